@@ -1,0 +1,143 @@
+"""Where is everything kept?
+
+    DATA/VERSION            the format of all below; a newer one is never touched
+    DATA/lock               held by the supervisor while it runs
+    DATA/run/               sockets, logs: may be deleted while nothing runs
+    DATA/frontier.sqlite    the only mutable truth about URLs
+    DATA/archive/           the only truth about content
+    DATA/index/ graph/      follow the archive and can be rebuilt from it
+    DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
+"""
+
+import fcntl
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tarrafa.errors import DataError, DiskFull, from_os
+
+FORMAT = 1
+FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk stops us
+SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DataDirectory:
+    """The paths below one data directory."""
+
+    root: Path
+
+    @property
+    def version(self) -> Path:
+        return self.root / "VERSION"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "run" / "log"
+
+    @property
+    def frontier(self) -> Path:
+        return self.root / "frontier.sqlite"
+
+    @property
+    def archive(self) -> Path:
+        return self.root / "archive"
+
+    @property
+    def index(self) -> Path:
+        return self.root / "index"
+
+    @property
+    def graph(self) -> Path:
+        return self.root / "graph"
+
+    @property
+    def cursors(self) -> Path:
+        return self.root / "cursors"
+
+    @property
+    def socket(self) -> str:
+        """The owner's socket; a path too long for the kernel is reached through the directory's descriptor."""
+        return str(self.run / "frontier.sock")
+
+    def exists(self) -> bool:
+        return self.version.exists()
+
+    def check_version(self) -> None:
+        """Refuse a directory that is not ours to touch."""
+        if not self.version.exists():
+            raise DataError(f"{self.root}: no Tarrafa data here; `tarrafa crawl FILE` makes some")
+        text = self.version.read_text().strip()
+        if not text.isdigit():
+            raise DataError(f"{self.version}: not a data format number: {text[:40]!r}")
+        if int(text) > FORMAT:
+            raise DataError(
+                f"{self.version}: written by a newer Tarrafa (data format {text}, this one reads up to {FORMAT}); "
+                "use that version, or another --data directory"
+            )
+
+    def create(self) -> None:
+        """Make what is missing; never change what a newer version wrote."""
+        if len(os.fsencode(self.socket)) > SOCKET_PATH_MAX:
+            raise DataError(f"{self.root}: the path is too long for a socket below it; use a shorter --data directory")
+        try:
+            if self.version.exists():
+                self.check_version()
+            elif self.root.exists() and any(p.name != "lock" for p in self.root.iterdir()):
+                raise DataError(f"{self.root}: not empty and not a Tarrafa data directory; use another --data directory")
+            for folder in (self.root, self.run, self.logs, self.archive, self.index, self.graph, self.cursors):
+                folder.mkdir(parents=True, exist_ok=True)
+            if not self.version.exists():
+                write_atomically(self.version, f"{FORMAT}\n".encode())
+        except OSError as error:
+            raise from_os(error, self.root) from None
+
+    def check_space(self) -> None:
+        free = shutil.disk_usage(self.root).free
+        if free < FREE_BYTES_MIN:
+            raise DiskFull(
+                f"{self.root}: the disk is full ({free >> 20} MB left, {FREE_BYTES_MIN >> 20} MB needed); "
+                "free some space and run the command again"
+            )
+
+    def try_lock(self) -> IO[bytes] | None:
+        """The supervisor's lock, or None when another process holds it. Keep the file open to keep the lock."""
+        return try_lock(self.root / "lock")
+
+
+def try_lock(path: Path) -> IO[bytes] | None:
+    try:
+        file = path.open("ab")
+    except OSError as error:
+        raise from_os(error, path) from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        return None
+    return file
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """The file holds the old content or the new one, whatever happens in between."""
+    temporary = path.with_name(path.name + ".new")
+    with temporary.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

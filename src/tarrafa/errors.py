@@ -1,0 +1,59 @@
+"""What can go wrong that is not the Web's fault?
+
+The Web failing is data (an `Outcome` with a status), never an exception. These are for people: each message says what
+is wrong, where, and what to do, in one line; the command line prints it and exits with status 2.
+
+    TarrafaError
+    ├── ConfigError       a collection file or an option that cannot be meant
+    ├── DataError         the data directory: wrong version, locked, damaged
+    │   └── DiskFull      no space left where we must write
+    ├── QueryError        a search that cannot be understood
+    ├── FrontierError     the URL server refused or is out of reach
+    │   └── LeaseLost     this worker no longer holds what it reports on: somebody else may
+    └── ServeError        a port that cannot be listened on
+"""
+
+import errno
+from pathlib import Path
+
+
+class TarrafaError(Exception):
+    """The root of the tree."""
+
+
+class ConfigError(TarrafaError):
+    """A collection file or an option that cannot be meant."""
+
+
+class DataError(TarrafaError):
+    """The data directory cannot be used as it is."""
+
+
+class DiskFull(DataError):
+    """No space left where we must write."""
+
+
+class QueryError(TarrafaError):
+    """A search that cannot be understood."""
+
+
+class FrontierError(TarrafaError):
+    """The URL server refused or is out of reach."""
+
+
+class LeaseLost(FrontierError):
+    """This worker no longer holds what it reports on."""
+
+
+class ServeError(TarrafaError):
+    """A port that cannot be listened on."""
+
+
+FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def from_os(error: OSError, where: Path | str) -> DataError:
+    """Turn an operating system's refusal to write into our own words."""
+    if error.errno in FULL_ERRNOS:
+        return DiskFull(f"{where}: the disk is full ({error.strerror}); free some space and run the command again")
+    return DataError(f"{where}: cannot write ({error.strerror or error})")

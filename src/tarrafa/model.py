@@ -1,0 +1,189 @@
+"""The nouns: what do the rooms talk about?
+
+Everything here is data that crosses a wire, a disk or a wall between two rooms. Nothing here does anything.
+
+`Host` is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
+64-bit xxh3 of that text. `Site` is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form
+(`parse/url.py` makes all of these).
+"""
+
+from enum import IntEnum
+
+import msgspec
+
+UrlId = bytes  # 16 bytes
+HostId = int  # signed 64 bits, as SQLite and PostgreSQL store it
+
+
+class Status(IntEnum):
+    """What became of a visit, where HTTP has no number for it. HTTP's own codes are positive and stand as they are."""
+
+    INVALID_RESPONSE = -1  # what came back is no HTTP, or cannot be decoded
+    TYPE_NOT_WANTED = -3  # cut at the header: the collection does not take this MIME type
+    TOO_LARGE = -4  # cut at the header or while reading: larger than size_max
+    ROBOTS = -7  # excluded by robots.txt
+    TOO_SLOW = -10  # a time limit passed
+    SYSTEM_ERROR = -11  # mostly communication: refused, reset, unreachable
+    NAME_UNKNOWN = -12  # the host's name does not resolve
+    HOST_GIVEN_UP = -13  # not tried: its host failed too often in a row
+    ADDRESS_REFUSED = -14  # the name leads to an address that the guard forbids
+    TLS_ERROR = -15  # no secure connection under the configured policy
+    REDIRECTS_EXCEEDED = -16  # a chain longer than redirects_max
+    LANGUAGE_NOT_WANTED = -20  # fetched, but not in one of the collection's languages
+    HOSTILE = -30  # the page cost more than one page may
+
+
+STATUS_MEANING: dict[int, str] = {
+    Status.INVALID_RESPONSE: "invalid response",
+    Status.TYPE_NOT_WANTED: "type not wanted",
+    Status.TOO_LARGE: "too large",
+    Status.ROBOTS: "excluded by robots.txt",
+    Status.TOO_SLOW: "too slow",
+    Status.SYSTEM_ERROR: "communication error",
+    Status.NAME_UNKNOWN: "name does not resolve",
+    Status.HOST_GIVEN_UP: "host given up",
+    Status.ADDRESS_REFUSED: "address refused",
+    Status.TLS_ERROR: "TLS error",
+    Status.REDIRECTS_EXCEEDED: "too many redirects",
+    Status.LANGUAGE_NOT_WANTED: "language not wanted",
+    Status.HOSTILE: "hostile page",
+}
+
+# Worth another try: the Web's weather, not its word.
+TRANSIENT = frozenset({429, 500, 502, 503, 504, Status.TOO_SLOW, Status.SYSTEM_ERROR})
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+
+class UrlState(IntEnum):
+    """Where a URL stands in the frontier."""
+
+    PENDING = 0  # waits for its turn
+    HANDED_OUT = 1  # with a worker
+    FETCHED = 2  # visited, answered, and kept
+    DROPPED = 3  # visited and answered, not kept: redirect, 404, type, language...
+    FAILED = 4  # given up after its retries
+    EXCLUDED = 5  # robots.txt forbids it
+    TOO_DEEP = 6  # known, but beyond depth_max
+
+
+class Link(msgspec.Struct, frozen=True, array_like=True):
+    """One way out of a page."""
+
+    url: str
+    anchor: str = ""
+    rel: str = ""
+
+
+class RobotsMeta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the page itself (meta robots) or its server (X-Robots-Tag) asks of us."""
+
+    noindex: bool = False
+    nofollow: bool = False
+    noarchive: bool = False
+
+
+class Page(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What parsing made of the bytes."""
+
+    url: str
+    title: str = ""
+    text: str = ""
+    headings: tuple[str, ...] = ()
+    links: tuple[Link, ...] = ()
+    language: str = ""
+    charset: str = ""
+    canonical: str = ""
+    robots: RobotsMeta = RobotsMeta()
+    content_id: str = ""
+    simhash: int = 0
+    vocabularies: tuple[str, ...] = ()
+    refresh: str = ""
+    parser: str = ""
+
+
+class Visit(msgspec.Struct, frozen=True, array_like=True):
+    """A URL handed out to be fetched now. `number` is never used twice for one URL of one collection."""
+
+    collection: int
+    host: HostId
+    id: UrlId
+    url: str
+    depth: int
+    redirects: int
+    number: int
+    attempts: int = 0
+    etag: str | None = None
+    last_modified: str | None = None
+    content_id: str | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What became of a visit."""
+
+    status: int
+    at: float
+    kept: bool = False
+    type: str = ""
+    length: int = 0
+    elapsed_s: float = 0.0
+    content_id: str = ""
+    etag: str | None = None
+    last_modified: str | None = None
+    location: str = ""
+    address: str = ""
+    retry_after_s: float = 0.0
+    error: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the archive tells its followers about one visit: the `metadata` record, `page.text` from `conversion`."""
+
+    collection: str
+    url: str
+    visit: int
+    depth: int
+    outcome: Outcome
+    redirects: int = 0
+    page: Page | None = None
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """One answer to a search."""
+
+    url: str
+    title: str
+    snippet: str
+    score: float
+    in_links: int
+    updated: str
+    language: str
+    collection: str = ""
+
+
+class SearchResult(msgspec.Struct, frozen=True):
+    """The answer to a search, as `search --json` and `/search.json` give it."""
+
+    query: str
+    total: int
+    time_s: float
+    hits: list[Hit]
+    suggestion: str | None = None
+    shards: list[str] = []
+
+
+class Neighbour(msgspec.Struct, frozen=True):
+    """The other end of a link."""
+
+    url: str
+    anchor: str
+    rel: str = ""
+
+
+class Neighbours(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+    """Who links to a URL and whom it links to, as `links --json` gives it."""
+
+    url: str
+    incoming: list[Neighbour]
+    outgoing: list[Neighbour]
+    in_total: int = 0
+    out_total: int = 0

@@ -1,0 +1,66 @@
+"""Who am I, who is my parent, is that other process still alive?
+
+Processes of one machine are named by (boot id, pid, start time): a pid alone is soon somebody else's.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tarrafa.clock import boot_id
+from tarrafa.errors import TarrafaError
+
+PR_SET_PDEATHSIG = 1
+EXIT_ERROR = 2  # a message for a person was printed
+EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
+
+
+class ProcessId(msgspec.Struct, frozen=True):
+    """Names a process for as long as the machine's records are kept."""
+
+    boot: str
+    pid: int
+    started: int  # clock ticks after boot
+
+
+def start_ticks(pid: int) -> int | None:
+    """Field 22 of /proc/PID/stat, or None when there is no such process (a zombie counts as gone)."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()  # the name may hold spaces and brackets
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def myself() -> ProcessId:
+    return ProcessId(boot_id(), os.getpid(), start_ticks(os.getpid()) or 0)
+
+
+def is_dead(process: ProcessId) -> bool:
+    """True only when the process is provably gone from this machine."""
+    return process.boot != boot_id() or start_ticks(process.pid) != process.started
+
+
+def become_child(parent_pid: int) -> None:
+    """Die with the supervisor, and leave Ctrl-C in the terminal to it."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent_pid:  # it died before prctl
+        os._exit(EXIT_RETRY)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def run_child(main: "object", *arguments: object) -> None:
+    """Run a child's main function; what it cannot mend becomes one line on stderr and exit status 2."""
+    assert callable(main)
+    try:
+        main(*arguments)
+    except TarrafaError as error:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"error: {error}\n")
+        sys.exit(EXIT_ERROR)
