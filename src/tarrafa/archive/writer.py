@@ -1,0 +1,247 @@
+"""How does a visit get into the archive, for certain?
+
+Promises: each record is a gzip member of its own; what `publish` has returned for survives a power cut; what it has
+not returned for is cut away by `recover` after a crash, so that every file is whole. One writer, one pair of files.
+Knows nothing of HTTP clients, frontiers or parsing.
+"""
+
+import hashlib
+import os
+from base64 import b32encode
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+from zlib import crc32
+
+import msgspec
+from fastwarc.stream_io import GzipWriter
+from fastwarc.warc import WarcRecord, WarcRecordType
+
+from tarrafa import __version__
+from tarrafa.data import sync_directory
+from tarrafa.errors import DataError, from_os
+from tarrafa.model import Record
+
+FILE_BYTES_MAX = 1 << 30
+GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
+BUFFER_BYTES = 1 << 20
+HTTP_REQUEST = "application/http; msgtype=request"
+HTTP_RESPONSE = "application/http; msgtype=response"
+METADATA_TYPE = "application/json"
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """One request and its answer, byte for byte as they went over the wire."""
+
+    url: str
+    at: float
+    request: bytes
+    response: bytes  # header block and body, transfer and content encodings as sent
+    head_bytes: int  # how much of `response` is the header block
+    address: str = ""
+    truncated: str = ""  # "length" or "time": why the body is not whole
+
+
+class Durable(msgspec.Struct, frozen=True):
+    """How many bytes of a pair of files are on the disk for certain."""
+
+    warc: int
+    meta: int
+
+
+class _File:
+    """One WARC file being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.file: IO[bytes] = path.open("xb", buffering=BUFFER_BYTES)
+        self.gzip = GzipWriter(self.file, compression_level=GZIP_LEVEL)
+
+    def write(self, record: WarcRecord) -> None:
+        record.write(self.gzip, checksum_data=True)
+        self.gzip.finish()  # one member per record
+
+    def length(self) -> int:
+        self.file.flush()
+        return self.file.tell()
+
+    def sync(self) -> None:
+        os.fdatasync(self.file.fileno())
+
+
+def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> WarcRecord:
+    record = WarcRecord()
+    record.init_headers(kind)
+    record.record_date = datetime.fromtimestamp(at, UTC)
+    headers = record.headers
+    if url:
+        headers["WARC-Target-URI"] = url
+    headers["Content-Type"] = content_type
+    return record
+
+
+class Writer:
+    """Appends visits to the archive. `append` is quick and on the loop; the function that `seal` gives is slow."""
+
+    def __init__(self, directory: Path, worker: str, stamp: float) -> None:
+        self._directory = directory
+        day = datetime.fromtimestamp(stamp, UTC).strftime("%Y%m%d%H%M%S")
+        self._prefix = f"tarrafa-{day}-{worker}"
+        self._serial = 0
+        self._warc: _File | None = None
+        self._meta: _File | None = None
+        self._durable_fd = -1
+
+    def append(self, record: Record, exchange: Exchange | None) -> None:
+        """Write one visit: always its metadata, the exchange if there is one to keep, the page's text if any."""
+        try:
+            warc, meta = self._files()
+            if exchange is not None:
+                self._append_exchange(warc, exchange)
+            self._append_metadata(meta, record)
+        except OSError as error:
+            raise from_os(error, self._directory) from None
+
+    def append_exchange(self, exchange: Exchange) -> None:
+        """Write what is not a visit of its own: robots.txt, a sitemap."""
+        try:
+            self._append_exchange(self._files()[0], exchange)
+        except OSError as error:
+            raise from_os(error, self._directory) from None
+
+    def seal(self) -> Callable[[], None]:
+        """Fix what has been appended until now; the function returned makes it durable and may run in a thread."""
+        if self._warc is None or self._meta is None:
+            return lambda: None
+        warc, meta, descriptor = self._warc, self._meta, self._durable_fd
+        try:
+            durable = Durable(warc.length(), meta.length())
+        except OSError as error:
+            raise from_os(error, self._directory) from None
+        full = max(durable.warc, durable.meta) >= FILE_BYTES_MAX
+        if full:
+            self._warc = self._meta = None
+
+        def publish() -> None:
+            try:
+                warc.sync()
+                meta.sync()
+                _write_durable(descriptor, durable)
+                if full:
+                    _close(warc, meta, descriptor)
+            except OSError as error:
+                raise from_os(error, warc.path) from None
+
+        return publish
+
+    def close(self) -> None:
+        self.seal()()
+        if self._warc is not None and self._meta is not None:
+            _close(self._warc, self._meta, self._durable_fd)
+            self._warc = self._meta = None
+
+    def _files(self) -> tuple[_File, _File]:
+        if self._warc is None or self._meta is None:
+            self._open()
+            assert self._warc is not None
+            assert self._meta is not None
+        return self._warc, self._meta
+
+    def _open(self) -> None:
+        while True:  # a worker restarted within the same second finds its name taken
+            self._serial += 1
+            name = self._directory / f"{self._prefix}-{self._serial:05d}"
+            try:
+                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+                self._durable_fd = os.open(f"{name}.durable", flags, 0o644)
+                break
+            except FileExistsError:
+                continue
+        self._warc, self._meta = _File(Path(f"{name}.warc.gz")), _File(Path(f"{name}.meta.warc.gz"))
+        for file in (self._warc, self._meta):
+            info = _record(WarcRecordType.warcinfo, "", datetime.now(UTC).timestamp(), "application/warc-fields")
+            info.headers["WARC-Filename"] = file.path.name
+            info.set_bytes_content(f"software: Tarrafa/{__version__}\r\nformat: WARC File Format 1.1\r\n".encode())
+            file.write(info)
+        sync_directory(self._directory)
+
+    @staticmethod
+    def _append_exchange(warc: _File, exchange: Exchange) -> None:
+        response = _record(WarcRecordType.response, exchange.url, exchange.at, HTTP_RESPONSE)
+        if exchange.address:
+            response.headers["WARC-IP-Address"] = exchange.address
+        if exchange.truncated:
+            response.headers["WARC-Truncated"] = exchange.truncated
+        digest = hashlib.sha1(exchange.response[exchange.head_bytes :], usedforsecurity=False).digest()
+        response.headers["WARC-Payload-Digest"] = "sha1:" + b32encode(digest).decode()
+        response.set_bytes_content(exchange.response)
+        warc.write(response)
+        request = _record(WarcRecordType.request, exchange.url, exchange.at, HTTP_REQUEST)
+        request.headers["WARC-Concurrent-To"] = response.record_id or ""
+        request.set_bytes_content(exchange.request)
+        warc.write(request)
+
+    @staticmethod
+    def _append_metadata(meta: _File, record: Record) -> None:
+        page = record.page
+        text = page.text if page is not None else ""
+        if page is not None and text:
+            record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text=""))
+        metadata = _record(WarcRecordType.metadata, record.url, record.outcome.at, METADATA_TYPE)
+        metadata.set_bytes_content(msgspec.json.encode(record))
+        meta.write(metadata)
+        if text:
+            conversion = _record(WarcRecordType.conversion, record.url, record.outcome.at, "text/plain; charset=utf-8")
+            conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
+            conversion.set_bytes_content(text.encode("utf-8", "surrogatepass"))
+            meta.write(conversion)
+
+
+def _close(warc: _File, meta: _File, descriptor: int) -> None:
+    warc.file.close()
+    meta.file.close()
+    os.close(descriptor)
+
+
+def _write_durable(descriptor: int, durable: Durable) -> None:
+    """One small overwrite in place: either the old line or the new one stands after a crash."""
+    line = f"{durable.warc} {durable.meta}"
+    os.pwrite(descriptor, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
+    os.fdatasync(descriptor)
+
+
+def read_durable(path: Path) -> Durable:
+    """What `NAME.durable` says; nothing at all is durable before the first publication."""
+    text = path.read_text(encoding="ascii", errors="replace")
+    if not text.strip():
+        return Durable(0, 0)
+    parts = text.split()
+    if len(parts) != 3 or f"{crc32(f'{parts[0]} {parts[1]}'.encode()):08x}" != parts[2]:
+        raise DataError(f"{path}: damaged: {text.strip()[:60]!r}")
+    return Durable(int(parts[0]), int(parts[1]))
+
+
+def recover(directory: Path) -> int:
+    """Cut away what crashed writers had not made durable; returns the number of bytes cut.
+
+    Only for a directory in which nobody writes. What is cut was promised to nobody: its visits were never finished.
+    """
+    cut = 0
+    for path in sorted(directory.glob("*.durable")):
+        durable = read_durable(path)
+        name = path.name.removesuffix(".durable")
+        pairs = ((f"{name}.warc.gz", durable.warc), (f"{name}.meta.warc.gz", durable.meta))
+        for file, length in pairs:
+            target = directory / file
+            size = target.stat().st_size if target.exists() else 0
+            if size < length:
+                raise DataError(f"{target}: {length} bytes were made durable, only {size} are there")
+            cut += size - length
+            if size > length and length:
+                os.truncate(target, length)
+        if durable.meta == 0:  # never published: nothing in it is anyone's
+            for file, _ in pairs:
+                (directory / file).unlink(missing_ok=True)
+            path.unlink()
+    return cut

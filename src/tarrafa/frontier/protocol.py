@@ -1,0 +1,170 @@
+"""What can one ask of the frontier, and what does it answer?
+
+One Protocol with several bodies (`store/sqlite.py` embedded, `remote.py` over a socket), all held to the same contract
+suite. Everything named here crosses a wire.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from tarrafa.model import HostId, Outcome, UrlId, Visit
+from tarrafa.process import ProcessId
+
+LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
+REQUEST_MARGIN_S = 5.0  # it sends no request in the last seconds of its lease
+VISITS_PER_LEASE = 8
+
+
+class Offer(msgspec.Struct, frozen=True, array_like=True):
+    """A URL that somebody points to. `host_key` is scheme://host:port; `redirects` counts hops since a real link."""
+
+    host: HostId
+    id: UrlId
+    url: str
+    host_key: str
+    depth: int
+    redirects: int = 0
+
+
+class Weight(msgspec.Struct, frozen=True, array_like=True):
+    """What the link graph knows of a URL, in absolute values. `depth` -1: nothing new about its depth."""
+
+    host: HostId
+    id: UrlId
+    in_links: int
+    depth: int = -1
+
+
+class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
+    """A host's robots.txt as last seen: the answer's status, its text's digest, and until when it holds."""
+
+    status: int
+    digest: bytes
+    expires: float
+    text: bytes = b""  # sent with reports, and with leases when the worker may not know it
+
+
+class Lease(msgspec.Struct, frozen=True, array_like=True):
+    """A host for this worker alone, until its lease ends: what to fetch there and from when on."""
+
+    host: HostId
+    host_key: str
+    collection: int
+    next_at: float
+    failures: int
+    robots: RobotsCopy | None
+    visits: list[Visit]
+
+
+class Report(msgspec.Struct, frozen=True, array_like=True):
+    """A visit that is over, its record durable and its links delivered."""
+
+    id: UrlId
+    number: int
+    outcome: Outcome
+
+
+class HostReport(msgspec.Struct, frozen=True, array_like=True):
+    """What happened on one leased host since the last report. `keep` False hands the host back."""
+
+    host: HostId
+    collection: int
+    reports: list[Report]
+    next_at: float
+    delay_s: float
+    keep: bool
+    wanted: int = VISITS_PER_LEASE
+    failures: int = 0  # in a row, at the host
+    robots: RobotsCopy | None = None
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a worker is told when it joins: its number, and the public suffix list that all share."""
+
+    worker: int
+    deadline: float
+    suffix_list: str
+
+
+class CollectionRow(msgspec.Struct, frozen=True):
+    """A collection as the frontier keeps it: `config` is the JSON of `config.Collection`."""
+
+    id: int
+    name: str
+    state: str
+    reason: str
+    config: bytes
+    kept: int = 0
+
+
+class CollectionStatus(msgspec.Struct, frozen=True):
+    """A collection in numbers, none of them counted by scanning."""
+
+    name: str
+    state: str
+    reason: str
+    known: int
+    fetched: int
+    pending: int
+    failed: int
+    hosts: int
+    pages_per_s: float
+    handed_out: int = 0
+    dropped: int = 0
+    excluded: int = 0
+    too_deep: int = 0
+    visits: int = 0
+    pages_max: int | None = None
+    statuses: dict[str, int] = {}
+    types: dict[str, int] = {}
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    """A worker that is alive, as the frontier sees it."""
+
+    name: str
+    pid: int
+    hosts: int
+    deadline_s: float
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """The answer to `status`."""
+
+    collections: list[CollectionStatus]
+    nodes: list[NodeStatus]
+
+
+class Frontier(Protocol):
+    """The URL server."""
+
+    async def open_collection(self, config: bytes) -> CollectionRow:
+        """Create the collection, or take up its newer configuration; it runs from now on."""
+
+    async def collections(self) -> list[CollectionRow]: ...
+
+    async def control(self, name: str, state: str, reason: str) -> None:
+        """Set a collection to running, paused or finished."""
+
+    async def discover(self, collection: int, offers: list[Offer]) -> None:
+        """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
+
+    async def join(self, name: str, process: ProcessId) -> Terms: ...
+
+    async def renew(self, worker: int) -> float:
+        """Prolong all leases of a worker; the new deadline on the store's machine's boot clock."""
+
+    async def leave(self, worker: int) -> None:
+        """Hand everything back."""
+
+    async def lease(self, worker: int, hosts: int) -> list[Lease]:
+        """Up to so many hosts that may be visited now, each with its first visits."""
+
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[list[Visit]]:
+        """Take reports over many hosts at once; per host, what to fetch next (nothing: the host was handed back)."""
+
+    async def weigh(self, collection: str, weights: list[Weight]) -> None:
+        """Take absolute in-link counts and depths that fell, from the link graph."""
+
+    async def overview(self) -> Overview: ...

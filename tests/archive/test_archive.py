@@ -1,0 +1,177 @@
+"""The archive: what was published is there and whole, what was not is gone after a crash."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from warcio.archiveiterator import ArchiveIterator
+
+from tarrafa.archive.follow import behind, follow, published
+from tarrafa.archive.writer import Exchange, Writer, recover
+from tarrafa.errors import DataError, DiskFull
+from tarrafa.model import Link, Outcome, Page, Record
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
+
+
+def a_record(number: int, text: str = "corpo da página") -> Record:
+    url = f"http://h1.br.test/{number}"
+    page = Page(url=url, title=f"Título {number}", text=text, links=(Link("http://x.test/", "x", "nofollow"),))
+    return Record("c", url, number, 1, Outcome(200, 1_700_000_000.25 + number, kept=True, type="text/html"), page=page)
+
+
+def an_exchange(number: int) -> Exchange:
+    body = b"<p>" + os.urandom(300)
+    request = b"GET /%d HTTP/1.1\r\nHost: h1.br.test\r\n\r\n" % number
+    return Exchange(f"http://h1.br.test/{number}", 1_700_000_000.25, request, HEAD + body, len(HEAD), "127.0.0.1")
+
+
+def write(directory: Path, numbers: range, worker: str = "w1") -> Writer:
+    writer = Writer(directory, worker, 1_700_000_000.0)
+    for number in numbers:
+        writer.append(a_record(number), an_exchange(number))
+    return writer
+
+
+def test_what_is_appended_and_published_is_followed_in_order_with_its_text(tmp_path):
+    write(tmp_path, range(5)).close()
+    entries = list(follow(tmp_path, {}))
+    assert [entry.record for entry in entries] == [a_record(number) for number in range(5)]
+
+
+def test_nothing_is_shown_before_it_is_durable(tmp_path):
+    writer = write(tmp_path, range(3))
+    publish = writer.seal()
+    writer.append(a_record(3), None)
+    assert list(follow(tmp_path, {})) == []
+    publish()
+    assert [entry.record.visit for entry in follow(tmp_path, {})] == [0, 1, 2]
+    writer.close()
+    assert [entry.record.visit for entry in follow(tmp_path, {})] == [0, 1, 2, 3]
+
+
+def test_following_from_any_entry_shows_exactly_what_came_after_it(tmp_path):
+    write(tmp_path, range(4)).close()
+    write(tmp_path, range(4, 6), "w2").close()
+    entries = list(follow(tmp_path, {}))
+    cursor: dict[str, int] = {}
+    for position, entry in enumerate(entries):
+        cursor[entry.file] = entry.end
+        assert list(follow(tmp_path, cursor)) == entries[position + 1 :]
+    assert behind(tmp_path, cursor) == 0
+    assert cursor == published(tmp_path)
+
+
+def test_a_visit_without_text_or_exchange_still_leaves_its_record(tmp_path):
+    writer = Writer(tmp_path, "w1", 0.0)
+    failed = Record("c", "http://h1.br.test/x", 1, 2, Outcome(-11, 1.0, error="refused"))
+    writer.append(failed, None)
+    writer.close()
+    assert [entry.record for entry in follow(tmp_path, {})] == [failed]
+
+
+def test_other_tools_open_the_files_and_each_record_is_its_own_gzip_member(tmp_path):
+    write(tmp_path, range(7)).close()
+    files = sorted(tmp_path.glob("*.warc.gz"))
+    assert len(files) == 2
+    for path in files:
+        check = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True)
+        assert check.returncode == 0, check.stdout
+        assert "digest pass" in check.stdout
+        with path.open("rb") as stream:
+            records = sum(1 for _ in ArchiveIterator(stream))
+        assert records == 15  # warcinfo, then 7 pairs
+        assert count_members(path.read_bytes()) == records
+
+
+def count_members(data: bytes) -> int:
+    import zlib
+
+    members = 0
+    while data:
+        unzip = zlib.decompressobj(wbits=31)
+        unzip.decompress(data)
+        assert unzip.eof, "a torn member"
+        data, members = unzip.unused_data, members + 1
+    return members
+
+
+@pytest.mark.parametrize("torn", [1, 17, 200, 5000])
+def test_recovery_cuts_what_was_not_made_durable_and_nothing_else(tmp_path, torn):
+    writer = write(tmp_path, range(3))
+    writer.seal()()
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for path in tmp_path.glob("*.warc.gz"):
+        with path.open("ab") as file:
+            file.write(os.urandom(torn))
+    assert recover(tmp_path) == 2 * torn
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_recovery_removes_files_that_never_published(tmp_path):
+    write(tmp_path, range(3))
+    recover(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_shorter_than_what_was_made_durable_is_reported_not_hidden(tmp_path):
+    write(tmp_path, range(3)).close()
+    victim = next(tmp_path.glob("*.meta.warc.gz"))
+    os.truncate(victim, victim.stat().st_size - 1)
+    with pytest.raises(DataError, match="made durable"):
+        recover(tmp_path)
+
+
+def test_a_damaged_length_is_reported(tmp_path):
+    write(tmp_path, range(1)).close()
+    next(tmp_path.glob("*.durable")).write_text("123 456 00000000\n")
+    with pytest.raises(DataError, match="damaged"):
+        list(follow(tmp_path, {}))
+
+
+def test_files_are_rotated_and_two_writers_of_one_name_do_not_meet(tmp_path, monkeypatch):
+    monkeypatch.setattr("tarrafa.archive.writer.FILE_BYTES_MAX", 2000)
+    writer = Writer(tmp_path, "w1", 0.0)
+    for number in range(20):
+        writer.append(a_record(number), an_exchange(number))
+        writer.seal()()
+    writer.close()
+    again = Writer(tmp_path, "w1", 0.0)
+    again.append(a_record(20), None)
+    again.close()
+    assert len(list(tmp_path.glob("*.durable"))) > 3
+    assert sorted(entry.record.visit for entry in follow(tmp_path, {})) == list(range(21))
+
+
+def test_a_full_disk_is_said_in_our_words(tmp_path):
+    code = f"""
+import resource, signal
+from pathlib import Path
+from tests.archive.test_archive import a_record, an_exchange
+from tarrafa.archive.writer import Writer
+from tarrafa.errors import DiskFull
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+writer = Writer(Path({str(tmp_path)!r}), "w1", 0.0)
+try:
+    for number in range(5000):
+        writer.append(a_record(number), an_exchange(number))
+        writer.seal()()
+except DiskFull as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert "the disk is full" in done.stdout, done.stderr
+    recover(tmp_path)
+    visits = [entry.record.visit for entry in follow(tmp_path, {})]
+    assert visits == list(range(len(visits)))
+    assert visits
+    for path in tmp_path.glob("*.warc.gz"):
+        gzip.decompress(path.read_bytes())
+
+
+def test_disk_full_is_a_data_error():
+    assert issubclass(DiskFull, DataError)
