@@ -79,6 +79,13 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     robots: RobotsCopy | None = None
 
 
+class Continuation(msgspec.Struct, frozen=True, array_like=True):
+    """What comes next on a host that was reported on. Not `held`: it is no longer the worker's."""
+
+    held: bool
+    visits: list[Visit]
+
+
 class Terms(msgspec.Struct, frozen=True):
     """What a worker is told when it joins: its number, and the public suffix list that all share."""
 
@@ -161,8 +168,8 @@ class Frontier(Protocol):
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
 
-    async def finish(self, worker: int, batch: list[HostReport]) -> list[list[Visit]]:
-        """Take reports over many hosts at once; per host, what to fetch next (nothing: the host was handed back)."""
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+        """Take reports over many hosts at once; per host, what to fetch next."""
 
     async def weigh(self, collection: str, weights: list[Weight]) -> None:
         """Take absolute in-link counts and depths that fell, from the link graph."""

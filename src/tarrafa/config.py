@@ -1,0 +1,308 @@
+"""What is to be crawled, and how?
+
+One typed object per collection file. Promises: an unknown key, a wrong type or a value that cannot be meant is refused
+with the file, the section, the key and what is allowed; what is accepted is complete, the same object whether it came
+from TOML or back out of the frontier.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tarrafa.errors import ConfigError
+
+ROOTS_MAX = 1_000_000
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "hour": 3600, "hours": 3600, "day": 86400}
+UNITS_S |= {"days": 86400, "d": 86400, "week": 604800, "weeks": 604800}
+UNITS_B = {"b": 1, "kb": 1000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+MIME = re.compile(r"[\w.+-]+/(\*|[\w.+-]+)")
+HOST = re.compile(r"\*|(\*\.)?[^\s/*?]+")
+TARGET = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:]+\]):\d{1,5}")
+AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+
+
+class Seconds(float):
+    """A duration: `"1.5s"`, `"10 min"`, `"7 days"`, or a plain number of seconds."""
+
+
+class Size(int):
+    """A number of bytes: `"200 KB"`, `"2 MiB"`, or a plain number."""
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class Scope(_Section, frozen=True):
+    """What belongs to the collection. `hosts` absent: exactly the roots' hosts."""
+
+    hosts: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
+    size_max: Size = Size(2_000_000)
+    depth_max: int | None = None
+    pages_max: int | None = None
+    requests_max: int | None = None
+    languages: tuple[str, ...] = ()
+    keep: Literal["all", "structured"] = "all"
+
+
+class Politeness(_Section, frozen=True):
+    """How gently. The pause after a response is the largest of delay, the host's Crawl-delay, factor x its duration."""
+
+    delay: Seconds = Seconds(1)
+    delay_factor: float = 5.0
+    delay_max: Seconds = Seconds(300)
+    backoff: Seconds = Seconds(60)
+    robots: Literal["obey", "ignore"] = "obey"
+    user_agent: str = "Tarrafa"
+    contact: str = ""
+
+
+class Fetch(_Section, frozen=True):
+    """Limits of a transfer, and how many hosts one worker visits at once."""
+
+    time_max: Seconds = Seconds(600)
+    connect_timeout: Seconds = Seconds(20)
+    stall_timeout: Seconds = Seconds(60)
+    hosts_at_once: int = 500
+    redirects_max: int = 5
+    retries: int = 2
+
+
+class Strategy(_Section, frozen=True):
+    """In which order new URLs of a host are visited."""
+
+    order: Literal["backlinks", "fifo", "lifo", "random"] = "fifo"
+
+
+class Network(_Section, frozen=True):
+    """How names become addresses."""
+
+    connect_to: dict[str, str] = {}
+    allow_private: bool = False
+    suffixes: tuple[str, ...] = ()
+
+
+class Identity(_Section, frozen=True):
+    """Which URLs are the same page; fixed when the collection is created."""
+
+    fold_case: bool = False
+    strip_slash: bool = False
+
+
+class Collection(_Section, frozen=True, dict=True):
+    """A collection as its file describes it, defaults filled in."""
+
+    name: str
+    roots: tuple[str, ...] = ()
+    roots_file: str | None = None
+    scope: Scope = Scope()
+    politeness: Politeness = Politeness()
+    fetch: Fetch = Fetch()
+    strategy: Strategy = Strategy()
+    network: Network = Network()
+    identity: Identity = Identity()
+
+    @cached_property
+    def host_matcher(self) -> "HostMatcher":
+        assert self.scope.hosts is not None, "crawl/collection.py fills the roots' hosts in"
+        return HostMatcher(self.scope.hosts)
+
+    @cached_property
+    def excluded(self) -> re.Pattern[str] | None:
+        patterns = [translate(pattern) for pattern in self.scope.exclude]
+        return re.compile("|".join(patterns)) if patterns else None
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        return frozenset(kind.lower() for kind in self.scope.types)
+
+    def wants_type(self, kind: str) -> bool:
+        return kind in self.types or f"{kind.partition('/')[0]}/*" in self.types
+
+    def connect_target(self, name: str) -> str | None:
+        """The `address:port` that this host is reached at, or None: wherever its name leads."""
+        for pattern, target in self.network.connect_to.items():
+            if HostMatcher([pattern]).matches(name, ""):
+                return target
+        return None
+
+
+class HostMatcher:
+    """Host patterns: `a.br` is that host, `*.br` everything below br at any depth, `a.br:8080` that port only."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        folded = [pattern.lower() for pattern in patterns]
+        self._everything = "*" in folded
+        self._exact = frozenset(pattern for pattern in folded if not pattern.startswith("*."))
+        self._below = tuple(pattern[1:] for pattern in folded if pattern.startswith("*."))
+
+    def matches(self, name: str, port: str) -> bool:
+        """`port` is empty for the scheme's own."""
+        if self._everything or name in self._exact or f"{name}:{port}" in self._exact:
+            return True
+        return name.endswith(self._below) if self._below else False
+
+
+def duration(text: str) -> float:
+    """Seconds in `"10 min"`; ValueError says what is allowed."""
+    match = AMOUNT.fullmatch(text)
+    unit = UNITS_S.get(match[2].lower() or "s") if match else None
+    if match is None or unit is None:
+        raise ValueError(f"not a duration: {text!r} (write for example 500ms, 1.5s, 10 min, 24h, 7 days)")
+    return float(match[1]) * unit
+
+
+def size(text: str) -> int:
+    """Bytes in `"200 KB"`; ValueError says what is allowed."""
+    match = AMOUNT.fullmatch(text)
+    unit = UNITS_B.get(match[2].lower() or "b") if match else None
+    if match is None or unit is None:
+        raise ValueError(f"not a size: {text!r} (write for example 200 KB, 2 MB, 1 GiB)")
+    return int(float(match[1]) * unit)
+
+
+def _decode_hook(kind: type, value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is Seconds:
+        if not number and not isinstance(value, str):
+            raise ValueError("expected a duration such as 1.5s or 10 min")
+        return Seconds(value if number else duration(value))
+    if kind is Size:
+        if not number and not isinstance(value, str):
+            raise ValueError("expected a size such as 200 KB")
+        return Size(value if number else size(value))
+    raise NotImplementedError(kind)
+
+
+def read(path: Path) -> tuple[Collection, list[tuple[str, str]]]:
+    """Read a collection file: the collection as written, and each root with the place where it stands.
+
+    Roots are not yet URLs: what a URL is, is not known here (`crawl/collection.py` goes on).
+    """
+    try:
+        table = tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    collection = convert(table, str(path))
+    roots = [(root, f"{path}: roots[{number}]") for number, root in enumerate(collection.roots)]
+    if collection.roots_file is not None:
+        listed = path.parent / collection.roots_file
+        for number, line in enumerate(_text(listed).splitlines(), 1):
+            root = line.partition("#")[0].strip() if line.lstrip().startswith("#") else line.strip()
+            if root:
+                roots.append((root, f"{listed}:{number}"))
+    if not roots:
+        raise ConfigError(f"{path}: roots: at least one URL or host name is needed (or roots_file)")
+    if len(roots) > ROOTS_MAX:
+        raise ConfigError(f"{path}: roots: {len(roots):,} are more than the {ROOTS_MAX:,} allowed")
+    return collection, roots
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+
+
+SECTIONS_TO_COME = {"revisit": "revisits", "schedule": "schedules"}
+PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
+
+
+def convert(table: dict[str, Any], where: str) -> Collection:
+    """A table as TOML or JSON gives it, as a valid collection; `where` stands in front of every complaint."""
+    for section, what in SECTIONS_TO_COME.items():
+        if section in table:
+            raise ConfigError(f"{where}: [{section}]: {what} are not built yet; leave the section out")
+    try:
+        collection = msgspec.convert(table, Collection, dec_hook=_decode_hook)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(str(error))}") from None
+    for check, message in _complaints(collection):
+        if check:
+            raise ConfigError(f"{where}: {message}")
+    return collection
+
+
+def _explain(message: str) -> str:
+    """msgspec's sentence, with section and key in front as they stand in the file."""
+    match = PATH.match(message)
+    assert match is not None
+    what, steps = match["what"], [step for step in (match["path"] or "").split(".") if step]
+    unknown = UNKNOWN.match(what)
+    if unknown:
+        section = steps[0] if steps else ""
+        holder = {field.name: field.type for field in msgspec.structs.fields(Collection)}.get(section, Collection)
+        allowed = ", ".join(field.name for field in msgspec.structs.fields(holder))
+        return f"{f'[{section}] ' if section else ''}unknown key {unknown['key']!r} (allowed: {allowed})"
+    name = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
+    what = what[0].lower() + what[1:].replace("`", "")
+    allowed = _choices(steps) if "enum value" in what else ""
+    return f"{name}: {what}{allowed}" if name else what
+
+
+def _choices(steps: list[str]) -> str:
+    """The values that a key may have, where they are few and fixed."""
+    holder: Any = Collection
+    for step in steps:
+        holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == step)
+    return f" (allowed: {', '.join(get_args(holder))})"
+
+
+def _complaints(collection: Collection) -> list[tuple[bool, str]]:
+    """What the types alone cannot say. The first true one is told."""
+    scope, politeness, fetch = collection.scope, collection.politeness, collection.fetch
+
+    def least(section: str, key: str, value: float | None, low: float) -> tuple[bool, str]:
+        wrong = value is not None and not value >= low
+        return wrong, f"[{section}] {key} must be {low:g} or more, got {value if value is None else f'{value:g}'}"
+
+    return [
+        (not NAME.fullmatch(collection.name), f"name: {collection.name!r} may hold a-z, 0-9, '.', '_' and '-' only"),
+        least("scope", "depth_max", scope.depth_max, 0),
+        least("scope", "pages_max", scope.pages_max, 1),
+        least("scope", "requests_max", scope.requests_max, 1),
+        least("scope", "size_max", scope.size_max, 1),
+        (not scope.types, "[scope] types must name at least one MIME type, such as text/html"),
+        *[(not MIME.fullmatch(kind), f"[scope] types: {kind!r} is no MIME type such as text/html")
+          for kind in scope.types],
+        *[(not HOST.fullmatch(pattern), f"[scope] hosts: {pattern!r} is no pattern such as www.a.br, *.br, a.br:8080")
+          for pattern in scope.hosts or ()],
+        least("politeness", "delay", politeness.delay, 0),
+        least("politeness", "delay_max", politeness.delay_max, politeness.delay),
+        least("politeness", "backoff", politeness.backoff, 0),
+        least("politeness", "delay_factor", politeness.delay_factor, 0),
+        (not politeness.user_agent.isprintable() or not politeness.user_agent,
+         "[politeness] user_agent must be one line of printable text"),
+        (not politeness.contact.isprintable(), "[politeness] contact must be one line of printable text"),
+        least("fetch", "time_max", fetch.time_max, 0.1),
+        least("fetch", "connect_timeout", fetch.connect_timeout, 0.1),
+        least("fetch", "stall_timeout", fetch.stall_timeout, 1),
+        least("fetch", "hosts_at_once", fetch.hosts_at_once, 1),
+        least("fetch", "redirects_max", fetch.redirects_max, 0),
+        least("fetch", "retries", fetch.retries, 0),
+        *[(not TARGET.fullmatch(target),
+           f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
+          for target in collection.network.connect_to.values()],
+    ]  # fmt: skip
+
+
+def encode(collection: Collection) -> bytes:
+    """As the frontier keeps it."""
+    return msgspec.json.encode(collection, enc_hook=lambda kept: int(kept) if isinstance(kept, Size) else float(kept))
+
+
+def decode(content: bytes) -> Collection:
+    return convert(msgspec.json.decode(content), "stored collection")

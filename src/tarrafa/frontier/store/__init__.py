@@ -1,0 +1,5 @@
+"""Where is the frontier kept?
+
+`sqlite.py` opens the one file and runs all that happens to it in one thread; `collections.py`, `urls.py` and `hosts.py`
+are what can happen. Exactly one process has the file open for writing: everybody else asks it over its socket.
+"""

@@ -1,0 +1,195 @@
+"""Who may visit which host, from when on?
+
+A host is with one worker or with nobody. A worker's leases all end at one deadline on this machine's boot clock, which
+it renews; when that passes, or when the worker is provably dead, its hosts go back, and what it had not reported waits
+again. A worker's number is never given twice, so it is also the epoch that fences late reports.
+"""
+
+from math import ceil
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import LeaseLost
+from tarrafa.frontier.protocol import (
+    LEASE_S,
+    VISITS_PER_LEASE,
+    Continuation,
+    HostReport,
+    Lease,
+    NodeStatus,
+    RobotsCopy,
+    Terms,
+)
+from tarrafa.frontier.store.collections import Collections, Known
+from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.urls import Urls
+from tarrafa.model import HostId
+from tarrafa.process import ProcessId, is_dead
+
+HOST_COLUMNS = "key, next_at, delay_s, failures, robots_status, robots_digest, robots_expires"
+
+
+class Hosts:
+    """The host and worker rows of one frontier."""
+
+    def __init__(self, db: Database, collections: Collections, urls: Urls, clock: Clock) -> None:
+        self._db, self._collections, self._urls, self._clock = db, collections, urls, clock
+        self._turn = 0
+
+    def join(self, name: str, process: ProcessId) -> Terms:
+        self.expire()
+        deadline = boottime() + LEASE_S
+        self._db.run(
+            "INSERT INTO worker (name, boot, pid, started, deadline) VALUES (?, ?, ?, ?, ?)",
+            (name, process.boot, process.pid, process.started, deadline),
+        )
+        return Terms(self._db.connection.last_insert_rowid(), deadline, self._urls.suffix_list)
+
+    def renew(self, worker: int) -> float:
+        self._check(worker)
+        deadline = boottime() + LEASE_S
+        self._db.run("UPDATE worker SET deadline = ? WHERE id = ?", (deadline, worker))
+        return deadline
+
+    def leave(self, worker: int) -> None:
+        self._free(worker, wait_s=0.0)
+
+    def expire(self) -> None:
+        """Take back the hosts of workers that are dead, and of those that went silent.
+
+        A silent one may still be waiting for an answer, so its hosts rest for one more document time limit.
+        """
+        now = boottime()
+        rows = self._db.rows("SELECT id, boot, pid, started, deadline FROM worker")
+        for worker, boot, pid, started, deadline in rows:
+            if is_dead(ProcessId(boot, pid, started)):
+                self._free(worker, wait_s=0.0)
+            elif deadline < now:
+                limits = [known.config.fetch.time_max for known in self._collections.running()]
+                self._free(worker, wait_s=max(limits, default=0.0))
+
+    def _free(self, worker: int, wait_s: float) -> None:
+        earliest = self._clock.now() + wait_s * self._clock.scale
+        rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
+        for host, next_at, delay_s in rows:  # its last request may have gone out just now
+            self._hand_back(host, max(next_at, earliest + delay_s))
+        self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
+
+    def _check(self, worker: int) -> None:
+        deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))
+        if deadline is None or deadline < boottime():
+            raise LeaseLost(f"worker {worker} has lost its leases: it did not renew them in time")
+
+    def lease(self, worker: int, wanted: int) -> list[Lease]:
+        self.expire()
+        self._check(worker)
+        running = self._collections.running()
+        if not running or wanted < 1:
+            return []
+        self._turn = (self._turn + 1) % len(running)  # another collection goes first each time
+        leases: list[Lease] = []
+        for known in running[self._turn :] + running[: self._turn]:
+            share = min(self._fair_share(worker, known, wanted - len(leases)), self._collections.slots(known))
+            rows = self._db.rows(
+                "SELECT host FROM ready WHERE collection = ? AND next_at <= ? ORDER BY next_at, host LIMIT ?",
+                (known.row.id, self._clock.now(), share),
+            )
+            each = min(VISITS_PER_LEASE, max(1, self._collections.slots(known) // max(1, len(rows))))
+            leases += [lease for (host,) in rows if (lease := self._lease(worker, known, host, each)).visits]
+        return leases
+
+    def _fair_share(self, worker: int, known: Known, wanted: int) -> int:
+        """No worker takes what would leave another one idle."""
+        workers = int(self._db.value("SELECT count(*) FROM worker"))
+        held = int(self._db.value("SELECT count(*) FROM host WHERE worker IS NOT NULL"))
+        mine = int(self._db.value("SELECT count(*) FROM host WHERE worker = ?", (worker,)))
+        ready = int(
+            self._db.value(
+                "SELECT count(*) FROM (SELECT 1 FROM ready WHERE collection = ? AND next_at <= ? LIMIT ?)",
+                (known.row.id, self._clock.now(), wanted * workers),
+            )
+        )
+        return max(0, min(wanted, ceil((ready + held) / max(1, workers)) - mine))
+
+    def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
+        key, next_at, delay_s, failures, status, digest, expires = self._db.must(
+            f"SELECT {HOST_COLUMNS} FROM host WHERE id = ?", (host,)  # noqa: S608
+        )
+        self._unready(host, next_at)
+        visits = self._urls.take(known, host, count)
+        robots = None
+        if status is not None:
+            text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
+            robots = RobotsCopy(status, digest, expires, text)
+        lease = Lease(host, key, known.row.id, next_at, failures, robots, visits)
+        delay = max(delay_s, known.config.politeness.delay)
+        self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
+        if not visits:
+            self._hand_back(host, next_at)
+        return lease
+
+    def _unready(self, host: HostId, next_at: float) -> None:
+        self._db.run(
+            "DELETE FROM ready WHERE next_at = ? AND host = ? AND collection IN"
+            " (SELECT collection FROM work WHERE work.host = ?)",
+            (next_at, host, host),
+        )
+
+    def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+        self._check(worker)
+        return [self._finish(worker, report) for report in batch]
+
+    def _finish(self, worker: int, report: HostReport) -> Continuation:
+        row = self._db.row("SELECT worker FROM host WHERE id = ?", (report.host,))
+        if row is None or row[0] != worker:
+            return Continuation(False, [])
+        known = self._collections.by_id(report.collection)
+        self._urls.finish(known, report.host, report.reports)
+        self._db.run(
+            "UPDATE host SET next_at = ?, delay_s = ?, failures = ? WHERE id = ?",
+            (report.next_at, report.delay_s, report.failures, report.host),
+        )
+        if report.robots is not None:
+            self._store_robots(report.host, report.robots)
+        if report.failures > known.config.fetch.retries:
+            self._urls.take_back(report.host)
+            self._urls.give_up(known, report.host)
+        held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))
+        if report.keep and known.row.state == "running" and (held or not self._others_wait(report)):
+            visits = self._urls.take(known, report.host, max(0, report.wanted - held))
+            if held or visits:
+                return Continuation(True, visits)
+        if report.keep and held:  # paused: let it bring home what it has
+            return Continuation(True, [])
+        self._hand_back(report.host, report.next_at)
+        return Continuation(False, [])
+
+    def _others_wait(self, report: HostReport) -> bool:
+        """Another running collection has work on this host: after its visits the holder lets go."""
+        rows = self._db.rows(
+            "SELECT collection FROM work WHERE host = ? AND collection != ? AND pending > 0",
+            (report.host, report.collection),
+        )
+        return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
+
+    def _store_robots(self, host: HostId, robots: RobotsCopy) -> None:
+        self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
+        self._db.run(
+            "UPDATE host SET robots_status = ?, robots_digest = ?, robots_expires = ? WHERE id = ?",
+            (robots.status, robots.digest, robots.expires, host),
+        )
+
+    def _hand_back(self, host: HostId, next_at: float) -> None:
+        """With nobody from now on; ready again wherever it has work."""
+        self._urls.take_back(host)
+        self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
+        self._db.run(
+            "INSERT OR IGNORE INTO ready SELECT collection, ?, host FROM work WHERE host = ? AND pending > 0",
+            (next_at, host),
+        )
+
+    def nodes(self) -> list[NodeStatus]:
+        now = boottime()
+        rows = self._db.rows(
+            "SELECT name, pid, (SELECT count(*) FROM host WHERE worker = worker.id), deadline FROM worker ORDER BY name"
+        )
+        return [NodeStatus(name, pid, hosts, round(deadline - now, 1)) for name, pid, hosts, deadline in rows]

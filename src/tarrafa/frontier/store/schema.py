@@ -1,0 +1,113 @@
+"""What do the frontier's tables look like?
+
+Keys are clustered by host: one worker's batch touches few places. `url` is everything known; `pending` orders what
+waits, per host; `work` counts it; `ready` orders the hosts that have work and are with nobody; `handed` is what workers
+hold, so that the crash of one gives it back without a scan.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import apsw
+
+from tarrafa.errors import DataError
+
+SCHEMA_VERSION = 1
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE collection (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
+    config BLOB NOT NULL, created REAL NOT NULL, sequence INTEGER NOT NULL DEFAULT 0
+);
+CREATE TABLE host (
+    id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
+    next_at REAL NOT NULL DEFAULT 0, delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
+    worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL
+);
+CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;
+CREATE TABLE robots (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE url (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
+    url TEXT NOT NULL, depth INTEGER NOT NULL, redirects INTEGER NOT NULL, state INTEGER NOT NULL,
+    sequence INTEGER NOT NULL, visits INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
+    in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
+    content_id TEXT, etag TEXT, last_modified TEXT,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE pending (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, rank REAL NOT NULL, id BLOB NOT NULL,
+    PRIMARY KEY (host, collection, rank, id)
+) WITHOUT ROWID;
+CREATE TABLE work (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, pending INTEGER NOT NULL,
+    PRIMARY KEY (host, collection)
+) WITHOUT ROWID;
+CREATE TABLE ready (
+    collection INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
+    PRIMARY KEY (collection, next_at, host)
+) WITHOUT ROWID;
+CREATE TABLE handed (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE counter (
+    collection INTEGER NOT NULL, bucket TEXT NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (collection, bucket)
+) WITHOUT ROWID;
+CREATE TABLE worker (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,
+    boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL, deadline REAL NOT NULL
+);
+"""
+
+
+class Database:
+    """A connection that says what a statement is expected to give."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self.connection = connection
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> int:
+        """Change something; how many rows were."""
+        self.connection.execute(sql, values)
+        return self.connection.changes()
+
+    def many(self, sql: str, values: Iterable[Sequence[Any]]) -> None:
+        self.connection.executemany(sql, values)
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self.connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
+        return self.connection.execute(sql, values).fetchone()
+
+    def must(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+        """The row that is certainly there."""
+        row = self.row(sql, values)
+        assert row is not None, f"no row: {sql} {values}"
+        return row
+
+    def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """The first column of the first row, or None."""
+        row = self.row(sql, values)
+        return None if row is None else row[0]
+
+
+def open_tables(path: str, suffix_list: str) -> Database:
+    """The frontier's file, open for writing and with its tables; the suffix list is stored once, at creation."""
+    db = apsw.Connection(path)
+    db.set_busy_timeout(10_000)
+    db.pragma("journal_mode", "wal")
+    db.pragma("synchronous", "full")  # a visit's number must survive a power cut; commits come in groups
+    db.pragma("cache_size", -64_000)
+    db.pragma("journal_size_limit", 64 << 20)
+    version = db.pragma("user_version")
+    if version > SCHEMA_VERSION:
+        raise DataError(f"{path}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
+    if version == 0:
+        with db:
+            db.execute(TABLES)
+            db.execute("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
+            db.pragma("user_version", SCHEMA_VERSION)
+    return Database(db)

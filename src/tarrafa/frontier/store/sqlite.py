@@ -1,0 +1,207 @@
+"""The frontier in one SQLite file.
+
+Promises: what a call has returned for survives a power cut; calls that arrive together share one commit; a call that
+fails changes nothing and harms no other. One thread does all the work, so nothing here needs a lock.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+
+from tarrafa.clock import Clock
+from tarrafa.data import try_lock
+from tarrafa.errors import DataError, DiskFull, TarrafaError
+from tarrafa.frontier.protocol import (
+    CollectionRow,
+    Continuation,
+    HostReport,
+    Lease,
+    Offer,
+    Overview,
+    Terms,
+    Weight,
+)
+from tarrafa.frontier.store.collections import Collections, Counters
+from tarrafa.frontier.store.hosts import Hosts
+from tarrafa.frontier.store.schema import open_tables
+from tarrafa.frontier.store.urls import Urls
+from tarrafa.process import ProcessId
+
+JOBS_PER_COMMIT_MAX = 256
+T = TypeVar("T")
+
+
+class Store:
+    """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
+
+    def __init__(self, path: Path, clock: Clock, suffix_list: str) -> None:
+        self.db = open_tables(str(path), suffix_list)
+        self.counters = Counters(self.db)
+        self.catalogue = Collections(self.db, self.counters, clock)
+        self.urls = Urls(self.db, self.counters, self.catalogue, clock)
+        self.hosts = Hosts(self.db, self.catalogue, self.urls, clock)
+
+    def open_collection(self, content: bytes) -> CollectionRow:
+        known, before = self.catalogue.open(content)
+        if before is not None:
+            old, new = before.scope.depth_max, known.config.scope.depth_max
+            if old is not None and (new is None or new > old):
+                self.urls.reopen_depth(known)
+            if before.strategy.order != known.config.strategy.order:
+                self.urls.reorder(known, before.strategy.order)
+        return known.row
+
+    def weigh(self, name: str, weights: list[Weight]) -> None:
+        self.urls.weigh(self.catalogue.named(name), weights)
+
+    def overview(self) -> Overview:
+        self.hosts.expire()
+        return Overview(self.catalogue.status(), self.hosts.nodes())
+
+
+@dataclass(slots=True)
+class _Job:
+    work: Callable[[Store], Any]
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+    result: Any = None
+    error: BaseException | None = None
+
+    def deliver(self) -> None:
+        self.loop.call_soon_threadsafe(self._settle)
+
+    def _settle(self) -> None:
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class SqliteFrontier:
+    """The Protocol on one file. `on_fatal` is told when the file can no longer be written."""
+
+    def __init__(
+        self, path: Path, clock: Clock, suffix_list: str, on_fatal: Callable[[TarrafaError], None] | None = None
+    ) -> None:
+        lock = try_lock(path.with_name(path.name + ".lock"))
+        if lock is None:
+            raise DataError(f"{path}: another process has the frontier open")
+        self._lock, self._path, self._on_fatal = lock, path, on_fatal
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        try:
+            self._store = Store(path, clock, suffix_list)
+        except apsw.Error as error:
+            raise self._translate(error) from None
+        self._thread = threading.Thread(target=self._run, name="frontier", daemon=True)
+        self._thread.start()
+
+    async def close(self) -> None:
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+        self._store.db.connection.close()
+        self._lock.close()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            jobs: list[_Job] = [job]
+            while len(jobs) < JOBS_PER_COMMIT_MAX and not self._jobs.empty():
+                more = self._jobs.get()
+                if more is None:
+                    self._jobs.put(None)
+                    break
+                jobs.append(more)
+            self._commit(jobs)
+            for done in jobs:
+                done.deliver()
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        store = self._store
+        try:
+            store.db.connection.execute("BEGIN IMMEDIATE")
+            for job in jobs:
+                self._attempt(job)
+            store.counters.flush()
+            store.catalogue.flush()
+            store.db.connection.execute("COMMIT")
+            store.counters.settle()
+        except apsw.Error as error:
+            if store.db.connection.in_transaction:
+                store.db.connection.execute("ROLLBACK")
+            store.counters.forget()
+            store.catalogue.reload()
+            told = self._translate(error)
+            for job in jobs:
+                job.error = job.error or told
+            if self._on_fatal is not None:
+                self._on_fatal(told)
+
+    def _attempt(self, job: _Job) -> None:
+        """One call within the shared transaction: if it fails, it alone is undone."""
+        store, before = self._store, self._store.counters.snapshot()
+        store.db.connection.execute("SAVEPOINT job")
+        try:
+            job.result = job.work(store)
+        except (apsw.FullError, apsw.IOError, apsw.CorruptError, apsw.ReadOnlyError, apsw.CantOpenError):
+            raise
+        except Exception as error:
+            job.error = self._translate(error) if isinstance(error, apsw.Error) else error
+            store.db.connection.execute("ROLLBACK TO job")
+            store.counters.restore(before)
+            store.catalogue.flush()  # the numbers that earlier calls of this transaction have given out
+            store.catalogue.reload()
+        store.db.connection.execute("RELEASE job")
+
+    def _translate(self, error: apsw.Error) -> DataError:
+        if isinstance(error, apsw.FullError | apsw.IOError):
+            return DiskFull(
+                f"{self._path}: the disk is full or cannot be written ({error}); "
+                "free some space and run the command again"
+            )
+        return DataError(f"{self._path}: {error}")
+
+    async def _call(self, work: Callable[[Store], T]) -> T:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(work, future, loop))
+        return await future
+
+    async def open_collection(self, config: bytes) -> CollectionRow:
+        return await self._call(lambda store: store.open_collection(config))
+
+    async def collections(self) -> list[CollectionRow]:
+        return await self._call(lambda store: store.catalogue.rows())
+
+    async def control(self, name: str, state: str, reason: str) -> None:
+        await self._call(lambda store: store.catalogue.control(name, state, reason))
+
+    async def discover(self, collection: int, offers: list[Offer]) -> None:
+        await self._call(lambda store: store.urls.discover(collection, offers))
+
+    async def join(self, name: str, process: ProcessId) -> Terms:
+        return await self._call(lambda store: store.hosts.join(name, process))
+
+    async def renew(self, worker: int) -> float:
+        return await self._call(lambda store: store.hosts.renew(worker))
+
+    async def leave(self, worker: int) -> None:
+        await self._call(lambda store: store.hosts.leave(worker))
+
+    async def lease(self, worker: int, hosts: int) -> list[Lease]:
+        return await self._call(lambda store: store.hosts.lease(worker, hosts))
+
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+        return await self._call(lambda store: store.hosts.finish(worker, batch))
+
+    async def weigh(self, collection: str, weights: list[Weight]) -> None:
+        await self._call(lambda store: store.weigh(collection, weights))
+
+    async def overview(self) -> Overview:
+        return await self._call(lambda store: store.overview())

@@ -1,0 +1,267 @@
+"""What is known of each URL, and which ones wait?
+
+A URL's row is made once and never removed; what happens to it moves it between states. `pending` and `work` follow
+every move, so that nobody ever looks for waiting URLs by scanning.
+"""
+
+from collections.abc import Iterable
+
+from tarrafa.clock import Clock
+from tarrafa.frontier.order import rank
+from tarrafa.frontier.protocol import Offer, Report, Weight
+from tarrafa.frontier.store.collections import HOSTS, KNOWN, VISITS, Collections, Counters, Known, state_bucket
+from tarrafa.frontier.store.schema import Database
+from tarrafa.model import TRANSIENT, HostId, Outcome, Status, UrlId, UrlState, Visit
+from tarrafa.parse.site import Suffixes
+
+GIVE_UP_CODES = frozenset({Status.TLS_ERROR, Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.HOSTILE})
+
+
+class Urls:
+    """The URL rows of one frontier."""
+
+    def __init__(self, db: Database, counters: Counters, collections: Collections, clock: Clock) -> None:
+        self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
+        self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
+        self._suffixes: dict[tuple[str, ...], Suffixes] = {}
+
+    @property
+    def suffix_list(self) -> str:
+        return self._suffix_text
+
+    def discover(self, number: int, offers: list[Offer]) -> None:
+        """Insert what is new, lower what was deeper. Sorted, so that neighbours in the tree are touched together."""
+        known = self._collections.by_id(number)
+        waiting: dict[HostId, int] = {}
+        for offer in sorted(offers, key=lambda one: (one.host, one.id)):
+            row = self._db.row(
+                "SELECT depth, redirects, state FROM url WHERE host = ? AND collection = ? AND id = ?",
+                (offer.host, number, offer.id),
+            )
+            if row is None:
+                self._insert(known, offer, waiting)
+            elif (offer.depth, offer.redirects) < (row[0], row[1]):
+                self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
+        self.add_waiting(number, waiting)
+
+    def _insert(self, known: Known, offer: Offer, waiting: dict[HostId, int]) -> None:
+        number, limit = known.row.id, known.config.scope.depth_max
+        state = UrlState.PENDING if limit is None or offer.depth <= limit else UrlState.TOO_DEEP
+        sequence = self._collections.next_sequence(known)
+        if offer.host not in waiting:
+            self._ensure_host(known, offer)
+            waiting[offer.host] = 0
+        self._db.run(
+            "INSERT INTO url (host, collection, id, url, depth, redirects, state, sequence, discovered)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), sequence,
+             self._clock.now()),
+        )  # fmt: skip
+        self._counters.add(number, KNOWN)
+        self._counters.add(number, state_bucket(state))
+        if state == UrlState.PENDING:
+            self._enqueue(known, offer.host, offer.id, sequence, 0, waiting)
+
+    def _ensure_host(self, known: Known, offer: Offer) -> None:
+        extra = known.config.network.suffixes
+        if extra not in self._suffixes:
+            self._suffixes[extra] = Suffixes(self._suffix_text, extra)
+        name = offer.host_key.partition("://")[2].rpartition(":")[0]
+        self._db.run(
+            "INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)",
+            (offer.host, offer.host_key, self._suffixes[extra].site(name)),
+        )
+        added = self._db.run("INSERT OR IGNORE INTO work VALUES (?, ?, 0)", (offer.host, known.row.id))
+        self._counters.add(known.row.id, HOSTS, added)
+
+    def _lower(
+        self, known: Known, host: HostId, url: UrlId, depth: int, redirects: int, state: int, waiting: dict[HostId, int]
+    ) -> None:
+        number, limit = known.row.id, known.config.scope.depth_max
+        opened = state == UrlState.TOO_DEEP and (limit is None or depth <= limit)
+        self._db.run(
+            "UPDATE url SET depth = ?, redirects = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
+            (depth, redirects, int(UrlState.PENDING) if opened else state, host, number, url),
+        )
+        if opened:
+            self._requeue(known, host, url, UrlState.TOO_DEEP, waiting)
+
+    def _requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
+        """Put a known URL among the waiting ones; its row says PENDING already."""
+        sequence, in_links = self._db.must(
+            "SELECT sequence, in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, known.row.id, url)
+        )
+        self._counters.move(known.row.id, before, UrlState.PENDING)
+        self._enqueue(known, host, url, sequence, in_links, waiting)
+
+    def _enqueue(
+        self, known: Known, host: HostId, url: UrlId, sequence: int, in_links: int, waiting: dict[HostId, int]
+    ) -> None:
+        place = rank(known.config.strategy.order, sequence, url, in_links)
+        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, place, url))
+        waiting[host] = waiting.get(host, 0) + 1
+
+    def add_waiting(self, number: int, waiting: dict[HostId, int]) -> None:
+        """Count what was queued; a host that had nothing and is with nobody becomes ready."""
+        for host, added in sorted(waiting.items()):
+            if not added:
+                continue
+            self._db.run(
+                "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (added, host, number)
+            )
+            self._db.run(
+                "INSERT OR IGNORE INTO ready SELECT ?, next_at, id FROM host WHERE id = ? AND worker IS NULL",
+                (number, host),
+            )
+
+    def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
+        """The next visits of a host, numbered and handed out."""
+        number = known.row.id
+        rows = self._db.rows(
+            "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
+            (host, number, min(count, self._collections.slots(known))),
+        )
+        visits = []
+        for place, url in rows:
+            key = (host, number, url)
+            self._db.run(
+                "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+                (host, number, place, url),
+            )
+            row = self._db.must(
+                "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
+                " RETURNING url, depth, redirects, visits, attempts, etag, last_modified, content_id",
+                key,
+            )
+            self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
+            self._counters.move(number, UrlState.PENDING, UrlState.HANDED_OUT)
+            visits.append(Visit(number, host, url, *row))
+        self._db.run(
+            "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (len(visits), host, number)
+        )
+        return visits
+
+    def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
+        """Take what became of visits. A report on what is no longer handed out changes nothing."""
+        number, waiting = known.row.id, dict[HostId, int]()
+        for report in reports:
+            held = self._db.run(
+                "DELETE FROM handed WHERE host = ? AND collection = ? AND id = ? AND number = ?",
+                (host, number, report.id, report.number),
+            )
+            if held:
+                self._settle(known, host, report, waiting)
+        self.add_waiting(number, waiting)
+
+    def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
+        number, outcome = known.row.id, report.outcome
+        attempts = self._db.value(
+            "SELECT attempts FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, report.id)
+        )
+        again = outcome.status in TRANSIENT and attempts < known.config.fetch.retries
+        state = UrlState.PENDING if again else state_after(outcome)
+        self._db.run(
+            "UPDATE url SET state = ?, attempts = ?, status = ?, type = ?, fetched = ?, content_id = ?, etag = ?,"
+            " last_modified = ? WHERE host = ? AND collection = ? AND id = ?",
+            (int(state), attempts + 1 if again else 0, outcome.status, outcome.type or None, outcome.at,
+             outcome.content_id or None, outcome.etag, outcome.last_modified, host, number, report.id),
+        )  # fmt: skip
+        self._counters.add(number, VISITS)
+        self._counters.add(number, f"status:{outcome.status}")
+        if outcome.type:
+            self._counters.add(number, f"type:{outcome.type}")
+        if again:
+            self._requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
+        else:
+            self._counters.move(number, UrlState.HANDED_OUT, state)
+
+    def take_back(self, host: HostId) -> None:
+        """What a host's former holder did not report on waits again."""
+        rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
+        for number, url in rows:
+            waiting: dict[HostId, int] = {}
+            self._db.run(
+                "UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
+            )
+            self._requeue(self._collections.by_id(number), host, url, UrlState.HANDED_OUT, waiting)
+            self.add_waiting(number, waiting)
+
+    def give_up(self, known: Known, host: HostId) -> None:
+        """A host that failed too often in a row: nothing of it waits any more."""
+        number = known.row.id
+        gone = self._db.rows(
+            "DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number)
+        )
+        self._db.many(
+            "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
+            [(int(UrlState.FAILED), int(Status.HOST_GIVEN_UP), host, number, url) for (url,) in gone],
+        )
+        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
+        self._counters.add(number, state_bucket(UrlState.PENDING), -len(gone))
+        self._counters.add(number, state_bucket(UrlState.FAILED), len(gone))
+        self._counters.add(number, f"status:{int(Status.HOST_GIVEN_UP)}", len(gone))
+
+    def weigh(self, known: Known, weights: list[Weight]) -> None:
+        """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
+        number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
+        for weight in sorted(weights, key=lambda one: (one.host, one.id)):
+            row = self._db.row(
+                "SELECT depth, redirects, state, sequence, in_links FROM url"
+                " WHERE host = ? AND collection = ? AND id = ?",
+                (weight.host, number, weight.id),
+            )
+            if row is None:
+                continue
+            depth, redirects, state, sequence, in_links = row
+            key = (weight.host, number, weight.id)
+            if weight.in_links != in_links:
+                self._db.run(
+                    "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
+                )
+                if state == UrlState.PENDING and order == "backlinks":
+                    self._db.run(
+                        "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+                        (rank(order, sequence, weight.id, weight.in_links), weight.host, number,
+                         rank(order, sequence, weight.id, in_links), weight.id),
+                    )  # fmt: skip
+            if 0 <= weight.depth < depth:
+                self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
+        self.add_waiting(number, waiting)
+
+    def reopen_depth(self, known: Known) -> None:
+        """The depth limit was raised: what it no longer cuts waits. Scans the collection, once per such change."""
+        number, limit = known.row.id, known.config.scope.depth_max
+        waiting: dict[HostId, int] = {}
+        rows = self._db.rows(
+            "UPDATE url SET state = 0 WHERE collection = ? AND state = ? AND depth <= ? RETURNING host, id",
+            (number, int(UrlState.TOO_DEEP), 1 << 30 if limit is None else limit),
+        )
+        for host, url in rows:
+            self._requeue(known, host, url, UrlState.TOO_DEEP, waiting)
+        self.add_waiting(number, waiting)
+
+    def reorder(self, known: Known, before: str) -> None:
+        """The order of discovery was changed: every waiting URL gets its new rank. Scans what waits, once."""
+        number, order = known.row.id, known.config.strategy.order
+        rows = self._db.rows(
+            "SELECT url.host, url.id, sequence, in_links FROM pending JOIN url USING (host, collection, id)"
+            " WHERE pending.collection = ?",
+            (number,),
+        )
+        self._db.many(
+            "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+            [
+                (rank(order, sequence, url, links), host, number, rank(before, sequence, url, links), url)
+                for host, url, sequence, links in rows
+            ],
+        )
+
+
+def state_after(outcome: Outcome) -> UrlState:
+    """Where a URL stands after its last visit."""
+    if outcome.kept:
+        return UrlState.FETCHED
+    if outcome.status == Status.ROBOTS:
+        return UrlState.EXCLUDED
+    failed = outcome.status in TRANSIENT or outcome.status in GIVE_UP_CODES
+    return UrlState.FAILED if failed else UrlState.DROPPED

@@ -1,0 +1,81 @@
+"""How do a question and its answer cross a socket?
+
+A frame is its length in four bytes, then msgpack: `[number, method, [arguments]]` one way, `[number, kind, result]`
+back, where `kind` is empty or the class of error. Arguments and results are typed by the Protocol's own annotations:
+what does not fit is refused before anything happens.
+"""
+
+import inspect
+import struct
+import typing
+from typing import Any
+
+import msgspec
+
+from tarrafa import errors
+from tarrafa.errors import FrontierError, TarrafaError
+from tarrafa.frontier.protocol import Frontier
+
+FRAME_BYTES_MAX = 64 << 20
+LENGTH = struct.Struct("!I")
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    method: str
+    arguments: msgspec.Raw
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    kind: str
+    result: msgspec.Raw
+
+
+class Method:
+    """One method of the Protocol, as it looks on the wire."""
+
+    def __init__(self, name: str) -> None:
+        function = getattr(Frontier, name)
+        hints = typing.get_type_hints(function)
+        returns = hints.pop("return")
+        parameters = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
+        arguments: Any = tuple[tuple(hints[parameter] for parameter in parameters)]  # type: ignore[misc]
+        self.arguments = msgspec.msgpack.Decoder(arguments if parameters else tuple[()])
+        self.result = msgspec.msgpack.Decoder(returns)
+
+
+METHODS = {name: Method(name) for name, member in vars(Frontier).items() if inspect.iscoroutinefunction(member)}
+ERRORS: dict[str, type[TarrafaError]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TarrafaError)
+}
+
+encode = msgspec.msgpack.Encoder().encode
+decode_question = msgspec.msgpack.Decoder(Question).decode
+decode_answer = msgspec.msgpack.Decoder(Answer).decode
+
+
+def frame(message: Question | Answer) -> bytes:
+    body = encode(message)
+    if len(body) > FRAME_BYTES_MAX:
+        raise FrontierError(f"a message of {len(body):,} bytes is more than the {FRAME_BYTES_MAX:,} allowed")
+    return LENGTH.pack(len(body)) + body
+
+
+def question(number: int, method: str, arguments: tuple[Any, ...]) -> bytes:
+    return frame(Question(number, method, msgspec.Raw(encode(arguments))))
+
+
+def answer(number: int, result: Any, error: BaseException | None = None) -> bytes:
+    if error is None:
+        return frame(Answer(number, "", msgspec.Raw(encode(result))))
+    kind = type(error).__name__ if isinstance(error, TarrafaError) else "FrontierError"
+    return frame(Answer(number, kind, msgspec.Raw(encode(str(error) or type(error).__name__))))
+
+
+def result_of(method: str, reply: Answer) -> Any:
+    """The result that an answer carries, or its error raised."""
+    if reply.kind:
+        kind = ERRORS.get(reply.kind, FrontierError)
+        raise kind(msgspec.msgpack.decode(reply.result, type=str))
+    return METHODS[method].result.decode(reply.result)

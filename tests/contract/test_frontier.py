@@ -1,0 +1,474 @@
+"""What every body of the frontier promises: the same suite on SQLite and over the socket."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tarrafa import config
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
+from tarrafa.frontier import remote
+from tarrafa.frontier.protocol import (
+    CollectionStatus,
+    Continuation,
+    Frontier,
+    HostReport,
+    Lease,
+    Offer,
+    Report,
+    RobotsCopy,
+    Weight,
+)
+from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.model import Outcome, Status, Visit
+from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.process import ProcessId, myself, start_ticks
+
+SUFFIXES = "com\nbr\ncom.br\npt\n"
+
+
+class FalseClock(Clock):
+    """A clock that the test moves."""
+
+    shift = [0.0]
+
+    def now(self) -> float:
+        return 1_000_000.0 + self.shift[0]
+
+
+@asynccontextmanager
+async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
+    frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES)
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
+@asynccontextmanager
+async def a_remote(path: Path) -> AsyncIterator[Frontier]:
+    async with a_sqlite(path) as inner:
+        server = await remote.serve(inner, str(path / "f.sock"))
+        client = await remote.RemoteFrontier.connect(str(path / "f.sock"))
+        try:
+            yield client
+        finally:
+            await client.close()
+            server.close()
+
+
+BODIES = {"sqlite": a_sqlite, "remote": a_remote}
+
+
+@pytest.fixture(params=BODIES)
+def play(request, tmp_path):
+    """Run a scene on a fresh frontier; called again, it opens the same file anew."""
+    FalseClock.shift[0] = 0.0
+
+    def run(scene: Callable[[Frontier], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            async with BODIES[request.param](tmp_path) as frontier:
+                await scene(frontier)
+
+        asyncio.run(whole())
+
+    return run
+
+
+def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:
+    table = {"name": name, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}} | sections
+    return config.encode(config.convert(table, "test"))
+
+
+def offer(url: str, depth: int = 0, redirects: int = 0) -> Offer:
+    key = host_key(url)
+    return Offer(host_id(key), url_id(url), url, key, depth, redirects)
+
+
+def urls(leases: list[Lease]) -> list[str]:
+    return sorted(visit.url for lease in leases for visit in lease.visits)
+
+
+def done(lease: Lease | Visit, visits: list[Visit], outcome: Outcome | None = None, **more: object) -> HostReport:
+    outcome = outcome or Outcome(200, 1_000_000.0, kept=True, type="text/html")
+    reports = [Report(visit.id, visit.number, outcome) for visit in visits]
+    settings = {"next_at": 1_000_000.0, "delay_s": 1.0, "keep": True} | more
+    return HostReport(lease.host, lease.collection, reports, **settings)  # type: ignore[arg-type]
+
+
+async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
+    overview = await frontier.overview()
+    return next(one for one in overview.collections if one.name == name)
+
+
+def test_a_discovered_url_is_handed_out_once_and_its_end_is_counted(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        terms = await frontier.join("w", myself())
+        leases = await frontier.lease(terms.worker, 10)
+        assert urls(leases) == ["http://a.br/", "http://b.br/"]
+        assert await frontier.lease(terms.worker, 10) == []
+        answers = await frontier.finish(terms.worker, [done(lease, lease.visits) for lease in leases])
+        assert answers == [Continuation(False, []), Continuation(False, [])]
+        status = await numbers(frontier)
+        assert (status.known, status.fetched, status.pending, status.handed_out) == (2, 2, 0, 0)
+        assert (status.hosts, status.visits, status.statuses, status.types) == (2, 2, {"200": 2}, {"text/html": 2})
+
+    play(scene)
+
+
+def test_a_host_is_with_one_worker_at_a_time(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(30)])
+        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        (lease,) = await frontier.lease(one.worker, 10)
+        assert await frontier.lease(two.worker, 10) == []
+        (answer,) = await frontier.finish(two.worker, [done(lease, lease.visits)])
+        assert answer == Continuation(False, [])
+        assert (await numbers(frontier)).fetched == 0
+
+    play(scene)
+
+
+def test_hosts_are_shared_out_fairly(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://h{n}.br/") for n in range(40)])
+        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        assert len(await frontier.lease(one.worker, 500)) == 20
+        assert len(await frontier.lease(two.worker, 500)) == 20
+
+    play(scene)
+
+
+def test_a_host_is_not_leased_before_its_next_time(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(2)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 10)
+        await frontier.finish(worker, [done(lease, lease.visits[:1], next_at=1_000_007.0, keep=False)])
+        assert await frontier.lease(worker, 10) == []
+        FalseClock.shift[0] = 6.9
+        assert await frontier.lease(worker, 10) == []
+        FalseClock.shift[0] = 7.0
+        (again,) = await frontier.lease(worker, 10)
+        assert again.next_at == 1_000_007.0
+        assert [visit.id for visit in again.visits] == [lease.visits[1].id]
+
+    play(scene)
+
+
+def test_what_a_holder_hands_back_unvisited_waits_again_under_a_new_number(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        worker = (await frontier.join("w", myself())).worker
+        (first,) = await frontier.lease(worker, 1)
+        await frontier.finish(worker, [done(first, [], keep=False)])
+        (second,) = await frontier.lease(worker, 1)
+        assert first.visits[0].number == 1
+        assert second.visits[0].number == 2
+
+    play(scene)
+
+
+def test_finish_brings_the_next_visits_and_is_idempotent(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(12)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        assert len(lease.visits) == 8
+        report = done(lease, lease.visits[:3])
+        (answer,) = await frontier.finish(worker, [report])
+        assert answer.held
+        assert len(answer.visits) == 3
+        (again,) = await frontier.finish(worker, [report])
+        assert again == Continuation(True, [])
+        assert (await numbers(frontier)).fetched == 3
+
+    play(scene)
+
+
+def test_everything_survives_closing_and_a_dead_worker_gives_its_hosts_back(play):
+    ghost = ProcessId("another boot", os.getpid(), start_ticks(os.getpid()) or 0)
+
+    async def before(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(3)])
+        worker = (await frontier.join("ghost", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.finish(worker, [done(lease, lease.visits[:1])])
+        await frontier.leave(worker)
+        await frontier.join("ghost", ghost)
+
+    async def after(frontier):
+        status = await numbers(frontier)
+        assert (status.known, status.fetched, status.pending, status.handed_out) == (3, 1, 2, 0)
+        worker = (await frontier.join("w", myself())).worker
+        FalseClock.shift[0] = 1.0
+        (lease,) = await frontier.lease(worker, 1)
+        assert [visit.number for visit in lease.visits] == [2, 2]
+
+    play(before)
+    play(after)
+
+
+def test_a_killed_worker_is_noticed_at_once_and_its_host_rests_for_its_delay(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(politeness={"delay": "5s"}))
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        theirs = ProcessId(myself().boot, child.pid, start_ticks(child.pid) or 0)
+        victim = (await frontier.join("victim", theirs)).worker
+        assert len(await frontier.lease(victim, 1)) == 1
+        child.kill()
+        child.wait()
+        worker = (await frontier.join("w", myself())).worker
+        assert await frontier.lease(worker, 1) == []
+        FalseClock.shift[0] = 5.0
+        assert len(await frontier.lease(worker, 1)) == 1
+        with pytest.raises(LeaseLost):
+            await frontier.renew(victim)
+
+    play(scene)
+
+
+def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(play, monkeypatch):
+    monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", -1.0)
+
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(fetch={"time_max": "10s"}))
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        silent = (await frontier.join("silent", myself())).worker
+        with pytest.raises(LeaseLost):
+            await frontier.lease(silent, 1)
+        monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", 30.0)
+        silent = (await frontier.join("silent", myself())).worker
+        (lease,) = await frontier.lease(silent, 1)
+        now = boottime()
+        monkeypatch.setattr("tarrafa.frontier.store.hosts.boottime", lambda: now + 31)
+        with pytest.raises(LeaseLost):
+            await frontier.finish(silent, [done(lease, lease.visits)])
+        heir = (await frontier.join("heir", myself())).worker
+        FalseClock.shift[0] = 9.0
+        assert await frontier.lease(heir, 1) == [], "the silent one may still be waiting for an answer"
+        FalseClock.shift[0] = 11.0
+        assert len(await frontier.lease(heir, 1)) == 1
+
+    play(scene)
+
+
+def test_depth_is_the_smallest_and_reopens_what_it_cut(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 2}))
+        await frontier.discover(row.id, [offer("http://a.br/x", 3), offer("http://a.br/y", 2)])
+        status = await numbers(frontier)
+        assert (status.known, status.pending, status.too_deep) == (2, 1, 1)
+        await frontier.discover(row.id, [offer("http://a.br/x", 4)])
+        assert (await numbers(frontier)).too_deep == 1
+        await frontier.discover(row.id, [offer("http://a.br/x", 1)])
+        status = await numbers(frontier)
+        assert (status.pending, status.too_deep) == (2, 0)
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        assert {visit.url: visit.depth for visit in lease.visits} == {"http://a.br/x": 1, "http://a.br/y": 2}
+
+    play(scene)
+
+
+def test_a_depth_that_fell_in_the_graph_reopens_too_and_unknown_urls_are_ignored(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 2}))
+        deep, elsewhere = offer("http://a.br/x", 3), offer("http://z.com/")
+        await frontier.discover(row.id, [deep])
+        await frontier.weigh("c", [Weight(deep.host, deep.id, 5, 2), Weight(elsewhere.host, elsewhere.id, 9, 0)])
+        status = await numbers(frontier)
+        assert (status.known, status.pending, status.too_deep) == (1, 1, 0)
+
+    play(scene)
+
+
+def test_raising_the_depth_limit_reopens_what_it_cut(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 0}))
+        await frontier.discover(row.id, [offer("http://a.br/x", 1), offer("http://a.br/y", 2)])
+        await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 1}))
+        status = await numbers(frontier)
+        assert (status.pending, status.too_deep) == (1, 1)
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("fifo", [0, 1, 2, 3]), ("lifo", [3, 2, 1, 0]), ("backlinks", [2, 1, 0, 3])],
+)
+def test_orders_of_discovery(play, order, expected):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(strategy={"order": order}))
+        offers = [offer(f"http://a.br/{n}") for n in range(4)]
+        for one in offers:
+            await frontier.discover(row.id, [one])
+        await frontier.weigh("c", [Weight(offers[n].host, offers[n].id, count) for n, count in ((1, 3), (2, 7))])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        assert [int(visit.url[-1]) for visit in lease.visits] == expected
+
+    play(scene)
+
+
+def test_changing_the_order_reorders_what_waits(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        for n in range(4):
+            await frontier.discover(row.id, [offer(f"http://a.br/{n}")])
+        await frontier.open_collection(a_collection(strategy={"order": "lifo"}))
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        assert [int(visit.url[-1]) for visit in lease.visits] == [3, 2, 1, 0]
+
+    play(scene)
+
+
+def test_pages_max_is_never_passed(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 5}))
+        await frontier.discover(row.id, [offer(f"http://h{n % 4}.br/{n}") for n in range(40)])
+        worker = (await frontier.join("w", myself())).worker
+        while leases := await frontier.lease(worker, 10):
+            for lease in leases:
+                visits, missing = lease.visits, Outcome(404, 1_000_000.0)
+                while visits:
+                    assert (await numbers(frontier)).fetched <= 5
+                    await frontier.finish(worker, [done(lease, visits[:1], missing, wanted=0)])
+                    (answer,) = await frontier.finish(worker, [done(lease, visits[1:], wanted=3)])
+                    visits = answer.visits
+        assert (await numbers(frontier)).fetched == 5
+
+    play(scene)
+
+
+def test_the_weather_is_tried_again_and_then_given_up(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(fetch={"retries": 1}))
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        worker = (await frontier.join("w", myself())).worker
+        slow = Outcome(Status.TOO_SLOW, 1_000_000.0)
+        (lease,) = await frontier.lease(worker, 1)
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits, slow)])
+        assert [visit.attempts for visit in answer.visits] == [1]
+        (answer,) = await frontier.finish(worker, [done(lease, answer.visits, slow)])
+        assert answer == Continuation(False, [])
+        status = await numbers(frontier)
+        assert (status.failed, status.pending, status.visits) == (1, 0, 2)
+
+    play(scene)
+
+
+def test_a_host_that_only_fails_is_given_up_with_all_that_waits_on_it(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(fetch={"retries": 1}))
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(20)])
+        worker = (await frontier.join("w", myself())).worker
+        for failures in (1, 2):
+            (lease,) = await frontier.lease(worker, 1)
+            await frontier.finish(worker, [done(lease, [], keep=False, failures=failures)])
+        status = await numbers(frontier)
+        assert (status.pending, status.failed, status.handed_out) == (0, 20, 0)
+        assert await frontier.lease(worker, 1) == []
+
+    play(scene)
+
+
+def test_robots_are_kept_with_the_host_for_all_collections(play):
+    async def scene(frontier):
+        first = await frontier.open_collection(a_collection("one"))
+        second = await frontier.open_collection(a_collection("two"))
+        await frontier.discover(first.id, [offer("http://a.br/")])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        assert lease.robots is None
+        copy = RobotsCopy(200, b"digest", 1_086_400.0, b"User-agent: *\nDisallow: /x\n")
+        await frontier.finish(worker, [done(lease, lease.visits, robots=copy)])
+        await frontier.discover(second.id, [offer("http://a.br/")])
+        (lease,) = await frontier.lease(worker, 1)
+        assert (lease.robots, lease.collection) == (copy, second.id)
+
+    play(scene)
+
+
+def test_two_collections_fetch_the_same_url_separately_but_never_share_the_host_at_once(play):
+    async def scene(frontier):
+        for name in ("one", "two"):
+            row = await frontier.open_collection(a_collection(name))
+            await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(10)])
+        worker = (await frontier.join("w", myself())).worker
+        seen = set()
+        for _ in range(10):
+            leases = await frontier.lease(worker, 10)
+            assert len(leases) <= 1
+            for lease in leases:
+                visits = lease.visits
+                while visits:
+                    seen |= {(visit.collection, visit.url) for visit in visits}
+                    (answer,) = await frontier.finish(worker, [done(lease, visits)])
+                    visits = answer.visits
+        assert len(seen) == 20
+
+    play(scene)
+
+
+def test_a_paused_collection_hands_nothing_out_and_goes_on_when_resumed(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(10)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.control("c", "paused", "by you")
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits[:2])])
+        assert answer == Continuation(True, []), "what it holds it may bring home"
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits[2:])])
+        assert answer == Continuation(False, [])
+        assert await frontier.lease(worker, 1) == []
+        await frontier.control("c", "running", "")
+        (lease,) = await frontier.lease(worker, 1)
+        assert len(lease.visits) == 2
+
+    play(scene)
+
+
+def test_identity_is_fixed_at_creation(play):
+    async def scene(frontier):
+        await frontier.open_collection(a_collection())
+        with pytest.raises(ConfigError, match="fixed when a collection is created"):
+            await frontier.open_collection(a_collection(identity={"fold_case": True}))
+
+    play(scene)
+
+
+def test_a_call_that_fails_changes_nothing_and_says_why(play):
+    async def scene(frontier):
+        with pytest.raises(FrontierError, match="no collection is named"):
+            await frontier.control("nobody", "paused", "")
+        with pytest.raises(FrontierError, match="no collection has the number"):
+            await frontier.discover(77, [offer("http://a.br/")])
+        row = await frontier.open_collection(a_collection())
+        with pytest.raises(FrontierError, match="no such state"):
+            await frontier.control("c", "dancing", "")
+        jobs = [frontier.discover(number, [offer(f"http://a.br/{number}")]) for number in (row.id, 99, row.id)]
+        results = await asyncio.gather(*jobs, return_exceptions=True)
+        assert [isinstance(result, TarrafaError) for result in results] == [False, True, False]
+        assert (await numbers(frontier)).known == 1
+
+    play(scene)
