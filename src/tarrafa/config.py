@@ -61,6 +61,7 @@ class Politeness(_Section, frozen=True):
     delay_factor: float = 5.0
     delay_max: Seconds = Seconds(300)
     backoff: Seconds = Seconds(60)
+    per_ip: bool = True
     robots: Literal["obey", "ignore"] = "obey"
     user_agent: str = "Tarrafa"
     contact: str = ""

@@ -90,7 +90,7 @@ class DataDirectory:
             if self.version.exists():
                 self.check_version()
             elif self.root.exists() and any(p.name != "lock" for p in self.root.iterdir()):
-                raise DataError(f"{self.root}: not empty and not a Tarrafa data directory; use another --data directory")
+                raise DataError(f"{self.root}: not empty, and no Tarrafa data directory; use another --data directory")
             for folder in (self.root, self.run, self.logs, self.archive, self.index, self.graph, self.cursors):
                 folder.mkdir(parents=True, exist_ok=True)
             if not self.version.exists():
@@ -124,15 +124,20 @@ def try_lock(path: Path) -> IO[bytes] | None:
     return file
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """The file holds the old content or the new one, whatever happens in between."""
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """The file holds the old content or the new one, whatever happens to this process in between.
+
+    Durable: whatever happens to the machine, too, and the new one for certain once this returns.
+    """
     temporary = path.with_name(path.name + ".new")
     with temporary.open("wb") as file:
         file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
     temporary.replace(path)
-    sync_directory(path.parent)
+    if durable:
+        sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:

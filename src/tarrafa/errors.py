@@ -6,7 +6,8 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
     TarrafaError
     ├── ConfigError       a collection file or an option that cannot be meant
     ├── DataError         the data directory: wrong version, locked, damaged
-    │   └── DiskFull      no space left where we must write
+    │   ├── DiskFull      no space left where we must write
+    │   └── Locked        another process is at it
     ├── QueryError        a search that cannot be understood
     ├── FrontierError     the URL server refused or is out of reach
     │   └── LeaseLost     this worker no longer holds what it reports on: somebody else may
@@ -31,6 +32,10 @@ class DataError(TarrafaError):
 
 class DiskFull(DataError):
     """No space left where we must write."""
+
+
+class Locked(DataError):
+    """Another process is at it."""
 
 
 class QueryError(TarrafaError):

@@ -8,6 +8,7 @@ import ctypes
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -55,11 +56,10 @@ def become_child(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def run_child(main: "object", *arguments: object) -> None:
+def run_child(main: Callable[[], None]) -> None:
     """Run a child's main function; what it cannot mend becomes one line on stderr and exit status 2."""
-    assert callable(main)
     try:
-        main(*arguments)
+        main()
     except TarrafaError as error:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"error: {error}\n")

@@ -123,6 +123,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     too_deep: int = 0
     visits: int = 0
     pages_max: int | None = None
+    requests_max: int | None = None
     statuses: dict[str, int] = {}
     types: dict[str, int] = {}
 
@@ -167,6 +168,9 @@ class Frontier(Protocol):
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
+
+    async def claim(self, worker: int, host: HostId, address: str) -> float:
+        """Take an IP address for a leased host: 0 if it is ours, else from when on to try again."""
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         """Take reports over many hosts at once; per host, what to fetch next."""

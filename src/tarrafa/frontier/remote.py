@@ -27,6 +27,7 @@ from tarrafa.frontier.protocol import (
     Terms,
     Weight,
 )
+from tarrafa.model import HostId
 from tarrafa.process import ProcessId
 
 CALL_TIMEOUT_S = 60.0
@@ -160,6 +161,10 @@ class RemoteFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         leases: list[Lease] = await self._call("lease", worker, hosts)
         return leases
+
+    async def claim(self, worker: int, host: HostId, address: str) -> float:
+        free_at: float = await self._call("claim", worker, host, address)
+        return free_at
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         answers: list[Continuation] = await self._call("finish", worker, batch)

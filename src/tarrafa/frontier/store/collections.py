@@ -203,6 +203,7 @@ class Collections:
             too_deep=state(UrlState.TOO_DEEP),
             visits=self._counters.value(number, VISITS),
             pages_max=known.config.scope.pages_max,
+            requests_max=known.config.scope.requests_max,
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
         )

@@ -25,6 +25,7 @@ from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
+CLAIM_WAIT_MIN_S = 0.2  # a refused host comes back no sooner
 HOST_COLUMNS = "key, next_at, delay_s, failures, robots_status, robots_digest, robots_expires"
 
 
@@ -134,6 +135,22 @@ class Hosts:
             (next_at, host, host),
         )
 
+    def claim(self, worker: int, host: HostId, address: str) -> float:
+        """An address is with one host at a time, whatever the worker, and rests between two of them."""
+        self._check(worker)
+        mine = self._db.row("SELECT worker FROM host WHERE id = ?", (host,))
+        if mine is None or mine[0] != worker:
+            raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
+        now = self._clock.now()
+        holder, next_at = self._db.row("SELECT host, next_at FROM address WHERE address = ?", (address,)) or (None, 0.0)
+        if holder not in {None, host}:
+            delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (holder,))
+            return float(now + max(delay_s, CLAIM_WAIT_MIN_S))
+        if holder is None and next_at > now:
+            return float(next_at)
+        self._db.run("INSERT OR REPLACE INTO address VALUES (?, ?, ?)", (address, host, next_at))
+        return 0.0
+
     def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         self._check(worker)
         return [self._finish(worker, report) for report in batch]
@@ -181,6 +198,11 @@ class Hosts:
     def _hand_back(self, host: HostId, next_at: float) -> None:
         """With nobody from now on; ready again wherever it has work."""
         self._urls.take_back(host)
+        self._db.run(
+            "UPDATE address SET host = NULL, next_at = max(next_at, ? + (SELECT delay_s FROM host WHERE id = ?))"
+            " WHERE host = ?",
+            (self._clock.now(), host, host),
+        )
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
         self._db.run(
             "INSERT OR IGNORE INTO ready SELECT collection, ?, host FROM work WHERE host = ? AND pending > 0",

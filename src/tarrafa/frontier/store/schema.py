@@ -26,6 +26,8 @@ CREATE TABLE host (
     worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL
 );
 CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;
+CREATE TABLE address (address TEXT PRIMARY KEY, host INTEGER, next_at REAL NOT NULL) WITHOUT ROWID;
+CREATE INDEX address_host ON address (host) WHERE host IS NOT NULL;
 CREATE TABLE robots (digest BLOB PRIMARY KEY, text BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE url (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,

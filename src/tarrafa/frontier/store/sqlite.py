@@ -16,7 +16,7 @@ import apsw
 
 from tarrafa.clock import Clock
 from tarrafa.data import try_lock
-from tarrafa.errors import DataError, DiskFull, TarrafaError
+from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
@@ -29,8 +29,9 @@ from tarrafa.frontier.protocol import (
 )
 from tarrafa.frontier.store.collections import Collections, Counters
 from tarrafa.frontier.store.hosts import Hosts
-from tarrafa.frontier.store.schema import open_tables
+from tarrafa.frontier.store.schema import Database, open_tables
 from tarrafa.frontier.store.urls import Urls
+from tarrafa.model import HostId
 from tarrafa.process import ProcessId
 
 JOBS_PER_COMMIT_MAX = 256
@@ -93,7 +94,7 @@ class SqliteFrontier:
     ) -> None:
         lock = try_lock(path.with_name(path.name + ".lock"))
         if lock is None:
-            raise DataError(f"{path}: another process has the frontier open")
+            raise Locked(f"{path}: another process has the frontier open")
         self._lock, self._path, self._on_fatal = lock, path, on_fatal
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         try:
@@ -197,6 +198,9 @@ class SqliteFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         return await self._call(lambda store: store.hosts.lease(worker, hosts))
 
+    async def claim(self, worker: int, host: HostId, address: str) -> float:
+        return await self._call(lambda store: store.hosts.claim(worker, host, address))
+
     async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         return await self._call(lambda store: store.hosts.finish(worker, batch))
 
@@ -205,3 +209,14 @@ class SqliteFrontier:
 
     async def overview(self) -> Overview:
         return await self._call(lambda store: store.overview())
+
+
+def read_overview(path: Path) -> Overview:
+    """The frontier's numbers while no process owns it."""
+    try:
+        db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
+        overview = Overview(Collections(db, Counters(db), Clock.real()).status(), [])
+        db.connection.close()
+    except apsw.Error as error:
+        raise DataError(f"{path}: {error}") from None
+    return overview

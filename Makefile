@@ -1,0 +1,51 @@
+# Everything that a fresh Debian machine with Python 3.11, git and make needs is set up by the targets themselves.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-long check bench lock clean
+
+demo: $(READY)
+	$(BIN)/tarrafa demo $(ARGS)
+
+test: $(READY) system check
+	$(BIN)/pytest -m "not long"
+
+# Journeys with kills, soaks and fuzzing: run before an issue is called resolved.
+test-long: $(READY) system
+	$(BIN)/pytest -m long -s
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/crawl.py
+	$(BIN)/python benchmarks/web.py
+
+$(READY): requirements.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+# Programs that some tests need; where they cannot be had, those tests say SKIPPED and why.
+.PHONY: system
+system:
+	@if ! command -v chromium >/dev/null; then \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "installing chromium for the browser tests"; \
+	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium) >/dev/null 2>&1 \
+	      || echo "chromium cannot be installed: the browser tests will be skipped"; \
+	  else echo "chromium is missing and cannot be installed without root: the browser tests will be skipped"; fi; \
+	fi
+
+# Pin everything anew (needs uv).
+lock:
+	uv pip compile --quiet --all-extras --no-header --no-annotate --python-version 3.11 --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) tarrafa-data tarrafa-demo

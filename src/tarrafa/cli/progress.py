@@ -1,0 +1,90 @@
+"""How far is it?
+
+The same numbers twice: a line that is drawn anew in a terminal, a line every few seconds elsewhere.
+"""
+
+import sys
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tarrafa.clock import boottime
+from tarrafa.frontier.protocol import CollectionStatus
+
+PLAIN_EVERY_S = 2.0
+
+
+def duration_text(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 90:
+        return f"{whole} s"
+    if whole < 5400:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def expected_total(status: CollectionStatus) -> int:
+    """How many pages there will be if nothing more is discovered; never more than allowed."""
+    visited = max(1, status.visits)
+    total = status.fetched + round((status.pending + status.handed_out) * status.fetched / visited)
+    return min(total, status.pages_max) if status.pages_max is not None else total
+
+
+def time_left(status: CollectionStatus) -> str:
+    left = expected_total(status) - status.fetched
+    if left <= 0:
+        return "nearly done"
+    return f"about {duration_text(left / status.pages_per_s)} left" if status.pages_per_s > 0 else "..."
+
+
+def numbers(status: CollectionStatus) -> str:
+    """One line that says it all."""
+    return (
+        f"{status.fetched:,} pages, {status.pages_per_s:,.0f}/s, {status.hosts:,} hosts, "
+        f"{status.pending + status.handed_out:,} in the queue, {status.failed:,} errors, {time_left(status)}"
+    )
+
+
+class Progress:
+    """Shows one collection's numbers as they come. Use it in a `with`."""
+
+    def __init__(self, name: str, *, quiet: bool = False) -> None:
+        self._name, self._quiet = name, quiet
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._shown_at = 0.0
+        self._is_terminal = self._console.is_terminal and not quiet
+
+    def __enter__(self) -> "Progress":
+        if self._is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._is_terminal:
+            self._live.stop()
+
+    def show(self, status: CollectionStatus) -> None:
+        if self._is_terminal:
+            self._live.update(self._drawn(status))
+        elif not self._quiet and boottime() - self._shown_at >= PLAIN_EVERY_S:
+            self._shown_at = boottime()
+            sys.stderr.write(f"{self._name}: {numbers(status)}\n")
+            sys.stderr.flush()
+
+    def _drawn(self, status: CollectionStatus) -> Group:
+        table = Table.grid(padding=(0, 3))
+        table.add_row(
+            f"[bold]{status.fetched:,}[/] pages",
+            f"[bold]{status.pages_per_s:,.0f}[/] pages/s",
+            f"[bold]{status.hosts:,}[/] hosts",
+            f"[bold]{status.pending + status.handed_out:,}[/] in the queue",
+            f"[bold]{status.failed:,}[/] errors",
+            Text(time_left(status), style="cyan"),
+        )
+        bar = ProgressBar(total=max(1, expected_total(status)), completed=status.fetched, width=60)
+        return Group(Text(self._name, style="bold cyan"), bar, table)

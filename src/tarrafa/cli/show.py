@@ -1,0 +1,68 @@
+"""How does data look on a terminal, and as JSON?"""
+
+import sys
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tarrafa.frontier.protocol import CollectionStatus, Overview
+from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
+
+console = Console(highlight=False, soft_wrap=True)
+
+
+def as_json(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
+
+
+def overview(shown: Overview) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("collection", "state", "pages", "pages/s", "known", "pending", "failed", "hosts"):
+        table.add_column(name, justify="left" if name in {"collection", "state"} else "right")
+    for one in shown.collections:
+        figures = [f"{one.fetched:,}", f"{one.pages_per_s:,.1f}", f"{one.known:,}", f"{one.pending:,}"]
+        table.add_row(one.name, one.state, *figures, f"{one.failed:,}", f"{one.hosts:,}")
+    console.print(table)
+    for one in shown.collections:
+        if one.reason:
+            console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
+    if shown.nodes:
+        workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
+        console.print(f"workers: {workers}")
+
+
+def statuses(status: CollectionStatus) -> str:
+    """`200: 1,950 · 404: 12 · robots: 40`, the most frequent first."""
+    ordered = sorted(status.statuses.items(), key=lambda item: -item[1])
+    return " · ".join(f"{STATUS_MEANING.get(int(code), code)}: {count:,}" for code, count in ordered)
+
+
+def hits(result: SearchResult, offset: int) -> None:
+    if not result.hits:
+        console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
+        return
+    console.print(f"{result.total:,} pages, {result.time_s * 1000:.1f} ms\n")
+    for number, hit in enumerate(result.hits, offset + 1):
+        console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
+        console.print(f"   [green]{escape(hit.url)}[/]")
+        console.print(f"   {escape(hit.snippet)}")
+        console.print(
+            f"   [dim]score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}[/]\n"
+        )
+
+
+def neighbours(shown: Neighbours, *, incoming: bool, outgoing: bool) -> None:
+    for wanted, title, links, total in (
+        (incoming, "link here", shown.incoming, shown.in_total),
+        (outgoing, "are linked from here", shown.outgoing, shown.out_total),
+    ):
+        if not wanted:
+            continue
+        first = f", the first {len(links)}" if total > len(links) else ""
+        console.print(f"[bold]{total:,} pages {title}[/]{first}:")
+        for link in links:
+            rel = f" [dim]({escape(link.rel)})[/]" if link.rel else ""
+            console.print(f"  [green]{escape(link.url)}[/]  {escape(link.anchor)}{rel}")

@@ -1,0 +1,62 @@
+"""The process that keeps the graph, or the index, behind the archive.
+
+`python -m tarrafa.crawl.follower graph|index`: started by the supervisor. It never touches the crawl: the only thing
+that goes back are the graph's weights, to the frontier.
+"""
+
+import argparse
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import FrontierError
+from tarrafa.frontier.protocol import Weight
+from tarrafa.frontier.remote import Line
+from tarrafa.graph import follower as graph
+from tarrafa.index import follower as index
+from tarrafa.process import EXIT_RETRY, become_child, run_child
+
+ROLES = ("graph", "index")
+
+
+def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
+    if role == "index":
+        index.follow(data, stop)
+        return
+    line = Line(data.socket)
+
+    def deliver(collection: str, weights: list[Weight]) -> None:
+        line.call("weigh", collection, weights)
+
+    graph.follow(data, deliver, stop)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("role", choices=ROLES)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    become_child(options.parent)
+    stop = threading.Event()
+
+    def on_term(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, on_term)
+
+    def work() -> None:
+        try:
+            _follow(DataDirectory(options.data), options.role, stop)
+        except FrontierError as error:
+            sys.stderr.write(f"{options.role}: {error}\n")
+            sys.exit(EXIT_RETRY)
+
+    run_child(work)
+
+
+if __name__ == "__main__":
+    main()

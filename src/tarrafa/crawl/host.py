@@ -1,0 +1,208 @@
+"""How is one host visited, politely?
+
+One walk per leased host: robots.txt first, then its visits one by one, each no sooner than the delay after the end of
+the one before. Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or asks for
+peace is handed back with the time from which it may be visited again, and costs nothing while it waits.
+"""
+
+import asyncio
+import random
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from xxhash import xxh3_128_digest
+
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.visit import Finished, conclude, refused, request_for, user_agent
+from tarrafa.fetch.http import Request, Response, TooLarge, Undecodable, decode_body
+from tarrafa.fetch.robots import Robots
+from tarrafa.frontier.protocol import Lease, RobotsCopy
+from tarrafa.model import REDIRECTS, HostId, Status, Visit
+from tarrafa.parse.url import canonical, host_key, host_name
+
+BACKOFF_MAX_S = 86_400.0
+ROBOTS_LIFE_S = 86_400.0
+ROBOTS_BYTES_MAX = 500 << 10  # RFC 9309 section 2.5
+ROBOTS_REDIRECTS_MAX = 5  # RFC 9309 section 2.3.1.2
+WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
+BUSY_CODES = frozenset({429, 503})
+HOST_FAILURES = frozenset({Status.TOO_SLOW, Status.SYSTEM_ERROR, Status.NAME_UNKNOWN, *BUSY_CODES})
+
+
+class Kit(Protocol):
+    """What a walk needs of its worker."""
+
+    clock: Clock
+
+    async def fetch(self, request: Request) -> Response: ...
+
+    async def find(self, name: str, host: HostId, collection: Collection) -> "Place": ...
+
+    def robots(self, copy: RobotsCopy) -> Robots: ...
+
+    def finished(self, walk: "Walk", done: Finished) -> None: ...
+
+    def archive_robots(self, request: Request, response: Response) -> None: ...
+
+    def leaving(self, walk: "Walk") -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a host is: an address to connect to; or a reason why not, and from when on one may ask again."""
+
+    connect_to: str | None = None
+    address: str | None = None
+    error: int = 0
+    free_at: float = 0.0
+
+
+@dataclass(slots=True)
+class Walk:
+    """One leased host."""
+
+    lease: Lease
+    collection: Collection
+    admission: Admission
+    kit: Kit
+    queue: deque[Visit] = field(default_factory=deque)
+    next_at: float = 0.0
+    delay_s: float = 0.0
+    failures: int = 0
+    new_robots: RobotsCopy | None = None  # to be reported
+    unreported: int = 0
+    left: bool = False  # hand the host back
+    released: bool = False  # it is no longer ours
+    rules: Robots | None = None
+    place: Place = field(default_factory=Place)
+    more: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.queue.extend(self.lease.visits)
+        self.next_at, self.failures = self.lease.next_at, self.lease.failures
+        self.delay_s = self.collection.politeness.delay
+
+    async def run(self) -> None:
+        """Until there is nothing more to visit, or a reason to leave."""
+        try:
+            if await self._arrive():
+                while await self._next_visit():
+                    pass
+        finally:
+            self.left = True
+            self.kit.leaving(self)
+
+    async def _arrive(self) -> bool:
+        """Find the host and its rules."""
+        self.place = await self.kit.find(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
+        if self.place.error == Status.ADDRESS_REFUSED:
+            return True  # to say so of every URL
+        if self.place.error:
+            self._fail(0.0)
+            return False
+        if self.place.free_at:  # its address is busy with another host
+            self.next_at = max(self.next_at, self.place.free_at)
+            return False
+        if self.collection.politeness.robots == "ignore":
+            return True
+        copy = self.lease.robots
+        if copy is None or copy.expires <= self.kit.clock.now():
+            copy = await self._fetch_robots()
+            if copy is None:
+                return False
+        self.rules = self.kit.robots(copy)
+        asked = self.rules.crawl_delay(user_agent(self.collection))
+        politeness = self.collection.politeness
+        self.delay_s = max(politeness.delay, min(asked or 0.0, politeness.delay_max))
+        return True
+
+    async def _fetch_robots(self) -> RobotsCopy | None:
+        """RFC 9309: 2xx are rules, 4xx allow everything, anything else forbids everything for now."""
+        url = canonical(f"{self.lease.host_key}/robots.txt")
+        for _ in range(ROBOTS_REDIRECTS_MAX + 1):
+            if url is None or host_key(url) != self.lease.host_key:
+                return self._robots_copy(404, b"")  # unavailable: it lives on a host that is not ours to ask now
+            request = request_for(url, self.collection)
+            request.size_max = ROBOTS_BYTES_MAX
+            response = await self._request(request)
+            if response is None:
+                return None
+            self.kit.archive_robots(request, response)
+            if response.status in REDIRECTS:
+                url = canonical(response.head.get("location"), url)
+            elif 200 <= response.status < 300 or response.status == Status.TOO_LARGE:
+                try:
+                    text = decode_body(response.head, response.raw_body[:ROBOTS_BYTES_MAX], ROBOTS_BYTES_MAX)
+                except (Undecodable, TooLarge):
+                    text = b""
+                return self._robots_copy(200, text)
+            elif 300 <= response.status < 500 and response.status != 429:
+                return self._robots_copy(response.status, b"")
+            else:
+                self._fail(0.0)
+                return None
+        return self._robots_copy(404, b"")
+
+    def _robots_copy(self, status: int, text: bytes) -> RobotsCopy:
+        expires = self.kit.clock.now() + ROBOTS_LIFE_S
+        self.failures = 0
+        self.new_robots = RobotsCopy(status, xxh3_128_digest(text), expires, text)
+        return self.new_robots
+
+    async def _next_visit(self) -> bool:
+        """One visit; False when the walk is over."""
+        while not self.queue and self.unreported and not self.left:
+            self.more.clear()
+            await self.more.wait()
+        if self.left or not self.queue:
+            return False
+        visit = self.queue.popleft()
+        self.unreported += 1
+        if reason := self._objection(visit):
+            self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
+            return True
+        request = request_for(visit.url, self.collection, visit)
+        response = await self._request(request)
+        if response is None:  # nothing was sent: the visit goes back with the host
+            self.unreported -= 1
+            return False
+        done = conclude(visit, request, response, self.collection, self.admission, self.kit.clock.now())
+        status = done.record.outcome.status
+        self.kit.finished(self, done)
+        if status in HOST_FAILURES:
+            self._fail(done.record.outcome.retry_after_s)
+            return False
+        self.failures = 0
+        return True
+
+    def _objection(self, visit: Visit) -> int:
+        """Why no request may be made for this visit; 0 if it may."""
+        if self.place.error:
+            return self.place.error
+        allowed = self.rules is None or self.rules.allows(user_agent(self.collection), visit.url)
+        return 0 if allowed else Status.ROBOTS
+
+    async def _request(self, request: Request) -> Response | None:
+        """Wait for the host's next time, then fetch; None when the pause is too long to be spent here."""
+        clock = self.kit.clock
+        if (self.next_at - clock.now()) / clock.scale > WAIT_HERE_MAX_S:
+            return None
+        await clock.sleep_until(self.next_at)
+        if self.left:
+            return None
+        request.connect_to, request.address = self.place.connect_to, self.place.address
+        response = await self.kit.fetch(request)
+        pause = max(self.delay_s, self.collection.politeness.delay_factor * response.elapsed_s * clock.scale)
+        self.next_at = clock.now() + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
+        return response
+
+    def _fail(self, retry_after_s: float) -> None:
+        """Leave the host alone: 60 s, doubling to a day, with jitter; longer if it asks for that."""
+        self.failures += 1
+        backoff = self.collection.politeness.backoff * 2 ** min(self.failures - 1, 20) * random.uniform(1.0, 1.25)
+        wait = min(BACKOFF_MAX_S, max(backoff, retry_after_s))
+        self.next_at = max(self.next_at, self.kit.clock.now() + wait)
+        self.left = True

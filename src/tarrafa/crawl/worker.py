@@ -1,0 +1,307 @@
+"""The worker: lease -> fetch -> parse -> append -> deliver -> finish.
+
+Holds no truth and may be killed at any moment. The order of durability is its one law: a visit's record is on the disk,
+then its links are with the frontier, then the visit is finished. Visits are committed in groups, a few times a second,
+so that one fsync and one message serve hundreds of them.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+import uvloop
+
+from tarrafa import config
+from tarrafa.archive.writer import Writer
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.fence import Fence
+from tarrafa.crawl.host import Place, Walk
+from tarrafa.crawl.visit import Finished, exchange_of
+from tarrafa.data import DataDirectory
+from tarrafa.errors import FrontierError
+from tarrafa.fetch.client import Client
+from tarrafa.fetch.http import Request, Response
+from tarrafa.fetch.names import Resolver
+from tarrafa.fetch.robots import Robots
+from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Offer, Report, RobotsCopy
+from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.model import HostId, Status, UrlId
+from tarrafa.process import EXIT_RETRY, become_child, myself, run_child
+
+COMMIT_EVERY_S = 0.2
+COMMIT_VISITS_MAX = 500  # sooner, when so many wait
+LEASE_EVERY_S = 0.2
+REFRESH_TURNS = 10
+STOP_GRACE_S = 5.0
+DELIVERED_MAX = 1_000_000
+ROBOTS_CACHED_MAX = 5_000
+OFFERS_PER_CALL_MAX = 20_000
+
+
+class Delivered:
+    """Which URLs this worker has offered already, at which depth: exact, bounded, the oldest forgotten first."""
+
+    def __init__(self, most: int = DELIVERED_MAX) -> None:
+        self._depths: dict[tuple[int, UrlId], tuple[int, int]] = {}
+        self._most = most
+
+    def news(self, collection: int, offers: Iterable[Offer]) -> list[Offer]:
+        """What the frontier has not heard from us, each URL once and at its smallest depth."""
+        best: dict[UrlId, Offer] = {}
+        for offer in offers:
+            place = (offer.depth, offer.redirects)
+            known = self._depths.get((collection, offer.id))
+            if known is not None and known <= place:
+                continue
+            other = best.get(offer.id)
+            if other is None or place < (other.depth, other.redirects):
+                best[offer.id] = offer
+        return list(best.values())
+
+    def remember(self, collection: int, offers: Iterable[Offer]) -> None:
+        for offer in offers:
+            self._depths[collection, offer.id] = (offer.depth, offer.redirects)
+        while len(self._depths) > self._most:
+            del self._depths[next(iter(self._depths))]
+
+
+class Worker:
+    """One crawling process; also the `Kit` of its walks."""
+
+    def __init__(self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock) -> None:
+        self.clock = clock
+        self._data, self._name, self._frontier = data, name, frontier
+        self._writer = Writer(data.archive, name, clock.now())
+        self._resolver = Resolver()
+        self._delivered = Delivered()
+        self._robots: dict[bytes, Robots] = {}
+        self._collections: dict[int, tuple[bytes, Collection, Admission]] = {}
+        self._walks: dict[HostId, Walk] = {}
+        self._tasks: dict[HostId, asyncio.Task[None]] = {}
+        self._finished: list[tuple[Walk, Finished]] = []
+        self._leaving: list[Walk] = []
+        self._stopping = asyncio.Event()
+        self._commit_now = asyncio.Event()
+        self._lost = ""
+        self._failure: BaseException | None = None
+        self._number = 0
+        self._fence: Fence | None = None
+        self._client: Client | None = None
+
+    # -- the kit ---------------------------------------------------------------------------------------------
+
+    async def fetch(self, request: Request) -> Response:
+        assert self._client is not None
+        return await self._client.fetch(request)
+
+    async def find(self, name: str, host: HostId, collection: Collection) -> Place:
+        target = collection.connect_target(name)
+        if target is not None:
+            return Place(connect_to=target)
+        answer = await self._resolver.resolve(name, collection.network.allow_private)
+        if answer.address is None:
+            return Place(error=Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN)
+        if collection.politeness.per_ip:
+            free_at = await self._frontier.claim(self._number, host, answer.address)
+            if free_at:
+                return Place(free_at=free_at)
+        return Place(address=answer.address)
+
+    def robots(self, copy: RobotsCopy) -> Robots:
+        rules = self._robots.get(copy.digest)
+        if rules is None:
+            if len(self._robots) >= ROBOTS_CACHED_MAX:
+                self._robots.clear()
+            rules = self._robots[copy.digest] = parse_robots(copy.text)
+        return rules
+
+    def finished(self, walk: Walk, done: Finished) -> None:
+        self._writer.append(done.record, done.exchange)
+        self._finished.append((walk, done))
+        if len(self._finished) >= COMMIT_VISITS_MAX:
+            self._commit_now.set()
+
+    def archive_robots(self, request: Request, response: Response) -> None:
+        if response.raw_head:
+            self._writer.append_exchange(exchange_of(request, response, self.clock.now()))
+
+    def leaving(self, walk: Walk) -> None:
+        if not walk.released:  # else the host may be with somebody else by now, even with us
+            self._leaving.append(walk)
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until told to stop, or until the lease is lost."""
+        loop = asyncio.get_running_loop()
+        terms = await self._frontier.join(self._name, myself())
+        self._number = terms.worker
+
+        def lost(reason: str) -> None:
+            self._lost = reason
+            loop.call_soon_threadsafe(self._stopping.set)
+
+        self._fence = Fence(self._data.socket, terms.worker, terms.deadline, lost)
+        self._client = Client(1000, self._fence.is_up)
+        loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
+        leasing = asyncio.create_task(self._lease_hosts())
+        committing = asyncio.create_task(self._commit_groups())
+        stopping = asyncio.create_task(self._stopping.wait())
+        done, _ = await asyncio.wait({leasing, committing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (leasing, committing):
+            if task in done:
+                task.result()  # raises what went wrong
+        leasing.cancel()
+        if self._lost:
+            raise FrontierError(self._lost)
+        await self._bring_home(committing)
+
+    async def _bring_home(self, committing: "asyncio.Task[None]") -> None:
+        """Finish what is under way, start nothing, hand everything back."""
+        assert self._client is not None
+        assert self._fence is not None
+        for walk in self._walks.values():
+            walk.left = True
+            walk.more.set()
+        tasks = set(self._tasks.values())
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        committing.cancel()
+        await asyncio.gather(committing, return_exceptions=True)
+        await self._commit()
+        await self._frontier.leave(self._number)
+        self._fence.close()
+        self._client.close()
+        self._writer.close()
+        await self._resolver.close()
+
+    async def _lease_hosts(self) -> None:
+        turn = 0
+        while True:
+            if turn % REFRESH_TURNS == 0:
+                await self._refresh_collections()
+            turn += 1
+            room = self._hosts_at_once() - len(self._walks)
+            leases = await self._frontier.lease(self._number, room) if room > 0 else []
+            for lease in leases:
+                if lease.collection not in self._collections:
+                    await self._refresh_collections()
+                self._start(lease)
+            await asyncio.sleep(LEASE_EVERY_S)
+
+    def _hosts_at_once(self) -> int:
+        return max((collection.fetch.hosts_at_once for _, collection, _ in self._collections.values()), default=0)
+
+    async def _refresh_collections(self) -> None:
+        """Configurations may change while we run; a walk keeps the one that it began with."""
+        for row in await self._frontier.collections():
+            known = self._collections.get(row.id)
+            if known is None or known[0] != row.config:
+                collection = config.decode(row.config)
+                self._collections[row.id] = (row.config, collection, Admission(collection))
+
+    def _start(self, lease: Lease) -> None:
+        _, collection, admission = self._collections[lease.collection]
+        walk = Walk(lease, collection, admission, self)
+        self._walks[lease.host] = walk
+        task = self._tasks[lease.host] = asyncio.create_task(walk.run())
+        task.add_done_callback(self._walk_ended)
+
+    def _walk_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._failure = task.exception()
+            self._commit_now.set()
+
+    async def _commit_groups(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._commit_now.wait(), COMMIT_EVERY_S)
+            self._commit_now.clear()
+            if self._failure is not None:
+                raise self._failure
+            if self._finished or self._leaving:
+                await self._commit()
+
+    async def _commit(self) -> None:
+        """Durable record, then links, then the end of the visit."""
+        finished, self._finished = self._finished, []
+        leaving, self._leaving = self._leaving, []
+        await asyncio.to_thread(self._writer.seal())
+        await self._deliver(finished)
+        batch = self._reports(finished, leaving)
+        if not batch:
+            return
+        answers = await self._frontier.finish(self._number, batch)
+        for report, answer in zip(batch, answers, strict=True):
+            walk = self._walks[report.host]
+            walk.unreported -= len(report.reports)
+            if answer.held:
+                walk.queue.extend(answer.visits)
+            else:
+                walk.left = walk.released = True
+                del self._walks[report.host], self._tasks[report.host]
+            walk.more.set()
+
+    async def _deliver(self, finished: list[tuple[Walk, Finished]]) -> None:
+        offers: defaultdict[int, list[Offer]] = defaultdict(list)
+        for _, done in finished:
+            offers[done.visit.collection] += done.offers
+        for collection, some in offers.items():
+            news = self._delivered.news(collection, some)
+            for start in range(0, len(news), OFFERS_PER_CALL_MAX):
+                await self._frontier.discover(collection, news[start : start + OFFERS_PER_CALL_MAX])
+            self._delivered.remember(collection, news)
+
+    def _reports(self, finished: list[tuple[Walk, Finished]], leaving: list[Walk]) -> list[HostReport]:
+        """One report per host that something happened on."""
+        reports: defaultdict[HostId, list[Report]] = defaultdict(list)
+        walks = {walk.lease.host: walk for walk in leaving}
+        gone = set(walks)
+        for walk, done in finished:
+            walks[walk.lease.host] = walk
+            reports[walk.lease.host].append(Report(done.visit.id, done.visit.number, done.record.outcome))
+        batch: list[HostReport] = []
+        for host, walk in walks.items():
+            robots, walk.new_robots = walk.new_robots, None
+            settings = (walk.next_at, walk.delay_s, host not in gone, VISITS_PER_LEASE, walk.failures, robots)
+            batch.append(HostReport(host, walk.lease.collection, reports[host], *settings))
+        return batch
+
+
+async def _main(data: DataDirectory, name: str) -> None:
+    frontier = await RemoteFrontier.connect(data.socket)
+    await Worker(data, name, frontier, Clock.from_environment()).run()
+
+
+def main() -> None:
+    """`python -m tarrafa.crawl.worker`: started by the supervisor."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    become_child(options.parent)
+
+    def work() -> None:
+        try:
+            uvloop.run(_main(DataDirectory(options.data), options.name))
+        except FrontierError as error:
+            sys.stderr.write(f"worker {options.name}: {error}\n")
+            sys.exit(EXIT_RETRY)
+
+    run_child(work)
+
+
+if __name__ == "__main__":
+    main()

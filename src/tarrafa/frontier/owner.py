@@ -1,0 +1,69 @@
+"""The one process that has the frontier's file open.
+
+Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`. When the file can no longer be
+written it says why in one line and ends: the supervisor decides what then.
+"""
+
+import argparse
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from tarrafa.clock import Clock
+from tarrafa.data import DataDirectory
+from tarrafa.errors import Locked, TarrafaError
+from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.frontier.remote import serve
+from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.process import become_child, run_child
+
+OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
+
+
+async def _main(data: DataDirectory) -> None:
+    loop, ended = asyncio.get_running_loop(), asyncio.Event()
+    fatal: list[TarrafaError] = []
+
+    def on_fatal(error: TarrafaError) -> None:
+        fatal.append(error)
+        loop.call_soon_threadsafe(ended.set)
+
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
+    frontier = await _open(data, on_fatal)
+    server = await serve(frontier, data.socket)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    await ended.wait()
+    server.close()
+    await frontier.close()
+    if fatal:
+        raise fatal[0]
+
+
+async def _open(data: DataDirectory, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
+    for attempt in range(OPEN_TRIES):
+        try:
+            return SqliteFrontier(data.frontier, Clock.from_environment(), bundled_list(), on_fatal)
+        except Locked:
+            if attempt == OPEN_TRIES - 1:
+                raise
+            await asyncio.sleep(OPEN_WAIT_S)
+    raise AssertionError
+
+
+def main() -> None:
+    """`python -m tarrafa.frontier.owner`: started by the supervisor."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    become_child(options.parent)
+    run_child(lambda: uvloop.run(_main(DataDirectory(options.data))))
+
+
+if __name__ == "__main__":
+    main()
