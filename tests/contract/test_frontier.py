@@ -474,3 +474,33 @@ def test_a_call_that_fails_changes_nothing_and_says_why(play):
         assert (await numbers(frontier)).known == 1
 
     play(scene)
+
+
+def test_an_address_is_with_one_host_at_a_time_and_rests_between_two(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(politeness={"delay": "2s"}))
+        await frontier.discover(row.id, [offer(f"http://{name}.br/") for name in ("one", "two")])
+        worker = (await frontier.join("w", myself())).worker
+        one, two = await frontier.lease(worker, 10)
+        assert await frontier.claim(worker, one.host, "192.0.2.1") == 0
+        assert await frontier.claim(worker, one.host, "192.0.2.1") == 0, "it has it already"
+        assert await frontier.claim(worker, two.host, "192.0.2.2") == 0, "another address is free"
+        assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_002.0
+        await frontier.finish(worker, [done(one, one.visits, delay_s=2.0)])
+        assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_002.0, "it was just visited"
+        FalseClock.shift[0] = 2.0
+        assert await frontier.claim(worker, two.host, "192.0.2.1") == 0
+
+    play(scene)
+
+
+def test_an_address_cannot_be_claimed_for_a_host_that_is_not_held(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        (lease,) = await frontier.lease(one.worker, 1)
+        with pytest.raises(LeaseLost):
+            await frontier.claim(two.worker, lease.host, "192.0.2.1")
+
+    play(scene)

@@ -1,0 +1,111 @@
+"""Collection files: what is accepted is complete, what is refused says where and why."""
+
+from pathlib import Path
+
+import pytest
+
+from tarrafa import config
+from tarrafa.config import HostMatcher
+from tarrafa.crawl.collection import load
+from tarrafa.errors import ConfigError
+
+GOOD = """
+name  = "br-sample"
+roots = ["https://www.example.br/", "Example.ORG", "http://[2001:db8::1]:8080/a b"]
+[scope]
+hosts = ["*.br"]
+size_max = "200 KB"
+[politeness]
+delay = "500ms"
+[fetch]
+time_max = "10 min"
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "c.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_good_file_is_complete_and_its_roots_are_canonical(tmp_path):
+    collection = load(written(tmp_path, GOOD))
+    assert collection.roots == ("https://www.example.br/", "http://example.org/", "http://[2001:db8::1]:8080/a%20b")
+    assert (collection.scope.size_max, collection.politeness.delay, collection.fetch.time_max) == (200_000, 0.5, 600.0)
+    assert config.decode(config.encode(collection)) == collection
+
+
+def test_hosts_absent_means_exactly_the_roots_hosts(tmp_path):
+    collection = load(written(tmp_path, 'name = "a"\nroots = ["http://a.br/x", "http://b.br:8080/"]'))
+    assert collection.scope.hosts == ("a.br", "b.br:8080")
+    matches = collection.host_matcher.matches
+    assert matches("a.br", "")
+    assert matches("b.br", "8080")
+    assert not matches("b.br", "")
+    assert not matches("www.a.br", "")
+
+
+def test_roots_come_from_a_file_too_one_url_or_host_per_line(tmp_path):
+    (tmp_path / "roots.txt").write_text("# the universities\nusp.br\n\nhttps://www.unicamp.br/unicamp/\n")
+    collection = load(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"'))
+    assert collection.roots == ("http://usp.br/", "https://www.unicamp.br/unicamp/")
+
+
+def test_tens_of_thousands_of_roots_are_read(tmp_path):
+    (tmp_path / "roots.txt").write_text("".join(f"host{number}.br\n" for number in range(50_000)))
+    assert len(load(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"')).roots) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("name = ", "not valid TOML"),
+        ('roots = ["a.br"]', "missing required field name"),
+        ('name = "a"', "roots: at least one"),
+        ('name = "A b"\nroots = ["a.br"]', "name: 'A b' may hold"),
+        ('name = "a"\nroots = ["not a url"]', "roots[0]: not an http(s) URL or a host name: 'not a url'"),
+        ('name = "a"\nroots = ["a.br", "ftp://a.br/"]', "roots[1]: not an http(s) URL"),
+        ('name = "a"\nroots = ["javascript:alert(1)"]', "roots[0]: not an http(s) URL"),
+        ('name = "a"\nroots = ["nonsense"]', "roots[0]: not an http(s) URL or a host name"),
+        ('name = "a"\nroots_file = "none.txt"', "none.txt: no such file"),
+        ('name = "a"\nroots = ["a.br"]\ncolour = 1', "unknown key 'colour' (allowed: name, roots,"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\ndepth = 1', "[scope] unknown key 'depth' (allowed: hosts,"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = -1', "[scope] depth_max must be 0 or more, got -1"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = "x"', "[scope] depth_max: expected int"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nhosts = ["a b"]', "[scope] hosts: 'a b' is no pattern"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\ntypes = ["html"]', "[scope] types: 'html' is no MIME type"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nsize_max = "big"', "[scope] size_max: not a size: 'big'"),
+        ('name = "a"\nroots = ["a.br"]\n[politeness]\ndelay = "soon"', "[politeness] delay: not a duration: 'soon'"),
+        ('name = "a"\nroots = ["a.br"]\n[politeness]\nrobots = "maybe"', "(allowed: obey, ignore)"),
+        ('name = "a"\nroots = ["a.br"]\n[network]\nconnect_to = {"*.test" = "x"}', "[network] connect_to: 'x' is no"),
+        ('name = "a"\nroots = ["a.br"]\n[revisit]\npolicy = "index"', "[revisit]: revisits are not built yet"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_path, text, told):
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as refusal:
+        load(path)
+    message = str(refusal.value)
+    assert told in message
+    assert message.startswith(str(tmp_path))
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "port", "expected"),
+    [
+        ("*.br", "a.br", "", True),
+        ("*.br", "x.y.z.br", "", True),
+        ("*.br", "br", "", False),
+        ("*.br", "abr", "", False),
+        ("*.br", "a.br.com", "", False),
+        ("a.br", "a.br", "", True),
+        ("a.br", "a.br", "8080", True),
+        ("a.br:8080", "a.br", "8080", True),
+        ("a.br:8080", "a.br", "", False),
+        ("*", "anything.at.all", "99", True),
+        ("A.BR", "a.br", "", True),
+    ],
+)
+def test_host_patterns(pattern, name, port, expected):
+    assert HostMatcher([pattern]).matches(name, port) is expected
