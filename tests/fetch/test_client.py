@@ -233,3 +233,24 @@ def test_retry_after_is_read_in_both_forms(text, seconds):
 def test_two_spellings_of_one_address_are_the_same():
     assert same_address("::1", "0:0:0:0:0:0:0:1")
     assert not same_address("127.0.0.1", "127.0.0.2")
+
+
+def test_many_requests_at_once_share_handles_and_every_one_is_answered():
+    async def scene() -> list[int]:
+        servers = [a_server(*[OK] * 40, keep=True) for _ in range(20)]
+        open_servers = [await server.__aenter__() for server in servers]
+        client = Client(10)
+
+        async def visit(port: int) -> list[int]:
+            return [
+                (await client.fetch(Request(f"http://a.test/{number}", [], f"127.0.0.1:{port}"))).status
+                for number in range(40)
+            ]
+
+        found = await asyncio.wait_for(asyncio.gather(*(visit(server.port) for server in open_servers)), 30)
+        client.close()
+        for server in servers:
+            await server.__aexit__(None, None, None)
+        return [status for statuses in found for status in statuses]
+
+    assert asyncio.run(scene()) == [200] * 800

@@ -70,6 +70,7 @@ class Walk:
     kit: Kit
     queue: deque[Visit] = field(default_factory=deque)
     next_at: float = 0.0
+    ended_at: float = 0.0  # the last answer's end
     delay_s: float = 0.0
     failures: int = 0
     new_robots: RobotsCopy | None = None  # to be reported
@@ -83,7 +84,7 @@ class Walk:
     def __post_init__(self) -> None:
         self.queue.extend(self.lease.visits)
         self.next_at, self.failures = self.lease.next_at, self.lease.failures
-        self.delay_s = self.collection.politeness.delay
+        self.delay_s = float(self.collection.politeness.delay)
 
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
@@ -116,7 +117,8 @@ class Walk:
         self.rules = self.kit.robots(copy)
         asked = self.rules.crawl_delay(user_agent(self.collection))
         politeness = self.collection.politeness
-        self.delay_s = max(politeness.delay, min(asked or 0.0, politeness.delay_max))
+        self.delay_s = float(max(politeness.delay, min(asked or 0.0, politeness.delay_max)))
+        self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
         return True
 
     async def _fetch_robots(self) -> RobotsCopy | None:
@@ -196,7 +198,8 @@ class Walk:
         request.connect_to, request.address = self.place.connect_to, self.place.address
         response = await self.kit.fetch(request)
         pause = max(self.delay_s, self.collection.politeness.delay_factor * response.elapsed_s * clock.scale)
-        self.next_at = clock.now() + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
+        self.ended_at = clock.now()
+        self.next_at = self.ended_at + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
         return response
 
     def _fail(self, retry_after_s: float) -> None:

@@ -101,7 +101,7 @@ class Client:
         try:
             return await transfer.future
         finally:
-            if curl in self._under_way:  # cancelled
+            if self._under_way.get(curl) is transfer:  # cancelled; else the handle may serve another one by now
                 self._end(curl)
 
     def abort_all(self) -> None:
@@ -178,7 +178,16 @@ class Client:
             self._timer.cancel()
             self._timer = None
         if timeout_ms >= 0:
-            self._timer = self._loop.call_later(timeout_ms / 1000, self._act, pycurl.SOCKET_TIMEOUT, 0)
+            self._timer = self._loop.call_later(timeout_ms / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        """A loop's timer may ring a moment early. Then curl finds nothing due, and does not ask again by itself."""
+        self._timer = None
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
+        if self._timer is None:
+            left_ms = self._multi.timeout()
+            if left_ms >= 0:
+                self._on_timer(max(1, left_ms))
 
     def _act(self, fd: int, events: int) -> None:
         self._multi.socket_action(fd, events)

@@ -1,0 +1,268 @@
+"""The commands.
+
+    tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of you
+    tarrafa init        a collection file to begin with
+    tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
+    tarrafa status      what is there, what runs
+    tarrafa search      ask
+    tarrafa links       who links to a page, and where it leads
+    tarrafa serve       the search page
+    tarrafa rebuild     make graph or index again from the archive
+    tarrafa web         a synthetic Web to play with
+"""
+
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarrafa import __version__
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError
+
+app = typer.Typer(
+    help="Throw the net over a part of the Web, keep the catch fresh, and let people search it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Data = Annotated[
+    Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
+Named = Annotated[str | None, typer.Option("--collection", help="Only this collection; by default all of them.")]
+DEFAULT_DATA = Path("tarrafa-data")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tarrafa {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Throw the net over a part of the Web, keep the catch fresh, and let people search it."""
+
+
+@app.command()
+def demo(
+    pages: Annotated[int, typer.Option(min=1, help="How many pages to crawl.")] = 2000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the search page; 0: any free one.")] = 8080,
+    data: Annotated[Path, typer.Option("--data", help="Where the demo's data are kept.")] = Path("tarrafa-demo"),
+    leave: Annotated[bool, typer.Option("--exit", help="Stop after the summary instead of serving on.")] = False,
+) -> None:
+    """Serve a synthetic Web, crawl it, index it, and open the search page.
+
+    Ctrl-C stops cleanly; run again, it goes on where it was.
+    """
+    from tarrafa.cli.demo import demo as play
+    from tarrafa.cli.running import run_until_interrupted
+
+    raise typer.Exit(run_until_interrupted(lambda: play(DataDirectory(data), pages, port, leave=leave)))
+
+
+SAMPLE = """\
+# A Tarrafa collection: what to crawl, how deep, how politely. `tarrafa crawl {file}` starts it and goes on after a stop.
+name  = "{name}"
+roots = ["{root}"]            # URLs or host names; or roots_file = "roots.txt", one per line
+
+[scope]
+# hosts = ["*.br"]            # absent: exactly the roots' hosts; *.br is everything below br
+# exclude = ["*/login*"]      # URL patterns
+# depth_max = 3               # hops from a root
+pages_max = 1000
+
+[politeness]
+delay = "1s"                  # between the end of an answer and the next request to the same host
+contact = ""                  # a page or address where webmasters reach you; sent with every request
+"""
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("collection.toml"),
+    root: Annotated[str, typer.Option(help="The first root.")] = "https://www.example.br/",
+) -> None:
+    """Write a collection file to begin with."""
+    if file.exists():
+        raise ConfigError(f"{file}: exists already; nothing was changed")
+    file.write_text(SAMPLE.format(file=file, name=file.stem.lower(), root=root))
+    typer.echo(f"{file} is written; edit it, then: tarrafa crawl {file}")
+
+
+@app.command()
+def crawl(
+    file: Annotated[Path, typer.Argument(help="A collection file (TOML); `tarrafa init` writes one.")],
+    data: Data = DEFAULT_DATA,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Crawling processes.")] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+) -> None:
+    """Crawl a collection, archive and index it; the same command goes on after a stop.
+
+    Exit status 0 when nothing is left to visit or a limit of the collection is reached. If another process already
+    works in the data directory, the collection is handed to it, and Ctrl-C only detaches.
+    """
+    from tarrafa.cli import running
+    from tarrafa.crawl.collection import load
+
+    collection = load(file)
+    code = running.run_until_interrupted(lambda: running.crawl(DataDirectory(data), collection, workers, quiet=quiet))
+    raise typer.Exit(code)
+
+
+@app.command()
+def status(data: Data = DEFAULT_DATA, json: Json = False) -> None:
+    """Show every collection's state and numbers, and the workers."""
+    import asyncio
+
+    from tarrafa.cli import show
+    from tarrafa.cli.running import overview_of
+
+    found = asyncio.run(overview_of(DataDirectory(data)))
+    if json:
+        show.as_json(found)
+    else:
+        show.overview(found)
+
+
+@app.command()
+def search(
+    query: Annotated[
+        list[str], typer.Argument(help='Words; +must, -not, "a phrase", site:, host:, lang:. Put -- before a leading -.')
+    ],
+    data: Data = DEFAULT_DATA,
+    n: Annotated[int, typer.Option("-n", min=1, max=100, help="How many results.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, help="Skip so many.")] = 0,
+    all_words: Annotated[bool, typer.Option("--all", help="Every word must be there.")] = False,
+    collection: Named = None,
+    json: Json = False,
+) -> None:
+    """Search what was crawled; works while the crawl runs."""
+    from tarrafa.cli import show
+    from tarrafa.search.searcher import search as ask
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    result = ask(directory, " ".join(query), n=n, offset=offset, collection=collection, all_words=all_words)
+    if json:
+        show.as_json(result)
+    else:
+        show.hits(result, offset)
+
+
+@app.command()
+def links(
+    url: Annotated[str, typer.Argument(help="Any URL that was crawled or linked to.")],
+    data: Data = DEFAULT_DATA,
+    incoming: Annotated[bool, typer.Option("--in", help="Only who links here.")] = False,
+    outgoing: Annotated[bool, typer.Option("--out", help="Only where it leads.")] = False,
+    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many of each.")] = 50,
+    collection: Named = None,
+    json: Json = False,
+) -> None:
+    """Show who links to a URL, and where it leads, with anchor texts."""
+    from tarrafa.cli import show
+    from tarrafa.graph.reader import GraphReader
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    reader = GraphReader(directory)
+    found = reader.neighbours(url, collection, limit=n)
+    both = incoming == outgoing
+    if json:
+        show.as_json(found)
+    elif reader.node(url, collection) is None:
+        raise ConfigError(f"{url}: no crawled page is or links to this URL")
+    else:
+        show.neighbours(found, incoming=incoming or both, outgoing=outgoing or both)
+
+
+@app.command()
+def serve(
+    data: Data = DEFAULT_DATA,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
+) -> None:
+    """Serve the search page and its JSON; starts no crawl."""
+    from tarrafa.cli.running import overview_of
+    from tarrafa.serve.server import run
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    run(
+        directory,
+        host,
+        port,
+        status=lambda: overview_of(directory),
+        on_ready=lambda address: typer.echo(f"search page: {address}   (Ctrl-C stops)"),
+    )
+
+
+class Followed(str, Enum):
+    """What follows the archive."""
+
+    graph = "graph"
+    index = "index"
+
+
+@app.command()
+def rebuild(
+    what: Annotated[Followed, typer.Argument(help="What to make again from the archive.")], data: Data = DEFAULT_DATA
+) -> None:
+    """Make the link graph or the index again, from the archive alone; not while a crawl runs."""
+    from tarrafa.graph import follower as graph
+    from tarrafa.index import follower as index
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    lock = directory.try_lock()
+    if lock is None:
+        raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
+    with lock:
+        count = index.rebuild(directory) if what is Followed.index else graph.rebuild(directory, lambda name, weights: None)
+    typer.echo(f"{what.value}: made again from {count:,} visits")
+
+
+@app.command()
+def web(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8090,
+    hosts: Annotated[int, typer.Option(min=1, help="How many hosts.")] = 40,
+    pages: Annotated[int, typer.Option(min=1, help="How many pages in all.")] = 2000,
+    seed: Annotated[int, typer.Option(help="Another seed, another Web.")] = 1,
+    addresses: Annotated[bool, typer.Option(help="Every host also on its own 127.x.y.z, for other crawlers.")] = False,
+    latency: Annotated[float, typer.Option(min=0, help="Mean seconds that an answer takes.")] = 0.0,
+    crawl_delay: Annotated[float, typer.Option(min=0, help="Seconds that robots.txt asks for.")] = 1.0,
+    crawl_delay_share: Annotated[float, typer.Option(min=0, max=1, help="On this share of the hosts.")] = 0.0,
+    changes: Annotated[float, typer.Option(min=0, help="Multiplies the rate at which pages change.")] = 1.0,
+    corners: Annotated[bool, typer.Option(help="Add the badly behaved hosts.")] = False,
+    speed: Annotated[float, typer.Option(min=0.001, help="How much faster than ours its clock runs.")] = 1.0,
+    log: Annotated[Path | None, typer.Option(help="Append every request to this file, as JSON lines.")] = None,
+) -> None:
+    """Serve a synthetic Web on loopback: a playground, a test bed, the other side of a benchmark.
+
+    Pages are made from their URL and the seed; `/__truth__` on any host tells what is really there.
+    """
+    from tarrafa.clock import Clock
+    from tarrafa.web.server import WebServer, run
+    from tarrafa.web.world import World
+
+    world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, corners=corners)
+
+    def ready(server: WebServer) -> None:
+        typer.echo(f"{hosts:,} hosts, {pages:,} pages; begin at {world.root(1)}, and in the collection file write:\n")
+        typer.echo(f'[network]\nconnect_to = {{"*.test" = "{server.host}:{server.port}"}}\n')
+        if addresses:
+            typer.echo(f"or, for any crawler: {world.root(1, server.form)}\n")
+        typer.echo("Ctrl-C stops.")
+
+    clock = Clock.scaled(speed) if speed != 1.0 else Clock.from_environment()
+    stats = run(world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready)
+    sys.stderr.write(f"{stats.sentence()}\n")

@@ -1,0 +1,115 @@
+"""Everything at once, in front of your eyes.
+
+A synthetic Web in a process of its own, a crawl of it, and the search page, which answers from the first indexed page
+on.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import webbrowser
+from pathlib import Path
+
+from tarrafa.cli.progress import Progress
+from tarrafa.cli.running import overview_of, status_of, summary, watch
+from tarrafa.clock import boottime
+from tarrafa.crawl.collection import load
+from tarrafa.data import DataDirectory
+from tarrafa.errors import QueryError
+from tarrafa.frontier.protocol import CollectionStatus
+from tarrafa.search.searcher import search
+from tarrafa.serve.server import serve
+from tarrafa.web.spawn import start_process
+from tarrafa.web.world import World
+
+PAGES_PER_HOST = 40
+SEED = 1
+EXAMPLES = ("pescador rede", '"universidade de"', "+festival -praia")
+COLLECTION = """\
+# Written by `tarrafa demo`: a collection like any other.
+name  = "demo"
+roots = ["{root}"]
+
+[scope]
+hosts     = ["*.test"]
+pages_max = {pages}
+
+[politeness]
+delay   = "50ms"     # a real crawl waits a second or more
+contact = "https://example.org/tarrafa-demo"
+
+[network]
+connect_to = {{"*.test" = "{connect_to}"}}
+suffixes   = ["br.test", "pt.test", "com.test"]
+"""
+
+
+async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool) -> int:
+    """Exit status 0: everything went well, and the examples find something."""
+    world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4))
+    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
+    page = asyncio.create_task(
+        serve(data, port=port, status=lambda: overview_of(data), on_ready=ready.set_result, stop=stop)
+    )
+    await asyncio.wait({page, ready}, return_when=asyncio.FIRST_COMPLETED)
+    if page.done():
+        page.result()  # the port is taken: say so before anything else starts
+    address: str = await ready
+    try:
+        with start_process(world) as web:
+            sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
+            sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
+            status = await _crawl(data, _collection_file(data, world.root(1), pages, web.connect_to))
+            good = await asyncio.to_thread(_tell, data, address)
+            _open(address, leave=leave)
+            if not leave:
+                sys.stderr.write("Ctrl-C stops.\n")
+                await asyncio.Event().wait()
+            return 0 if good and status.state == "finished" else 1
+    finally:
+        stop.set()
+        await page
+
+
+def _collection_file(data: DataDirectory, root: str, pages: int, connect_to: str) -> Path:
+    data.create()
+    path = data.root / "demo.toml"
+    path.write_text(COLLECTION.format(root=root, pages=pages, connect_to=connect_to))
+    return path
+
+
+async def _crawl(data: DataDirectory, file: Path) -> CollectionStatus:
+    started, status = boottime(), None
+    with Progress("demo") as progress:
+        async with contextlib.aclosing(watch(data, load(file), workers=2)) as overviews:
+            async for overview in overviews:
+                status = status_of(overview, "demo")
+                progress.show(status)
+    assert status is not None
+    summary(status, boottime() - started)
+    return status
+
+
+def _tell(data: DataDirectory, address: str) -> bool:
+    """Print the examples with what they find; whether all of them find something."""
+    sys.stdout.write(f"\nSearch it: {address}\n")
+    good = True
+    for query in EXAMPLES:
+        try:
+            result = search(data, query)
+        except QueryError as error:  # pragma: no cover
+            sys.stdout.write(f"  {query}: {error}\n")
+            good = False
+            continue
+        good = good and bool(result.hits)
+        sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
+    sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
+    sys.stdout.flush()
+    return good
+
+
+def _open(address: str, *, leave: bool) -> None:
+    """In a browser, where a person with one is looking."""
+    if not leave and sys.stdout.isatty() and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        webbrowser.open(address)

@@ -1,0 +1,149 @@
+"""Has everything that was archived found its place in the graph, and does the frontier know?
+
+Promises: follows the archive from where it stopped, whatever stopped it; tells the frontier each change at least once,
+in absolute values, at most every second; never calls the crawl. One process at a time (a lock sees to it).
+`behind` is 0 only when every durable record is applied and every change delivered.
+Knows nothing of how `deliver` reaches the frontier.
+"""
+
+import threading
+from collections.abc import Callable
+from itertools import groupby
+from types import TracebackType
+
+from tarrafa.archive import follow as archive
+from tarrafa.archive.follow import Cursor
+from tarrafa.clock import boottime
+from tarrafa.data import DataDirectory
+from tarrafa.frontier.protocol import Weight
+from tarrafa.graph.store import (
+    forget,
+    in_our_words,
+    is_there,
+    open_reader,
+    open_writer,
+    path_of,
+    read_cursor,
+    rows,
+    writer_lock,
+)
+from tarrafa.graph.writer import Graph
+
+Deliver = Callable[[str, list[Weight]], None]
+
+BATCH_RECORDS = 1_000
+POLL_S = 0.2
+DELIVER_EVERY_S = 0.7
+WEIGHTS_PER_CALL = 5_000
+
+
+class Follower:
+    """One pass after the other over what is new. Use it in a `with`: it holds the lock and the connection."""
+
+    def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
+        self._data = data
+        self._deliver = deliver
+        self._lock = writer_lock(data)
+        self._lock.__enter__()
+        try:
+            self._connection = open_writer(data)
+            self._cursor: Cursor = read_cursor(self._connection)
+            self._graph = Graph(self._connection)
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+
+    def __enter__(self) -> "Follower":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._connection.close()
+        self._lock.__exit__(None, None, None)
+
+    def read(self, stop: threading.Event | None = None) -> int:
+        """Apply all that is durable now; the number of records that were read."""
+        total = 0
+        entries = archive.follow(self._data.archive, self._cursor.copy())
+        while not (stop is not None and stop.is_set()):
+            with in_our_words(path_of(self._data), self._connection):
+                seen, records = self._graph.commit(entries, BATCH_RECORDS)
+                self._cursor |= seen
+                total += records
+                if not records and not self._graph.is_falling():
+                    break
+        return total
+
+    def tell(self) -> int:
+        """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
+        with in_our_words(path_of(self._data), self._connection):
+            news = self._graph.news(WEIGHTS_PER_CALL)
+        for collection, group in groupby(news, key=lambda item: item[0]):
+            part = list(group)
+            self._deliver(collection, [weight for _, _, weight in part])
+            with in_our_words(path_of(self._data), self._connection):
+                self._graph.told([node for _, node, _ in part])
+        return len(news)
+
+
+def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
+    """Follow the archive until told to stop."""
+    with Follower(data, deliver) as follower:
+        told_at = 0.0
+        while not stop.is_set():
+            read = follower.read(stop)
+            if boottime() - told_at >= DELIVER_EVERY_S:
+                while follower.tell() == WEIGHTS_PER_CALL and not stop.is_set():
+                    pass
+                told_at = boottime()
+            if not read:
+                stop.wait(POLL_S)
+
+
+def catch_up(data: DataDirectory, deliver: Deliver) -> int:
+    """Apply and deliver everything that is durable now; the number of records read."""
+    with Follower(data, deliver) as follower:
+        read = follower.read()
+        while follower.tell():
+            pass
+    return read
+
+
+def rebuild(data: DataDirectory, deliver: Deliver) -> int:
+    """Make the graph again from the archive, from nothing; the number of records read."""
+    with writer_lock(data):
+        forget(data)
+    return catch_up(data, deliver)
+
+
+def cursor(data: DataDirectory) -> Cursor:
+    """How far the follower has read; nothing yet when there is no graph."""
+    return _progress(data)[0]
+
+
+def behind(data: DataDirectory) -> int:
+    """0 when the graph and the frontier know all that the archive holds; otherwise, roughly how much they do not.
+
+    The archive is asked first: what becomes durable afterwards was not there when the question was put.
+    """
+    published = archive.published(data.archive)
+    seen, undelivered = _progress(data)
+    return undelivered + sum(max(0, length - seen.get(file, 0)) for file, length in published.items())
+
+
+def _progress(data: DataDirectory) -> tuple[Cursor, int]:
+    """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
+    if not is_there(data):
+        return {}, 0
+    connection = open_reader(data)
+    with in_our_words(path_of(data), connection):
+        try:
+            with connection:
+                waiting: int = rows(
+                    connection,
+                    "SELECT (SELECT count(*) FROM (SELECT 1 FROM dirty LIMIT 1000))"
+                    " + (SELECT count(*) FROM (SELECT 1 FROM falling LIMIT 1000))",
+                )[0][0]
+                seen = read_cursor(connection)
+        finally:
+            connection.close()
+    return seen, waiting

@@ -1,0 +1,194 @@
+"""Who links here, where does it lead, how deep does it lie?
+
+Promises: answers from one consistent moment while the follower goes on writing; safe to use from several threads;
+takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named.
+Knows nothing of the index or of ranking.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import apsw
+import msgspec
+
+from tarrafa.data import DataDirectory
+from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
+from tarrafa.model import Neighbour, Neighbours, UrlId
+from tarrafa.parse.url import canonical, url_id
+
+NEIGHBOURS_MAX = 1_000  # per answer
+ANCHORS_READ_MAX = 50
+IDS_PER_QUERY = 500
+JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
+
+
+class Node(msgspec.Struct, frozen=True):
+    """What one collection knows of a URL. `visit` -1, `status` None: never visited. `depth` None: no walked link."""
+
+    collection: str
+    url: str
+    depth: int | None
+    in_links: int
+    visit: int
+    status: int | None
+    visited_at: float | None
+    title: str
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How large is it?"""
+
+    nodes: int
+    edges: int
+
+
+class GraphReader:
+    """Reads beside the follower. Raises `DataError` when there is no graph yet."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._path = path_of(data)
+        self._local = threading.local()
+        self._connection()
+
+    def nodes(self, url: str, collection: str | None = None) -> list[Node]:
+        """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it."""
+        key = _id(url)
+        if key is None:
+            return []
+        found = self._rows(
+            """SELECT c.name, n.url, n.depth, n.in_links, n.visit, n.status, n.visited_at, coalesce(n.title, '')
+               FROM nodes n JOIN collections c USING (collection)
+               WHERE n.id = ? AND (? IS NULL OR c.name = ?)
+               ORDER BY n.visited_at DESC NULLS LAST, n.collection""",
+            (key, collection, collection),
+        )
+        return [Node(*row) for row in found]
+
+    def node(self, url: str, collection: str | None = None) -> Node | None:
+        """The URL as the collection that visited it last knows it."""
+        return next(iter(self.nodes(url, collection)), None)
+
+    def neighbours(self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0) -> Neighbours:
+        """Both sides at once. Each other URL stands once; the anchors of several links to it are joined."""
+        incoming, in_total = self.incoming(url, collection, limit, offset)
+        outgoing, out_total = self.outgoing(url, collection, limit, offset)
+        return Neighbours(canonical(url) or url, incoming, outgoing, in_total, out_total)
+
+    def incoming(
+        self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Neighbour], int]:
+        """Who links here, in the order in which they became known, and how many that are. A page's link to itself
+        does not count."""
+        numbers, key = self._numbers(url, collection), _id(url)
+        limit, offset = min(limit, NEIGHBOURS_MAX), max(offset, 0)
+        if len(numbers) == 1:
+            (target,) = numbers
+            sources = self._rows(
+                "SELECT DISTINCT src FROM edges WHERE dst = ? AND src <> ?1 ORDER BY src LIMIT ? OFFSET ?",
+                (target, limit, offset),
+            )
+            total = self._rows("SELECT in_links FROM nodes WHERE node = ?", (target,))[0][0]
+        else:  # the same URL may link from several collections
+            others = f"FROM edges e JOIN nodes n ON n.node = e.src WHERE e.dst IN ({_list(numbers)}) AND n.id <> ?"
+            sources = self._rows(
+                f"SELECT min(e.src) {others} GROUP BY n.id ORDER BY 1 LIMIT ? OFFSET ?",
+                (key or b"", limit, offset),
+            )
+            total = self._rows(f"SELECT count(DISTINCT n.id) {others}", (key or b"",))[0][0]
+        found = self._rows(
+            f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.src
+                WHERE e.dst IN ({_list(numbers)}) AND e.src IN ({_list(s for (s,) in sources)})
+                ORDER BY e.src, e.n""",  # noqa: S608
+            (),
+        )
+        return _joined(found), total
+
+    def outgoing(
+        self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Neighbour], int]:
+        """Where it leads, in the order on the page, and to how many URLs."""
+        found = self._rows(
+            f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.dst
+                WHERE e.src IN ({_list(self._numbers(url, collection))}) ORDER BY e.src, e.n""",  # noqa: S608
+            (),
+        )
+        joined, offset = _joined(found), max(offset, 0)
+        return joined[offset : offset + min(limit, NEIGHBOURS_MAX)], len(joined)
+
+    def in_links(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, int]:
+        """How many other URLs link to each; the most that one collection counted, when several know it."""
+        counts: dict[UrlId, int] = {}
+        wanted = list(ids)
+        for start in range(0, len(wanted), IDS_PER_QUERY):
+            part = wanted[start : start + IDS_PER_QUERY]
+            found = self._rows(
+                f"""SELECT n.id, max(n.in_links) FROM nodes n
+                    WHERE n.id IN ({", ".join("?" * len(part))}) AND (? IS NULL OR n.collection =
+                        (SELECT collection FROM collections WHERE name = ?)) GROUP BY n.id""",  # noqa: S608
+                (*part, collection, collection),
+            )
+            counts.update(found)
+        return counts
+
+    def anchors(self, url: str, collection: str) -> list[str]:
+        """Different texts of links from other pages, the most frequent first (among the first ones known)."""
+        found = self._rows(
+            """SELECT e.anchor FROM nodes n JOIN edges e ON e.dst = n.node AND e.src <> n.node
+               WHERE n.id = ? AND n.collection = (SELECT collection FROM collections WHERE name = ?) LIMIT ?""",
+            (_id(url), collection, ANCHORS_READ_MAX),
+        )
+        counted = Counter(text for (anchor,) in found if (text := anchor.strip()))
+        return [text for text, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
+
+    def counts(self) -> Counts:
+        found = self._rows(
+            "SELECT coalesce((SELECT max(node) FROM nodes), 0), (SELECT value FROM counters WHERE name = 'edges')", ()
+        )
+        return Counts(*found[0])
+
+    def _numbers(self, url: str, collection: str | None) -> list[int]:
+        found = self._rows(
+            "SELECT n.node FROM nodes n JOIN collections c USING (collection)"
+            " WHERE n.id = ? AND (? IS NULL OR c.name = ?) ORDER BY n.node",
+            (_id(url), collection, collection),
+        )
+        return [number for (number,) in found]
+
+    def _rows(self, sql: str, bindings: tuple[object, ...]) -> list[tuple[Any, ...]]:
+        connection = self._connection()
+        with in_our_words(self._path, connection):
+            return rows(connection, sql, bindings)
+
+    def _connection(self) -> apsw.Connection:
+        """This thread's own; opened anew when the file was made again."""
+        try:
+            file = self._path.stat().st_ino
+        except OSError:
+            file = -1
+        if getattr(self._local, "file", None) != file:
+            self._local.connection = open_reader(self._data)
+            self._local.file = file
+        connection: apsw.Connection = self._local.connection
+        return connection
+
+
+def _id(url: str) -> UrlId | None:
+    found = canonical(url)
+    return None if found is None else url_id(found)
+
+
+def _list(numbers: Iterable[int]) -> str:
+    return ", ".join(str(int(number)) for number in numbers)
+
+
+def _joined(rows: list[tuple[str, str, str]]) -> list[Neighbour]:
+    """One neighbour per URL: its anchors that say anything, and its rels, each once and in order."""
+    anchors: dict[str, dict[str, None]] = {}
+    rels: dict[str, dict[str, None]] = {}
+    for url, anchor, rel in rows:
+        anchors.setdefault(url, {}).update({anchor: None} if anchor else {})
+        rels.setdefault(url, {}).update(dict.fromkeys(rel.split()))
+    return [Neighbour(url, " · ".join(texts)[:JOINED_CHARS_MAX], " ".join(rels[url])) for url, texts in anchors.items()]

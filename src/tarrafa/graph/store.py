@@ -1,0 +1,155 @@
+"""How is the graph laid out on the disk?
+
+Promises: one process writes, any number read at the same time (WAL); what is half done is never seen. A URL of a
+collection is a *node* with a small number, counted upwards and never reused: edges of numbers take a quarter of the
+room of edges of 128-bit ids, and are ready for arrays.
+Knows nothing of records or frontiers.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from tarrafa.archive.follow import Cursor
+from tarrafa.data import DataDirectory, try_lock
+from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
+
+FORMAT = 1
+BUSY_MS = 10_000
+CACHE_KIB = 64 << 10
+
+SCHEMA = """
+CREATE TABLE collections (collection INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE nodes (
+    node       INTEGER PRIMARY KEY,
+    id         BLOB NOT NULL,
+    collection INTEGER NOT NULL,
+    url        TEXT NOT NULL,
+    host       INTEGER NOT NULL,
+    depth      INTEGER,                        -- NULL: reached by links that are not walked only
+    told       INTEGER,                        -- the depth that the frontier knows
+    in_links   INTEGER NOT NULL DEFAULT 0,     -- distinct other URLs that link here
+    visit      INTEGER NOT NULL DEFAULT -1,    -- the newest visit applied
+    status     INTEGER,
+    visited_at REAL,
+    title      TEXT
+);
+CREATE UNIQUE INDEX nodes_by_id ON nodes (id, collection);
+CREATE TABLE edges (                           -- n: the link's place on its page
+    src INTEGER, n INTEGER, dst INTEGER NOT NULL, anchor TEXT NOT NULL, rel TEXT NOT NULL, hops INTEGER,
+    PRIMARY KEY (src, n)
+) WITHOUT ROWID;
+CREATE INDEX edges_by_target ON edges (dst, src);
+CREATE TABLE dirty (node INTEGER PRIMARY KEY);   -- the frontier does not know yet
+CREATE TABLE falling (node INTEGER PRIMARY KEY); -- its depth fell, its targets do not know yet
+CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO counters VALUES ('edges', 0);
+"""
+
+
+def path_of(data: DataDirectory) -> Path:
+    return data.graph / "graph.sqlite"
+
+
+def rows(connection: apsw.Connection, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+    """All rows of a query; the types are those of the columns above."""
+    found: list[tuple[Any, ...]] = connection.execute(sql, bindings).fetchall()
+    return found
+
+
+def read_cursor(connection: apsw.Connection) -> Cursor:
+    return dict(rows(connection, "SELECT file, offset FROM cursor"))
+
+
+@contextmanager
+def in_our_words(path: Path, connection: apsw.Connection | None = None, what: str = "graph") -> Iterator[None]:
+    """What SQLite complains of, as one line that says where and what to do."""
+    try:
+        yield
+    except apsw.Error as error:
+        full = isinstance(error, apsw.FullError) or (connection is not None and connection.system_errno in FULL_ERRNOS)
+        if full:
+            raise DiskFull(f"{path}: the disk is full ({error}); free some space and run the command again") from None
+        remedy = f"`tarrafa rebuild {what}` makes it again from the archive"
+        if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            raise DataError(f"{path}: damaged ({error}); {remedy}") from None
+        raise DataError(f"{path}: cannot be used ({error}); {remedy}") from None
+
+
+def open_writer(data: DataDirectory) -> apsw.Connection:
+    """The one connection that writes; the caller holds the lock."""
+    path = path_of(data)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise from_os(error, path.parent) from None
+    with in_our_words(path):
+        connection = apsw.Connection(str(path))
+    with in_our_words(path, connection):
+        connection.set_busy_timeout(BUSY_MS)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
+        connection.pragma("cache_size", -CACHE_KIB)
+        with connection:
+            if connection.pragma("user_version") == 0:
+                connection.execute(SCHEMA)
+                connection.pragma("user_version", FORMAT)
+        _check_format(connection, path)
+    return connection
+
+
+def open_reader(data: DataDirectory) -> apsw.Connection:
+    path = path_of(data)
+    if not is_there(data):
+        raise DataError(f"{path}: no link graph yet; `tarrafa crawl FILE` makes one")
+    with in_our_words(path):
+        connection = _open_read_only(path)
+        _check_format(connection, path)
+    return connection
+
+
+def is_there(data: DataDirectory) -> bool:
+    """Whether there is a graph to read: its follower may have created the file and not yet its tables."""
+    path = path_of(data)
+    if not path.exists():
+        return False
+    with in_our_words(path):
+        connection = _open_read_only(path)
+        try:
+            return bool(connection.pragma("user_version"))
+        finally:
+            connection.close()
+
+
+def _open_read_only(path: Path) -> apsw.Connection:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    connection.set_busy_timeout(BUSY_MS)
+    return connection
+
+
+def _check_format(connection: apsw.Connection, path: Path) -> None:
+    found = connection.pragma("user_version")
+    if found != FORMAT:
+        raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT})")
+
+
+@contextmanager
+def writer_lock(data: DataDirectory) -> Iterator[None]:
+    """One writing process at a time; a second one would count every link twice."""
+    data.graph.mkdir(parents=True, exist_ok=True)
+    lock = try_lock(data.graph / "lock")
+    if lock is None:
+        raise DataError(f"{data.graph}: another process is writing the link graph")
+    with lock:
+        yield
+
+
+def forget(data: DataDirectory) -> None:
+    """Delete the graph; the archive has all that is needed to make it again. The caller holds the lock."""
+    for suffix in ("", "-wal", "-shm"):
+        path = path_of(data)
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,260 @@
+"""How does one more visit change the graph?
+
+Promises: the graph after a batch is what its records say, one after the other: a newer visit replaces the page's ways
+out exactly, one that is not newer changes nothing; in-link counts are exact; a depth that fell is carried on along
+everything already known. Data and cursor are committed together, so that a crash at any moment repeats and never
+doubles.
+Knows nothing of loops, processes or who is told.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import apsw
+
+from tarrafa.archive.follow import Cursor, Entry
+from tarrafa.frontier.protocol import Weight
+from tarrafa.graph.links import Edge, out_edges
+from tarrafa.graph.store import rows
+from tarrafa.model import Record, UrlId
+from tarrafa.parse.url import host_id, host_key, url_id
+
+NODES_CACHED_MAX = 150_000
+EDGES_PER_BATCH_MAX = 50_000  # a host of link lists must not fill the memory
+RELAXED_MAX = 200_000  # edges followed per batch to carry depths on; the rest waits in `falling`
+TITLE_CHARS_MAX = 300
+
+
+@dataclass(slots=True, eq=False)
+class _Node:
+    """What must be known of a node to change it. Depth None: not reached by a link that is walked."""
+
+    number: int
+    depth: int | None = None
+    told: int | None = None
+    in_links: int = 0
+    visit: int = -1
+
+
+def _lower(old: int | None, new: int) -> bool:
+    return old is None or new < old
+
+
+class Graph:
+    """The writing side. Nodes in use are kept in memory and written when the batch is committed."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._load()
+
+    def _load(self) -> None:
+        """Begin from what is on the disk."""
+        self._next_node: int = 1 + (self._rows("SELECT max(node) FROM nodes")[0][0] or 0)
+        self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
+        self._by_id: dict[tuple[int, UrlId], _Node] = {}
+        self._by_number: dict[int, _Node] = {}
+        self._new: list[tuple[int, UrlId, int, str, int]] = []
+        self._changed: set[_Node] = set()
+        self._visited: list[tuple[int, float, str | None, int]] = []
+        self._dirty: set[int] = set()
+        self._edges_added = self._edges_removed = 0
+        self._falling: deque[_Node] = deque()
+        self._relaxed = 0
+
+    def commit(self, entries: Iterator[Entry], records_max: int) -> tuple[Cursor, int]:
+        """Apply up to so many records and where they end, in one transaction: where each file was left, how many."""
+        cursor: Cursor = {}
+        records = 0
+        try:
+            with self._connection:
+                self._resume_falling()
+                for entry in entries:
+                    self._apply(entry.record)
+                    cursor[entry.file] = entry.end
+                    records += 1
+                    if records >= records_max or self._edges_added >= EDGES_PER_BATCH_MAX:
+                        break
+                self._flush()
+                self._connection.executemany("INSERT OR REPLACE INTO cursor VALUES (?, ?)", cursor.items())
+        except BaseException:
+            self._load()  # what memory holds was never written
+            raise
+        if len(self._by_number) > NODES_CACHED_MAX:
+            self._load()
+        return cursor, records
+
+    def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return rows(self._connection, sql, bindings)
+
+    # -- one record ------------------------------------------------------------------------------------------------
+
+    def _apply(self, record: Record) -> None:
+        collection = self._collection(record.collection)
+        node = self._node(collection, record.url)
+        if record.visit <= node.visit:
+            return
+        known_before = node.visit >= 0
+        node.visit = record.visit
+        outcome, page = record.outcome, record.page
+        title = page.title[:TITLE_CHARS_MAX] if page is not None else None
+        self._visited.append((outcome.status, outcome.at, title, node.number))
+        self._changed.add(node)
+        if _lower(node.told, record.depth):
+            node.told = record.depth
+        self._reach(node, record.depth)
+        edges = out_edges(record)
+        if edges is not None:
+            self._replace(collection, node, edges, record.depth, known_before)
+        self._carry_on()
+
+    def _replace(self, collection: int, node: _Node, edges: list[Edge], handed_depth: int, known: bool) -> None:
+        """Exchange the ways out of a node, and count what that changes for those at the other ends.
+
+        The worker has offered each target to the frontier already, at the depth that the visit was handed out with:
+        that much is `told`. Only a depth below it is news.
+        """
+        source = node.number
+        old: set[int] = set()
+        if known:
+            targets = self._rows("DELETE FROM edges WHERE src = ? RETURNING dst", (source,))
+            old = {target for (target,) in targets}
+            self._edges_removed += len(targets)
+        added, new = [], set()
+        for place, edge in enumerate(edges):
+            target = self._node(collection, edge.url)
+            added.append((source, place, target.number, edge.anchor, edge.rel, edge.hops))
+            new.add(target.number)
+            if edge.hops is not None:
+                if _lower(target.told, handed_depth + edge.hops):
+                    target.told = handed_depth + edge.hops
+                    self._changed.add(target)
+                assert node.depth is not None, "a visited node was handed out with a depth"
+                self._reach(target, node.depth + edge.hops)
+        self._connection.executemany("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?)", added)
+        self._edges_added += len(added)
+        self._count(old - new - {source}, -1)
+        self._count(new - old - {source}, +1)
+
+    def _count(self, targets: set[int], by: int) -> None:
+        for number in targets:
+            target = self._numbered(number)
+            target.in_links += by
+            self._changed.add(target)
+        self._dirty |= targets
+
+    # -- depths ----------------------------------------------------------------------------------------------------
+
+    def _reach(self, node: _Node, depth: int) -> None:
+        """The node can be reached in `depth` hops."""
+        if not _lower(node.depth, depth):
+            return
+        node.depth = depth
+        self._changed.add(node)
+        if _lower(node.told, depth):
+            self._dirty.add(node.number)
+        if node.visit >= 0:
+            self._falling.append(node)
+
+    def _carry_on(self) -> None:
+        """Carry depths that fell along the edges that are known. Depths only fall, so this ends, loops or not.
+
+        Known weakness: a depth never rises again when the path that gave it disappears; the frontier's does neither.
+        """
+        sql = "SELECT dst, hops FROM edges WHERE src = ? AND hops IS NOT NULL"
+        while self._falling and self._relaxed < RELAXED_MAX:
+            node = self._falling.popleft()
+            assert node.depth is not None
+            for target, hops in self._rows(sql, (node.number,)):
+                self._reach(self._numbered(target), node.depth + hops)
+                self._relaxed += 1
+
+    def _resume_falling(self) -> None:
+        self._relaxed = 0
+        waiting = self._rows("DELETE FROM falling RETURNING node")
+        self._falling.extend(self._numbered(number) for (number,) in waiting)
+        self._carry_on()
+
+    # -- nodes -----------------------------------------------------------------------------------------------------
+
+    def _collection(self, name: str) -> int:
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = len(self._collections) + 1
+            self._connection.execute("INSERT INTO collections VALUES (?, ?)", (found, name))
+        return found
+
+    def _node(self, collection: int, url: str) -> _Node:
+        key = (collection, url_id(url))
+        node = self._by_id.get(key)
+        if node is not None:
+            return node
+        sql = "SELECT node, depth, told, in_links, visit FROM nodes WHERE id = ? AND collection = ?"
+        found = self._rows(sql, (key[1], collection))
+        if not found:
+            node = _Node(self._next_node)
+            self._next_node += 1
+            self._new.append((node.number, key[1], collection, url, host_id(host_key(url))))
+        else:
+            node = self._by_number.get(found[0][0]) or _Node(*found[0])
+        self._by_id[key] = self._by_number[node.number] = node
+        return node
+
+    def _numbered(self, number: int) -> _Node:
+        node = self._by_number.get(number)
+        if node is None:
+            sql = "SELECT node, depth, told, in_links, visit FROM nodes WHERE node = ?"
+            node = self._by_number[number] = _Node(*self._rows(sql, (number,))[0])
+        return node
+
+    def _flush(self) -> None:
+        many = self._connection.executemany
+        many("INSERT INTO nodes (node, id, collection, url, host) VALUES (?, ?, ?, ?, ?)", self._new)
+        many(
+            "UPDATE nodes SET depth = ?, told = ?, in_links = ?, visit = ? WHERE node = ?",
+            ((n.depth, n.told, n.in_links, n.visit, n.number) for n in self._changed),
+        )
+        many(
+            "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title) WHERE node = ?",
+            self._visited,
+        )
+        many("INSERT OR IGNORE INTO dirty VALUES (?)", ((number,) for number in sorted(self._dirty)))
+        many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node in self._falling))
+        balance = self._edges_added - self._edges_removed
+        self._connection.execute("UPDATE counters SET value = value + ? WHERE name = 'edges'", (balance,))
+        self._new, self._visited, self._edges_added, self._edges_removed = [], [], 0, 0
+        self._changed, self._dirty = set(), set()
+        self._falling.clear()
+
+    # -- what the frontier is to be told ---------------------------------------------------------------------------
+
+    def news(self, limit: int) -> list[tuple[str, int, Weight]]:
+        """Up to so many (collection, node, weight) that the frontier does not know yet, sorted as it keeps them."""
+        found = self._rows(
+            """SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told
+               FROM (SELECT node FROM dirty LIMIT ?) JOIN nodes n USING (node) JOIN collections c USING (collection)
+               ORDER BY c.collection, n.host, n.id""",
+            (limit,),
+        )
+        return [
+            (name, node, Weight(host, key, in_links, depth if depth is not None and _lower(told, depth) else -1))
+            for name, node, host, key, in_links, depth, told in found
+        ]
+
+    def told(self, nodes: list[int]) -> None:
+        """The frontier knows these now."""
+        with self._connection:
+            many = self._connection.executemany
+            many("DELETE FROM dirty WHERE node = ?", ((node,) for node in nodes))
+            many(
+                "UPDATE nodes SET told = depth WHERE node = ? AND coalesce(told > depth, 1)",
+                ((node,) for node in nodes),
+            )
+        for number in nodes:
+            node = self._by_number.get(number)
+            if node is not None and node.depth is not None:
+                node.told = node.depth if node.told is None else min(node.told, node.depth)
+
+    def is_falling(self) -> bool:
+        return bool(self._rows("SELECT EXISTS (SELECT 1 FROM falling)")[0][0])

@@ -1,0 +1,5 @@
+"""Here is a term: which pages hold it?
+
+Follows the archive into a tantivy index, seconds behind the crawl: `analysis` makes terms of words, `documents` makes
+a document of a visit, `follower` writes, `reader` looks up. Can be made again from the archive at any time.
+"""

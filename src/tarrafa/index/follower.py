@@ -1,0 +1,191 @@
+"""Is everything that was archived findable?
+
+Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
+became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.
+Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time.
+`behind` is 0 only when every durable record is committed.
+Knows nothing of queries.
+"""
+
+import contextlib
+import shutil
+import threading
+from types import TracebackType
+from typing import IO
+
+import tantivy
+
+from tarrafa.archive import follow as archive
+from tarrafa.archive.follow import Cursor
+from tarrafa.clock import boottime
+from tarrafa.data import DataDirectory, try_lock
+from tarrafa.errors import DataError
+from tarrafa.graph.reader import GraphReader
+from tarrafa.index import schema, visits
+from tarrafa.index.documents import Change, change, document, key_of
+from tarrafa.model import Record
+from tarrafa.parse.url import url_id
+
+POLL_S = 0.2
+COMMIT_RECORDS = 2_000  # every 100 is three times dearer
+COMMIT_EVERY_S = 3.0
+COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
+HEAP_BYTES = 64 << 20
+THREADS = 1
+
+
+class Follower:
+    """Reads, writes and commits when it is time. Use it in a `with`: it holds the lock and the writer."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._path = schema.folder(data)
+        self._graph: GraphReader | None = None
+        self._changes = 0
+        self._records = 0
+        self._first_at = self._last_at = 0.0
+        self._lock = _lock(data)
+        try:
+            self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def _open(self) -> None:
+        if not schema.exists(self._data):  # whatever the visits say was in it, is not
+            visits.forget(self._data)
+        index = schema.open_index(self._data, create=True)
+        with schema.in_our_words(self._path):
+            self._writer: tantivy.IndexWriter | None = index.writer(HEAP_BYTES, THREADS)
+        self._visits = visits.Visits(self._data)
+        self._cursor: Cursor = self._visits.cursor
+
+    def __enter__(self) -> "Follower":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._writer = None  # dropped, it stops its threads and lets go of its lock
+        self._visits.close()
+        self._lock.close()
+
+    def read(self, now: float, stop: threading.Event | None = None) -> int:
+        """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
+        read = 0
+        self._find_graph()
+        for entry in archive.follow(self._data.archive, self._cursor.copy()):
+            if stop is not None and stop.is_set():
+                break
+            self._apply(entry.record)
+            self._cursor[entry.file] = entry.end
+            read += 1
+            self._first_at, self._last_at = self._first_at or now, now
+            self._records += 1
+            if self._records >= COMMIT_RECORDS:
+                self.commit()
+        return read
+
+    def is_due(self, now: float) -> bool:
+        """Whether what has been read should be shown now."""
+        if not self._records:
+            return False
+        return now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S
+
+    def commit(self) -> None:
+        """Show what has been read."""
+        if not self._records:
+            return
+        self._data.check_space()
+        if self._changes:
+            with schema.in_our_words(self._path):
+                self._open_writer().commit()
+        self._visits.save()
+        self._records = self._changes = 0
+        self._first_at = 0.0
+
+    def merge(self) -> None:
+        """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
+        with schema.in_our_words(self._path):
+            self._open_writer().wait_merging_threads()
+
+    def _apply(self, record: Record) -> None:
+        identity = url_id(record.url)
+        if not self._visits.is_newer(record.collection, identity, record.visit):
+            return
+        meaning = change(record)
+        if meaning is Change.NOTHING:
+            return
+        self._changes += 1
+        writer = self._open_writer()
+        with schema.in_our_words(self._path):
+            writer.delete_documents_by_term(schema.KEY, key_of(record.collection, identity))
+            if meaning is Change.WRITE and record.page is not None:
+                writer.add_document(document(record, record.page, self._anchors(record)))
+
+    def _open_writer(self) -> tantivy.IndexWriter:
+        assert self._writer is not None, "the follower is closed"
+        return self._writer
+
+    def _anchors(self, record: Record) -> list[str]:
+        """What other pages call it, as far as is known by now: a page is findable without that too."""
+        if self._graph is None:
+            return []
+        try:
+            return self._graph.anchors(record.url, record.collection)
+        except DataError:
+            self._graph = None
+            return []
+
+    def _find_graph(self) -> None:
+        if self._graph is None:
+            with contextlib.suppress(DataError):
+                self._graph = GraphReader(self._data)
+
+
+def _lock(data: DataDirectory) -> IO[bytes]:
+    data.index.mkdir(parents=True, exist_ok=True)
+    lock = try_lock(data.index / "lock")
+    if lock is None:
+        raise DataError(f"{data.index}: another process is writing the index")
+    return lock
+
+
+def follow(data: DataDirectory, stop: threading.Event) -> None:
+    """Follow the archive until told to stop; what has been read by then is committed."""
+    with Follower(data) as follower:
+        while not stop.is_set():
+            read = follower.read(boottime(), stop)
+            if follower.is_due(boottime()):
+                follower.commit()
+            if not read:
+                stop.wait(POLL_S)
+        follower.commit()
+
+
+def catch_up(data: DataDirectory) -> int:
+    """Make everything that is durable now findable; the number of records read."""
+    with Follower(data) as follower:
+        read = follower.read(boottime())
+        follower.commit()
+    return read
+
+
+def rebuild(data: DataDirectory) -> int:
+    """Make the index again from the archive, from nothing; the number of records read."""
+    with _lock(data):
+        visits.forget(data)
+        shutil.rmtree(schema.folder(data), ignore_errors=True)
+    with Follower(data) as follower:
+        read = follower.read(boottime())
+        follower.commit()
+        follower.merge()
+    return read
+
+
+def cursor(data: DataDirectory) -> Cursor:
+    """How far the index has read the archive."""
+    return visits.read_cursor(data)
+
+
+def behind(data: DataDirectory) -> int:
+    """How many durable bytes of the archive are not findable yet."""
+    return archive.behind(data.archive, cursor(data))

@@ -1,0 +1,105 @@
+"""How is the index laid out, and how does tantivy tell us that it cannot?
+
+Promises: what tantivy raises (a ValueError for everything, a Rust panic at worst) leaves here as one line that says
+where and what to do. A document's `key` is raw text, because deleting by an unsigned number silently deletes nothing.
+Knows nothing of records or queries.
+
+`all` holds everything that can be found, title eight times, headings and anchors three times: term frequency is the
+weight. `title` is there for a small extra. Terms are made in Python and handed over joined by spaces: tantivy takes no
+analysis in Python, and its pre-tokenized strings cost three times as much (468 against 149 us for 450 terms).
+tantivy-py indexes every text field, so what is only to be shown is kept as bytes.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import tantivy
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError, DiskFull
+
+TOKENIZER = "terms"
+
+KEY = "key"  # collection and URL id: one document
+COLLECTION = "collection"
+ALL = "all"
+TITLE = "title"
+SITE = "site"  # the host's name and every domain above it
+HOST = "host"
+LANGUAGE = "language"
+ID_HIGH, ID_LOW = "id_high", "id_low"  # the URL's id in two halves, fast to read for many hits
+SHOWN = "shown"  # a `Shown`, only stored
+
+
+class Shown(msgspec.Struct, frozen=True, array_like=True):
+    """What a hit shows of its document."""
+
+    url: str
+    title: str
+    text: str
+    language: str
+    updated: str
+    collection: str
+
+
+def _build() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE):
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field(ALL, tokenizer_name=TOKENIZER, index_option="position")
+    builder.add_text_field(TITLE, tokenizer_name=TOKENIZER, index_option="freq")
+    builder.add_integer_field(ID_HIGH, fast=True)
+    builder.add_integer_field(ID_LOW, fast=True)
+    builder.add_bytes_field(SHOWN, stored=True)
+    return builder.build()
+
+
+SCHEMA = _build()
+
+
+def folder(data: DataDirectory) -> Path:
+    return data.index / "text"
+
+
+def exists(data: DataDirectory) -> bool:
+    return (folder(data) / "meta.json").exists()
+
+
+def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
+    """The index as it stands; tokenizers are not kept in it and are registered every time."""
+    path = folder(data)
+    with in_our_words(path):
+        if create:
+            path.mkdir(parents=True, exist_ok=True)
+            index = tantivy.Index(SCHEMA, path=str(path))
+        else:
+            index = tantivy.Index.open(str(path))
+    index.register_tokenizer(TOKENIZER, tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace()).build())
+    return index
+
+
+FULL = ("No space left", "File too large", "Disk quota exceeded")
+
+
+@contextmanager
+def in_our_words(path: Path) -> Iterator[None]:
+    """What tantivy complains of, as one line."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise _said(path, str(error)) from None
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # pyo3's, which has no name to import
+            raise _said(path, str(error)) from None
+        raise
+
+
+def _said(path: Path, what: str) -> DataError:
+    what = " ".join(what.split())[:200]
+    if any(sign in what for sign in FULL):
+        return DiskFull(f"{path}: the disk is full ({what}); free some space and run the command again")
+    if "LockBusy" in what:
+        return DataError(f"{path}: another process is writing the index")
+    return DataError(f"{path}: the index cannot be used ({what}); `tarrafa rebuild index` makes it from the archive")

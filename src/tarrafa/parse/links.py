@@ -1,0 +1,141 @@
+"""Where does this page lead?
+
+Promises: the links that a reader could follow, as browsers see them in broken HTML: a, area, frame, iframe, meta
+refresh, and those link elements that lead to a page; each target once, with the first anchor text that says something.
+Forms, srcset, images, style sheets and scripts are no links.
+Knows nothing of scope, depth or robots: what may be followed is decided elsewhere, from `rel` and the rest.
+"""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from turbohtml import Element
+
+from tarrafa.model import Link
+from tarrafa.parse.url import Base, Identity
+
+LINKS_MAX = 5_000  # of one page; the first ones count
+ELEMENTS_MAX = 50_000  # looked at to find them
+ANCHOR_LENGTH_MAX = 256
+REL_LENGTH_MAX = 64
+
+# Link elements that lead to another page for people. `alternate` is one unless it is a style sheet or of another type.
+NAVIGATION = frozenset(
+    {"alternate", "next", "prev", "previous", "first", "last", "start", "up", "index", "contents", "toc", "chapter"}
+    | {"section", "help", "author", "license"}
+)
+_NOT_NAVIGATION = frozenset({"stylesheet", "preload", "prefetch", "icon"})
+_PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
+
+_UTF = ("utf-8", "utf-16le", "utf-16be")
+_CODECS = {"gbk": "gb18030", "macintosh": "mac-roman", "iso-8859-8-i": "iso-8859-8", "x-mac-cyrillic": "mac-cyrillic"}
+
+
+class Links:
+    """Collects the links of one page. `page` is its own URL (a link to itself leads nowhere), `base` its base URL."""
+
+    def __init__(self, page: str, base: Base, charset: str, identity: Identity) -> None:
+        self._page = page
+        self._join = base.join
+        self._legacy_charset = "" if charset in _UTF else charset
+        self._fold = identity.fold if identity != Identity() else None
+        self._found: dict[str, Link] = {}
+
+    def add(self, href: str, anchor: str, rel: str) -> None:
+        """Note a link, or what is new about one that was noted before."""
+        url = self.resolve(href)
+        if url is None or url == self._page:
+            return
+        known = self._found.get(url)
+        if known is not None:
+            self._found[url] = _merged(known, anchor, rel)
+        elif len(self._found) < LINKS_MAX:
+            self._found[url] = Link(url, anchor, rel)
+
+    def resolve(self, href: str) -> str | None:
+        """The canonical URL that a reference on this page stands for."""
+        if self._legacy_charset and not href.isascii():
+            href = encode_query(href, self._legacy_charset)
+        url = self._join(href)
+        return url if url is None or self._fold is None else self._fold(url)
+
+    def add_anchors(self, elements: Iterable[Element]) -> None:
+        """Note a and area elements."""
+        found, page = self._found, self._page
+        simple = not self._legacy_charset and self._fold is None
+        resolve: Callable[[str], str | None] = self._join if simple else self.resolve
+        for element in islice(elements, ELEMENTS_MAX):
+            href = element.attr("href")
+            if href is None:
+                continue
+            url = resolve(href)
+            if url is None or url == page:
+                continue
+            rel = element.attr("rel")
+            rel = rel_tokens(rel) if rel else ""
+            known = found.get(url)
+            if known is None:
+                if len(found) < LINKS_MAX:
+                    found[url] = Link(url, anchor_text(element), rel)
+            elif not known.anchor or known.rel != rel:
+                found[url] = _merged(known, anchor_text(element), rel)
+
+    def add_link_element(self, href: str, rel: str, type_: str) -> None:
+        """Note a link element, if it leads to a page for people."""
+        tokens = rel_tokens(rel)
+        kinds = set(tokens.split())
+        if kinds & NAVIGATION and not kinds & _NOT_NAVIGATION and type_.strip().lower() in _PAGE_TYPES:
+            self.add(href, "", tokens)
+
+    def all(self) -> tuple[Link, ...]:
+        return tuple(self._found.values())
+
+
+def _merged(known: Link, anchor: str, rel: str) -> Link:
+    """Two links to one page. One that may be followed is enough: only what both say (nofollow) stands."""
+    rels = rel.split()
+    return Link(known.url, known.anchor or anchor, " ".join(token for token in known.rel.split() if token in rels))
+
+
+def anchor_text(element: Element) -> str:
+    """The words of a link, or what its image says.
+
+    An `a` that holds another one (broken tables do that) has no words of its own: thousands of them, one in another,
+    would have us read the same text over and over.
+    """
+    if element.find("a") is not None:
+        return ""
+    text = element.to_text() or element.attr("alt") or element.attr("title") or ""
+    if not text and (image := element.find("img")) is not None:
+        text = image.attr("alt") or ""
+    if "\n" in text or len(text) > ANCHOR_LENGTH_MAX:
+        text = " ".join(text[: 4 * ANCHOR_LENGTH_MAX].split())[:ANCHOR_LENGTH_MAX].rstrip()
+    return text
+
+
+def rel_tokens(rel: str) -> str:
+    """The tokens of a rel attribute in lower case, one space between two."""
+    return " ".join(rel[:REL_LENGTH_MAX].lower().split())
+
+
+def encode_query(href: str, charset: str) -> str:
+    """WHATWG URL: on a page in a legacy encoding the query, and only the query, is sent in that encoding.
+
+    `?q=ação` on a windows-1252 page means `?q=a%E7%E3o`; characters that the encoding lacks go as `&#8212;`, escaped.
+    """
+    before, mark, rest = href.partition("?")
+    query, hash_mark, fragment = rest.partition("#")
+    if not mark or query.isascii() or "#" in before:
+        return href
+    return f"{before}?{''.join(_escaped(character, charset) for character in query)}{hash_mark}{fragment}"
+
+
+def _escaped(character: str, charset: str) -> str:
+    if character.isascii():
+        return character
+    try:
+        return "".join(f"%{byte:02X}" for byte in character.encode(_CODECS.get(charset, charset)))
+    except UnicodeEncodeError:
+        return f"%26%23{ord(character)}%3B"
+    except LookupError:
+        return character

@@ -1,0 +1,229 @@
+"""What does this page say, and where does it lead?
+
+Promises: any bytes give a `Page`, and everything in it is bounded by a name below. HTML is read as browsers do, broken
+or not; XHTML is read as HTML; plain text has a text and no links; of other types we know only what their server asks.
+Knows nothing of visits or collections; memory and time of a hostile page are watched by the worker that calls.
+"""
+
+import re
+from dataclasses import dataclass, field
+from itertools import islice
+
+from turbohtml import Document, Element, Namespace, PlainText
+from turbohtml import parse as parse_html
+
+from tarrafa.model import Page
+from tarrafa.parse import charset, fingerprint, language, robots_meta
+from tarrafa.parse.links import Links
+from tarrafa.parse.url import Identity, base_of, canonical, host_name
+from tarrafa.parse.vocabulary import vocabularies
+
+PARSER = "tarrafa-parse/1"  # stands in every record: raise it when the same bytes give another page
+
+BODY_BYTES_MAX = 16 << 20  # what is behind is not read
+TEXT_LENGTH_MAX = 500_000
+TITLE_LENGTH_MAX = 512
+HEADINGS_MAX = 64
+HEADING_LENGTH_MAX = 256
+HEAD_ELEMENTS_MAX = 10_000  # of those that are no anchors
+REFRESH_LENGTH_MAX = 4_096
+SNIFFED_BYTES = 512
+
+HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
+PLAIN_TYPES = frozenset({"text/plain"})
+
+_ANCHORS = ("a", "area")
+_OTHERS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
+_INERT = ("template",)  # browsers show nothing of it
+_SILENT = ("noscript", "iframe", "svg", "select", "textarea", "datalist")  # may have links, but nothing to read
+_LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
+
+_looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
+_spaces = re.compile(r"[^\S\n]+")
+# HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on a URL that is none.)
+_refresh = re.compile(
+    r"""\s*(?:\d|(?=\.))[\d.]*(?:\s*[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""", re.IGNORECASE | re.DOTALL
+).match
+
+_PLAIN = Identity()
+
+
+def parse(
+    body: bytes,
+    url: str,
+    content_type: str,
+    x_robots_tag: str = "",
+    identity: Identity = _PLAIN,
+    agent: str = robots_meta.AGENT,
+) -> Page:
+    """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name."""
+    body = body[:BODY_BYTES_MAX]
+    kind = _kind(body, content_type)
+    asked = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
+    if kind == "html":
+        return _parse_html(body, url, content_type, asked, identity, agent)
+    if kind == "plain":
+        return _parse_plain(body, url, content_type, asked)
+    return Page(url=url, robots=robots_meta.together([asked]), parser=PARSER)
+
+
+def _kind(body: bytes, content_type: str) -> str:
+    """How to read it. Only a missing type is sniffed: a server that names one is believed, as browsers mostly do."""
+    declared = content_type.partition(";")[0].strip().lower()
+    if declared in HTML_TYPES:
+        return "html"
+    if declared in PLAIN_TYPES:
+        return "plain"
+    if declared:
+        return "other"
+    head = body[:SNIFFED_BYTES]
+    if _looks_like_html(head.removeprefix(b"\xef\xbb\xbf")):
+        return "html"
+    return "other" if b"\x00" in head else "plain"
+
+
+@dataclass(slots=True)
+class _Said:
+    """What the elements of a page, other than its anchors, say about it."""
+
+    title: str = ""
+    base: str = ""
+    language: str = ""
+    canonical: str = ""
+    headings: list[str] = field(default_factory=list)
+    asked: list[frozenset[str]] = field(default_factory=list)
+    links: list[tuple[str, str, str]] = field(default_factory=list)  # href, rel and type of link elements
+    frames: list[str] = field(default_factory=list)
+    refresh: str = ""
+
+
+def _parse_html(
+    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: Identity, agent: str
+) -> Page:
+    own = canonical(url) or ""
+    markup, encoding = charset.decode(body, content_type, _top_level(own))
+    document = parse_html(markup, positions=False)
+    _drop(document, _INERT)
+    said = _read_elements(document, agent)
+    base = base_of((canonical(said.base, url) if said.base else None) or url)
+    links = Links(identity.fold(own) if own else url, base, encoding, identity)
+    refresh = (links.resolve(said.refresh) or "") if said.refresh else ""
+    if refresh:
+        links.add(refresh, "", "")
+    links.add_anchors(document.iter_elements(_ANCHORS))
+    for href, rel, type_ in said.links:
+        links.add_link_element(href, rel, type_)
+    for src in said.frames:
+        links.add(src, "", "")
+    structured = vocabularies(document)
+    _drop(document, _SILENT)
+    text = tidy(document.to_text(_LAYOUT))
+    folded = fingerprint.fold(f"{said.title}\n{text}")
+    return Page(
+        url=url,
+        title=said.title,
+        text=text,
+        headings=tuple(said.headings),
+        links=links.all(),
+        language=language.detect(text or said.title, said.language),
+        charset=encoding,
+        canonical=(links.resolve(said.canonical) or "") if said.canonical else "",
+        robots=robots_meta.together([asked, *said.asked]),
+        content_id=fingerprint.content_id(folded),
+        simhash=fingerprint.simhash(folded),
+        vocabularies=structured,
+        refresh=refresh,
+        parser=PARSER,
+    )
+
+
+def _parse_plain(body: bytes, url: str, content_type: str, asked: frozenset[str]) -> Page:
+    raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
+    text = tidy(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
+    folded = fingerprint.fold(text)
+    return Page(
+        url=url,
+        title=text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip(),
+        text=text,
+        language=language.detect(text),
+        charset=encoding,
+        robots=robots_meta.together([asked]),
+        content_id=fingerprint.content_id(folded),
+        simhash=fingerprint.simhash(folded),
+        parser=PARSER,
+    )
+
+
+def _read_elements(document: Document, agent: str) -> _Said:
+    said = _Said()
+    root = document.root
+    if root is not None:
+        said.language = root.attr("lang") or root.attr("xml:lang") or ""
+    for element in islice(document.iter_elements(_OTHERS), HEAD_ELEMENTS_MAX):
+        tag = element.tag
+        if tag == "meta":
+            _read_meta(element, said, agent)
+        elif tag == "link":
+            _read_link(element, said)
+        elif tag == "title":
+            if not said.title and element.namespace is Namespace.HTML:
+                said.title = _line(element.text, TITLE_LENGTH_MAX)
+        elif tag == "base":
+            said.base = said.base or element.attr("href") or ""
+        elif tag in ("frame", "iframe"):
+            said.frames.append(element.attr("src") or "")
+        elif len(said.headings) < HEADINGS_MAX and (heading := _line(element.to_text(), HEADING_LENGTH_MAX)):
+            said.headings.append(heading)
+    return said
+
+
+def _read_meta(element: Element, said: _Said, agent: str) -> None:
+    name = element.attr("name")
+    if name is not None:
+        if asked := robots_meta.from_meta(name, element.attr("content") or "", agent):
+            said.asked.append(asked)
+        return
+    pragma = (element.attr("http-equiv") or "").lower()
+    if pragma == "refresh":
+        said.refresh = said.refresh or _refresh_target(element.attr("content") or "")
+    elif pragma == "content-language" and not said.language:
+        said.language = element.attr("content") or ""
+
+
+def _read_link(element: Element, said: _Said) -> None:
+    href = element.attr("href")
+    if href is None:
+        return
+    rel = element.attr("rel") or ""
+    if "canonical" in rel.lower().split():
+        said.canonical = said.canonical or href
+    else:
+        said.links.append((href, rel, element.attr("type") or ""))
+
+
+def _refresh_target(content: str) -> str:
+    """Where a meta refresh sends the reader; nothing when it only loads the same page again."""
+    found = _refresh(content[:REFRESH_LENGTH_MAX])
+    return (found[1] or found[2] or found[3] or "").strip() if found else ""
+
+
+def _drop(document: Document, tags: tuple[str, ...]) -> None:
+    for element in list(document.iter_elements(tags)):
+        element.decompose()
+
+
+def _top_level(url: str) -> str:
+    return host_name(url).rpartition(".")[2] if url else ""
+
+
+def _line(text: str, length_max: int) -> str:
+    return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
+
+
+def tidy(text: str) -> str:
+    """One line for each block, no empty ones, one space between words."""
+    text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
+    text = "\n".join(filter(None, map(str.strip, text.split("\n"))))
+    if "  " in text or "\t" in text:
+        text = _spaces.sub(" ", text)
+    return text[:TEXT_LENGTH_MAX].rstrip()

@@ -1,0 +1,239 @@
+"""Which URL is this, and is it one that we already know?
+
+Promises: `canonical` is the WHATWG parse (ada-url) without fragment, credentials and default port, with the escapes of
+RFC 3986 section 6.2.2 normalised; it is idempotent, and gives None for what is not http(s) or cannot be parsed. The
+fast paths give exactly what the slow path gives (tests/parse/test_url.py holds that by property).
+Knows nothing of collections: the two options that a collection may set are an `Identity` that it hands in.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import msgspec
+from ada_url import join_url
+from xxhash import xxh3_64_intdigest, xxh3_128_digest
+
+from tarrafa.model import HostId, UrlId
+
+URL_LENGTH_MAX = 2_048  # characters of a canonical URL, which is ASCII; the sitemap protocol has the same limit
+INPUT_LENGTH_MAX = 16_384  # before the fragment; longer ones are not even looked at
+ORIGINS_CACHED_MAX = 20_000
+BASES_CACHED_MAX = 512
+
+DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+HEX_DIGITS = "0123456789ABCDEFabcdef"
+
+NOWHERE = "about:blank"  # a base that no relative reference can be joined to: as good as none
+
+# Anything but the characters that WHATWG leaves alone both in a path and in a query, and that mean nothing new there.
+_needs_care = re.compile(r"[^A-Za-z0-9._~!$&()*+,;=:@/?-]").search
+_plain_origin = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+").fullmatch
+_escape = re.compile(r"%[0-9A-Fa-f]{2}")
+_stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})").search
+
+_NO_PAGES = ("javascript:", "mailto:", "tel:", "data:", "whatsapp:")  # common in links, and no http whatever follows
+
+_UPPER = {f"%{high}{low}": f"%{high}{low}".upper() for high in HEX_DIGITS for low in HEX_DIGITS}
+_DECODED = {escape: chr(int(escape[1:], 16)) for escape in _UPPER if chr(int(escape[1:], 16)) in UNRESERVED}
+_NORMAL = _UPPER | _DECODED
+
+
+def canonical(url: str, base: str | None = None) -> str | None:
+    """The one spelling of `url`, seen from `base`; None if it is no http(s) URL, or longer than URL_LENGTH_MAX."""
+    if base is not None:
+        return base_of(base).join(url)
+    if "/." not in url and _needs_care(url) is None and len(url) <= URL_LENGTH_MAX:
+        return _with_plain_tail(url) or _parsed(url, NOWHERE)
+    return _parsed(url, NOWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A page's base URL, taken apart once for all the links on it."""
+
+    href: str
+    origin: str  # empty when nothing may be joined by hand: the base is no http(s) URL
+    path: str  # up to the query; empty when it is not plain enough to join to
+    folder: str  # up to the last slash; likewise
+
+    def join(self, url: str) -> str | None:
+        """`canonical(url, base)`. Most links need no URL parser: a plain path is hung on the origin or the folder."""
+        care = _needs_care(url)
+        if care is None:
+            plain = url
+        elif url[care.start()] == "#":
+            plain = url[: care.start()]
+        else:
+            return _parsed(url, self.href)
+        joined = self._joined_by_hand(plain) if len(plain) <= URL_LENGTH_MAX else None
+        return joined if joined is not None and len(joined) <= URL_LENGTH_MAX else _parsed(url, self.href)
+
+    def _joined_by_hand(self, plain: str) -> str | None:
+        """Base and reference put together as strings; None where that is not so simple."""
+        if plain.startswith("../"):
+            return self._joined_above(plain)
+        if not self.origin or "/." in plain:
+            return None
+        first = plain[:1]
+        if first == "/":
+            return None if plain.startswith("//") else self.origin + plain
+        if first == "?":
+            return self.path + plain if self.path else None
+        if plain.startswith(("http://", "https://")):
+            return _with_plain_tail(plain)
+        return None if not first or first == "." or not self.folder or ":" in plain else self.folder + plain
+
+    def _joined_above(self, plain: str) -> str | None:
+        folder, root = self.folder, len(self.origin) + 1
+        while plain.startswith("../"):
+            plain = plain[3:]
+            folder = folder[: folder.rfind("/", 0, -1) + 1] if len(folder) > root else folder
+        return None if not folder or plain.startswith(".") or "/." in plain else folder + plain
+
+
+@lru_cache(maxsize=BASES_CACHED_MAX)
+def base_of(href: str) -> Base:
+    """The base taken apart; kept for the next link of the same page."""
+    normal = canonical(href)
+    if normal is None:
+        return Base(href, "", "", "")
+    origin = normal[: normal.index("/", 8)]
+    path = normal.partition("?")[0]
+    if "/." in path or _needs_care(path.removeprefix(origin)):
+        return Base(href, origin, "", "")
+    return Base(href, origin, path, path[: path.rindex("/") + 1])
+
+
+def _with_plain_tail(url: str) -> str | None:
+    """The canonical form of an absolute URL whose path and query are normal already; None: one must look closer."""
+    slash = url.find("/", 8)
+    if slash < 0:
+        return None
+    prefix = url[:slash]
+    origin = _origin(prefix)
+    if origin == prefix:
+        return url
+    return origin + url[slash:] if origin else None
+
+
+@lru_cache(maxsize=ORIGINS_CACHED_MAX)
+def _origin(prefix: str) -> str:
+    """The canonical form of scheme://host:port, or nothing if there is more in it than that."""
+    href = _parsed(prefix + "/", NOWHERE) if _plain_origin(prefix) else None
+    return href[:-1] if href else ""
+
+
+def _parsed(url: str, base: str) -> str | None:
+    """The slow path, which is the definition."""
+    before, mark, _ = url.partition("#")
+    url = before + mark  # the mark stays, for spaces before it are not trailing spaces
+    if len(url) > INPUT_LENGTH_MAX or url.startswith(_NO_PAGES):
+        return None
+    try:
+        href = join_url(base, url)
+    except ValueError:
+        scalar = _scalar_values(url)
+        return _parsed(scalar, base) if scalar != url else None
+    if not href.startswith(("http://", "https://")):
+        return None
+    href = _without_credentials(href.removesuffix("#"))
+    if "%" in href:
+        href = _normal_escapes(href)
+    return href if len(href) <= URL_LENGTH_MAX else None
+
+
+def _scalar_values(text: str) -> str:
+    """What JavaScript's USVString does: pairs of surrogates become one character, lone ones U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _without_credentials(href: str) -> str:
+    """We never send a password that somebody wrote in a link, and the page behind it is one page."""
+    slash = href.index("/", 8)
+    at = href.rfind("@", 0, slash)
+    return href if at < 0 else href[: href.index("//") + 2] + href[at + 1 :]
+
+
+def _normal_escapes(href: str) -> str:
+    """RFC 3986 §6.2.2: escapes in upper case, and none where none is needed. (A host has no escapes any more.)
+
+    WHATWG lets a stray `%` stand. Next to one nothing is decoded, for `%%34%31` would become `%41`, a new escape.
+    """
+    table = _UPPER if _stray_percent(href) else _NORMAL
+    return _escape.sub(lambda found: table[found[0]], href)
+
+
+def url_id(url: str) -> UrlId:
+    """The 128 bits that a canonical URL is known by."""
+    digest: bytes = xxh3_128_digest(url.encode())
+    return digest
+
+
+class Parts(NamedTuple):
+    """A canonical URL taken apart; `port` is always written, `target` is path and query as sent to the server."""
+
+    scheme: str
+    host: str
+    port: str
+    target: str
+
+
+def split(url: str) -> Parts:
+    """Take a canonical URL apart. IPv6 addresses keep their brackets."""
+    slash = url.index("/", 8)
+    scheme, host, port, _ = _authority(url[:slash])
+    return Parts(scheme, host, port, url[slash:])
+
+
+@lru_cache(maxsize=ORIGINS_CACHED_MAX)
+def _authority(origin: str) -> tuple[str, str, str, str]:
+    """Scheme, host, port and host key of `scheme://host[:port]`."""
+    scheme, _, authority = origin.partition("://")
+    host, colon, port = authority.rpartition(":")
+    if not colon or port.endswith("]"):
+        host, port = authority, DEFAULT_PORTS[scheme]
+    return scheme, host, port, f"{scheme}://{host}:{port}"
+
+
+def host_key(url: str) -> str:
+    """`scheme://host:port` of a canonical URL: the unit of politeness."""
+    return _authority(url[: url.index("/", 8)])[3]
+
+
+def host_name(url: str) -> str:
+    """The name or address of a canonical URL's host, without the port."""
+    return _authority(url[: url.index("/", 8)])[1]
+
+
+def host_id(key: str) -> HostId:
+    """The 64 bits, signed as databases have them, that a host key is known by."""
+    number: int = xxh3_64_intdigest(key.encode())
+    return number - (1 << 64) if number >> 63 else number
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """What else a collection takes for the same page. Modern servers tell these apart, so both are off by default."""
+
+    fold_case: bool = False
+    strip_slash: bool = False
+
+    def of(self, url: str, base: str | None = None) -> str | None:
+        """`canonical`, and then this collection's own idea of sameness."""
+        found = canonical(url, base)
+        return found if found is None else self.fold(found)
+
+    def fold(self, url: str) -> str:
+        """Apply the options to a canonical URL. The query is left alone: keys and session ids live there."""
+        if not (self.fold_case or self.strip_slash):
+            return url
+        target = split(url).target
+        path, mark, query = target.partition("?")
+        if self.fold_case:
+            path = _escape.sub(lambda found: _UPPER[found[0]], path.lower())
+        if self.strip_slash:
+            path = path.rstrip("/") or "/"
+        return url[: len(url) - len(target)] + path + mark + query

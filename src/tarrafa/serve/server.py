@@ -1,0 +1,115 @@
+"""Who listens?
+
+Promises: a port that cannot be had is one `ServeError`, before anything else is started; `serve` runs inside whatever
+loop calls it, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the same
+for a process that does nothing else, until Ctrl-C.
+Knows nothing of pages.
+"""
+
+import asyncio
+import contextlib
+import errno
+import signal
+import socket
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ServeError
+from tarrafa.serve.app import StatusSource, create_app
+
+HOST, PORT = "127.0.0.1", 8080
+BACKLOG = 512
+GRACE_S = 3
+CONNECTIONS_MAX = 1_000
+
+OnReady = Callable[[str], None]
+
+
+def bind(host: str = HOST, port: int = PORT) -> socket.socket:
+    """Listen, or say why not. Port 0 takes any that is free."""
+    where = f"{host}:{port}"
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
+    except OverflowError:
+        raise ServeError(f"{where}: a port is a number from 0 to 65535") from None
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise ServeError(f"{where}: the port is already in use; choose another with --port") from None
+        if error.errno in (errno.EACCES, errno.EPERM):
+            raise ServeError(f"{where}: not allowed to listen there; choose a --port above 1023") from None
+        raise ServeError(f"{where}: cannot listen there ({error.strerror or error})") from None
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers, telling when it listens."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        if self.started:
+            self._ready()
+
+
+async def serve(
+    data: DataDirectory,
+    host: str = HOST,
+    port: int = PORT,
+    status: StatusSource | None = None,
+    stop: asyncio.Event | None = None,
+    on_ready: OnReady | None = None,
+    listening: socket.socket | None = None,
+) -> None:
+    """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first."""
+    listening = listening or bind(host, port)
+    number = listening.getsockname()[1]
+    address = f"http://{f'[{host}]' if ':' in host else host}:{number}/"
+    config = uvicorn.Config(
+        create_app(data, status),
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        ws="none",
+        limit_concurrency=CONNECTIONS_MAX,
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    server = _Server(config, lambda: on_ready(address) if on_ready is not None else None)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    waiting = asyncio.create_task((stop or asyncio.Event()).wait())
+    try:
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        server.should_exit = True
+        await serving
+
+
+def run(
+    data: DataDirectory,
+    host: str = HOST,
+    port: int = PORT,
+    status: StatusSource | None = None,
+    on_ready: OnReady | None = None,
+) -> None:
+    """Serve in this process until Ctrl-C or SIGTERM."""
+    listening = bind(host, port)
+
+    async def until_signalled() -> None:
+        stop, loop = asyncio.Event(), asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await serve(data, host, port, status, stop, on_ready, listening)
+
+    asyncio.run(until_signalled())

@@ -1,0 +1,174 @@
+"""Here is a request, what is the answer?
+
+Promises: a pure function of world, host, form, request and moment. ETag and Last-Modified change exactly when the page
+does, and a conditional request (RFC 9110 section 13) for what is still there is answered 304.
+Knows nothing of sockets, logs or real time.
+"""
+
+from email.utils import formatdate, parsedate_to_datetime
+from functools import lru_cache
+from http import HTTPStatus
+
+import msgspec
+
+from tarrafa.web.change import Version, version
+from tarrafa.web.files import body as file_body
+from tarrafa.web.notices import robots_txt, sitemap
+from tarrafa.web.page import write
+from tarrafa.web.prose import PARAGRAPHS
+from tarrafa.web.site import (
+    CHARSETS,
+    FILE_TYPES,
+    Facts,
+    Kind,
+    Resource,
+    card,
+    facts,
+    file_extension,
+    path,
+    redirect,
+    resolve,
+)
+from tarrafa.web.spelling import url
+from tarrafa.web.world import Form, Host, World
+
+STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+PLAIN = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+
+
+class Request(msgspec.Struct, gc=False):
+    """What a client asked for."""
+
+    method: str
+    target: str
+    authority: str = ""
+    agent: str = ""
+    if_none_match: str = ""
+    if_modified_since: str = ""
+    keep_alive: bool = True
+
+
+class Answer(msgspec.Struct, gc=False):
+    """`headers` are lines; Date, Content-Length and Connection are the server's business."""
+
+    status: int
+    body: bytes = b""
+    headers: str = ""
+
+    def encode(self, now: float, keep_alive: bool, with_body: bool = True) -> bytes:
+        """As it goes over the wire."""
+        length = "" if self.status == 304 else f"Content-Length: {len(self.body)}\r\n"
+        ending = "\r\n" if keep_alive else "Connection: close\r\n\r\n"
+        head = f"{STATUS_LINES[self.status]}Date: {http_date(int(now))}\r\n{self.headers}{length}{ending}"
+        return head.encode("latin-1") + self.body if with_body else head.encode("latin-1")
+
+
+def typed(status: int, content_type: str, body: bytes) -> Answer:
+    return Answer(status, body, f"Content-Type: {content_type}\r\n")
+
+
+def http_date(moment: int) -> str:
+    days, seconds = divmod(moment, 86_400)
+    return f"{_day(days)} {seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d} GMT"
+
+
+@lru_cache(maxsize=1 << 12)
+def _day(days: int) -> str:
+    return formatdate(days * 86_400, usegmt=True)[:16]
+
+
+def answer(world: World, no: int, form: Form, request: Request, now: float) -> Answer:
+    """What host `no` answers at `now`."""
+    if request.method not in ("GET", "HEAD"):
+        return Answer(405, b"", "Allow: GET, HEAD\r\n")
+    host = world.host(no)
+    resource = resolve(world, no, request.target)
+    if resource is None:
+        return _missing(host, 404)
+    if resource.kind is Kind.PAGE or resource.kind is Kind.PRINT:
+        return _page(world, resource, form, request, now)
+    if resource.kind is Kind.FILE:
+        return _file(world, resource)
+    if resource.kind is Kind.SITEMAP:
+        return typed(200, "application/xml", sitemap(world, host, resource.n, form, now))
+    return _small(world, host, resource, form)
+
+
+def _small(world: World, host: Host, resource: Resource, form: Form) -> Answer:
+    if resource.kind is Kind.GONE:
+        return _missing(host, gone_status(host))
+    if resource.kind is Kind.ROBOTS:
+        text = robots_txt(world, host, form)
+        return typed(200, PLAIN, text) if text is not None else _missing(host, 404)
+    return _redirect(world, resource, form)
+
+
+def gone_status(host: Host) -> int:
+    return 410 if host.no % 3 == 0 else 404
+
+
+def validators(host: Host, resource: Resource, bits: int, at: Version) -> tuple[str, str]:
+    """ETag and Last-Modified, or neither on a host that sends none."""
+    if not host.validators:
+        return "", ""
+    return f'"{bits >> 96:x}-{resource.kind[:2]}{at.number}"', http_date(at.since)
+
+
+def _page(world: World, resource: Resource, form: Form, request: Request, now: float) -> Answer:
+    no, n = resource.no, resource.n
+    about = facts(world, no, n)
+    at = version(world, no, n, about.changes_per_day, now)
+    etag, modified = validators(world.host(no), resource, card(world, no, n).bits, at)
+    lines = f"ETag: {etag}\r\nLast-Modified: {modified}\r\n" if etag else ""
+    if etag and _unchanged(request, etag, at.since):
+        return Answer(304, b"", lines)
+    codec, announced, _ = CHARSETS[about.charset]
+    body = write(world, resource, form, about, at).encode(codec, "xmlcharrefreplace")
+    charset = f"; charset={announced}" if announced else ""
+    return Answer(200, body, f"Content-Type: text/html{charset}\r\n{lines}{_robots_tag(about)}")
+
+
+def _robots_tag(about: Facts) -> str:
+    if not about.by_header or not (about.noindex or about.nofollow or about.noarchive):
+        return ""
+    said = (("noindex", about.noindex), ("nofollow", about.nofollow), ("noarchive", about.noarchive))
+    return f"X-Robots-Tag: {', '.join(name for name, flag in said if flag)}\r\n"
+
+
+def _unchanged(request: Request, etag: str, since: int) -> bool:
+    """RFC 9110 section 13.2.2: If-Modified-Since counts only where there is no If-None-Match."""
+    if request.if_none_match:
+        offered = [tag.strip().removeprefix("W/") for tag in request.if_none_match.split(",")]
+        return etag in offered or "*" in offered
+    if not request.if_modified_since:
+        return False
+    try:
+        return since <= parsedate_to_datetime(request.if_modified_since).timestamp()
+    except ValueError:
+        return False
+
+
+def _file(world: World, resource: Resource) -> Answer:
+    its = card(world, resource.no, resource.n)
+    prose = world.host(resource.no).prose
+    extension = file_extension(its.bits)
+    text = f"{its.title}\n\n{prose.paragraphs[its.bits >> 40 & (PARAGRAPHS - 1)]}\n"
+    return typed(200, FILE_TYPES[extension], file_body(extension, text, its.bits >> 20))
+
+
+def _redirect(world: World, resource: Resource, form: Form) -> Answer:
+    """Some hosts write the Location in full, some leave out their own name (RFC 9110 section 10.2.2)."""
+    status, to = redirect(world, resource)
+    target = path(world, to)
+    whole = url(world, form, to.no, target)
+    location = target if to.no == resource.no and resource.no % 2 else whole
+    answer = typed(status, HTML, f'<a href="{whole}">{whole}</a>\n'.encode())
+    answer.headers += f"Location: {location}\r\n"
+    return answer
+
+
+def _missing(host: Host, status: int) -> Answer:
+    words = host.prose.interface
+    text = f"<!DOCTYPE html><html lang={host.locale}><title>{status}</title><h1>{words.missing}</h1></html>\n"
+    return typed(status, HTML, text.encode())

@@ -1,0 +1,216 @@
+"""How does one client talk to us?
+
+Promises: HTTP/1.1 with keep-alive and pipelining, answers in the order of the questions, one at a time; every request
+to a host of the world is logged when its answer has left, or when the client has.
+Knows nothing of pages: it asks its `Desk` what to answer.
+"""
+
+import asyncio
+from collections import deque
+from typing import Protocol, cast
+
+import httptools
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.web.answer import PLAIN, Answer, Request, typed
+from tarrafa.web.corners import Corner, Exchange
+from tarrafa.web.log import Entry
+
+HEAD_BYTES_MAX = 64 * 1024
+PIPELINE_MAX = 64
+
+
+class Desk(Protocol):
+    """What a connection needs of its server."""
+
+    clock: Clock
+
+    def opened(self, connection: "Connection") -> int: ...
+    def closed(self, connection: "Connection") -> None: ...
+    def corner(self, request: Request) -> Corner | None: ...
+    def ask(self, request: Request, now: float) -> tuple[Answer, float, bool]:
+        """The answer, how many seconds it takes, and whether it is to be logged."""
+        ...
+
+    def served(self, entry: Entry) -> None: ...
+
+
+class Connection(asyncio.Protocol):
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._parser = httptools.HttpRequestParser(self)
+        self._queue: deque[tuple[Request, float]] = deque()
+        self._current: tuple[Request, float] | None = None  # being answered, since when
+        self._logged = self._written = False
+        self._deaf = False  # not reading: too much is waiting already
+        self._status = self._bytes = 0
+        self._sent = 0.0
+        self._corner: asyncio.Task[None] | None = None
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self._url = b""
+        self._authority = self._agent = self._match = self._since = ""
+
+    # --- from the transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's own is no subclass of it
+        self.transport.set_write_buffer_limits(high=0)  # so that `resume_writing` means: the kernel has it all
+        name = transport.get_extra_info("sockname")
+        self.address: str = name[0]
+        self._number = self._desk.opened(self)
+        self._unparsed = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._unparsed += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass
+        except httptools.HttpParserError:
+            self._refuse(400)
+            return
+        if self._unparsed > HEAD_BYTES_MAX:
+            self._refuse(431)
+            return
+        if self._current is None:
+            self._next()
+        if len(self._queue) > PIPELINE_MAX and not self._deaf:
+            self._deaf = True
+            self.transport.pause_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._corner is not None:
+            self._corner.cancel()
+        if self._current is not None:
+            if not self._written:
+                self._status = 0
+            self._close_entry()
+        self._queue.clear()
+        self._desk.closed(self)
+
+    def pause_writing(self) -> None:
+        pass
+
+    def resume_writing(self) -> None:
+        if self._written:
+            self._done()
+
+    # --- from the parser
+
+    def on_message_begin(self) -> None:
+        self._start = boottime()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key = name.lower()
+        if key == b"host":
+            self._authority = value.decode("latin-1")
+        elif key == b"user-agent":
+            self._agent = value.decode("latin-1")
+        elif key == b"if-none-match":
+            self._match = value.decode("latin-1")
+        elif key == b"if-modified-since":
+            self._since = value.decode("latin-1")
+
+    def on_message_complete(self) -> None:
+        self._unparsed = 0
+        target, authority = self._url.decode("latin-1"), self._authority
+        if target.startswith("http://"):  # absolute form, as proxies are asked
+            authority, slash, rest = target[7:].partition("/")
+            target = slash + rest or "/"
+        request = Request(self._parser.get_method().decode(), target, authority or self.address, self._agent,
+                          self._match, self._since, self._parser.should_keep_alive())  # fmt: skip
+        self._fresh()
+        self._queue.append((request, self._start))
+
+    # --- answering
+
+    def _next(self) -> None:
+        """Take up the next request that waits."""
+        while self._queue and self._current is None and not self.transport.is_closing():
+            self._current = self._queue.popleft()
+            request = self._current[0]
+            self._written = False
+            corner = self._desk.corner(request)
+            if corner is not None:
+                self._logged, self._bytes = True, 0
+                self._corner = asyncio.get_running_loop().create_task(self._visit(corner, request))
+                return
+            now = self._desk.clock.now()
+            answer, delay_s, self._logged = self._desk.ask(request, now)
+            data = answer.encode(now, request.keep_alive, request.method != "HEAD")
+            self._status, self._bytes = answer.status, len(data)
+            if delay_s:
+                asyncio.get_running_loop().call_later(delay_s, self._send, data)
+                return
+            self._send(data, chained=True)
+        if self._deaf and not self._queue and not self.transport.is_closing():
+            self._deaf = False
+            self.transport.resume_reading()
+
+    def _send(self, data: bytes, chained: bool = False) -> None:
+        if self.transport.is_closing():
+            return
+        self._sent = boottime()
+        self._written = True
+        self.transport.write(data)
+        if not self.transport.get_write_buffer_size():
+            self._done(chained)
+
+    def _done(self, chained: bool = False) -> None:
+        """The answer has left. `chained` when `_next` waits to go on by itself."""
+        assert self._current is not None
+        keep_alive = self._current[0].keep_alive
+        self._close_entry()
+        if not keep_alive:
+            self.transport.close()
+        elif not chained:
+            self._next()
+
+    def _close_entry(self) -> None:
+        assert self._current is not None
+        request, start = self._current
+        self._current = None
+        if not self._logged:
+            return
+        end = boottime()
+        sent = self._sent if self._written else end
+        clock = self._desk.clock
+        shift = clock.epoch - clock.scale * clock.anchor
+        self._desk.served(
+            Entry(_host(request.authority), request.target, self._status, self._bytes, start, sent, end,
+                  shift + clock.scale * start, shift + clock.scale * sent, shift + clock.scale * end,
+                  request.agent, self._number, self.address)
+        )  # fmt: skip
+
+    async def _visit(self, corner: Corner, request: Request) -> None:
+        """Let a corner answer as it likes."""
+
+        def write(data: bytes) -> None:
+            self._bytes += len(data)
+            self._sent = boottime()
+            self.transport.write(data)
+
+        exchange = Exchange(request, self._desk.clock, write, self.transport.close)
+        try:
+            await corner.handler(exchange)
+        except Exception:
+            self.transport.abort()  # a mistake of ours: let it be seen, and the client not wait for it
+            raise
+        self._corner = None
+        self._status, self._written = exchange.status, True
+        if not self.transport.get_write_buffer_size() and self._current is not None:
+            self._done()
+
+    def _refuse(self, status: int) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(typed(status, PLAIN, b"").encode(self._desk.clock.now(), keep_alive=False))
+            self.transport.close()
+
+
+def _host(authority: str) -> str:
+    return authority.lower().removesuffix(":80")

@@ -1,0 +1,86 @@
+"""Words that are the same word meet; words that are not, do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarrafa.index.analysis import fold, primary, readings, singular, terms, terms_of, words
+
+PORTUGUESE_PAIRS = [
+    ("função", "funções"),
+    ("pão", "pães"),
+    ("leão", "leões"),
+    ("animal", "animais"),
+    ("papel", "papéis"),
+    ("lençol", "lençóis"),
+    ("fuzil", "fuzis"),
+    ("homem", "homens"),
+    ("flor", "flores"),
+    ("casa", "casas"),
+    ("país", "países"),
+    ("luz", "luzes"),
+    ("mês", "meses"),
+    ("Educação", "EDUCACAO"),
+    ("pescador", "pescadores"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), PORTUGUESE_PAIRS)
+def test_portuguese_singular_and_plural_meet(one, other):
+    assert terms_of("pt-BR")(one) == terms_of("pt")(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [("net", "nets"), ("library", "libraries"), ("Reading", "reads")])
+def test_english_singular_and_plural_meet(one, other):
+    assert terms_of("en")(one) == terms_of("en")(other)
+
+
+@pytest.mark.parametrize("word", ["mais", "pois", "depois", "dois", "leis", "menos", "pais"])
+def test_what_only_looks_like_a_plural_stays(word):
+    assert singular(word) in (word, word.removesuffix("s"))
+
+
+def test_other_languages_are_folded_only():
+    assert terms("Les Élèves -- çà!", "fr").split() == ["les", "eleves", "ca"]
+    assert terms("Straße Ελλάδα", "").split() == ["strasse", "ελλαδα"]
+
+
+def test_accents_written_apart_do_not_cut_words():
+    assert words("educac\u0327a\u0303o") == ["educação"]
+
+
+def test_a_query_word_is_read_in_every_language_once():
+    assert readings("funções") == [("funca",), ("funco",), ("funcoes",)]
+    assert readings("luz") == [("luz",)]
+    assert readings("guarda-chuva")[0] == ("guard", "chuv")
+    assert readings("!?") == [()]
+
+
+def test_what_stands_between_spaces_may_hold_several_words_or_none():
+    assert terms("«guarda-chuva», a_b — c++", "").split() == ["guarda", "chuva", "a", "b", "c"]
+
+
+def test_a_text_without_spaces_is_analysed_and_not_remembered():
+    text = "palavra." * 20_000
+    assert terms(text, "").split() == ["palavra"] * 20_000
+
+
+def test_the_region_of_a_language_does_not_matter():
+    assert [primary(tag) for tag in ("pt", "pt-BR", "PT_br", "")] == ["pt", "pt", "pt", ""]
+
+
+@given(st.text())
+def test_any_text_gives_terms_that_hold_no_space_and_folding_is_idempotent(text):
+    for language in ("pt", "en", ""):
+        for term in terms(text, language).split():
+            assert term.isalnum()
+            assert len(term) <= 64
+    for word in words(text):
+        assert fold(fold(word)) == fold(word)
+
+
+@given(st.text(min_size=1))
+def test_a_page_is_found_by_its_own_words_in_any_language(text):
+    for language in ("pt", "en", "de"):
+        found = tuple(terms(text, language).split())
+        assert found in readings(text)

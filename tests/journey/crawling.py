@@ -1,0 +1,93 @@
+"""Whole crawls of a synthetic Web, run as a user runs them: the command in a process group of its own."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tarrafa.archive.follow import follow
+from tarrafa.cli.running import overview_of
+from tarrafa.data import DataDirectory
+from tarrafa.frontier.protocol import Overview
+from tarrafa.model import Record
+from tarrafa.web.log import Entry, read_log
+from tarrafa.web.spawn import WebProcess, start_process
+from tarrafa.web.world import World
+
+TYPES = ("text/html", "application/xhtml+xml", "text/plain")
+TIMEOUT_S = 300
+
+
+def tarrafa(*arguments: str | Path, **settings: object) -> "subprocess.CompletedProcess[str]":
+    """Run a command to its end."""
+    command = [sys.executable, "-c", "from tarrafa.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **settings)  # type: ignore[call-overload,no-any-return]
+
+
+@dataclass
+class Journey:
+    """A Web, a collection file and a data directory."""
+
+    folder: Path
+    world: World
+    web: WebProcess
+    log_path: Path
+    delay_s: float = 0.03
+    sections: str = ""
+    roots: list[str] = field(default_factory=list)
+    network: str = ""
+
+    @property
+    def data(self) -> DataDirectory:
+        return DataDirectory(self.folder / "data")
+
+    def write_collection(self, name: str = "journey", scope: str = 'hosts = ["*.test"]') -> Path:
+        roots = ", ".join(f'"{root}"' for root in self.roots or [self.world.root(1)])
+        path = self.folder / f"{name}.toml"
+        network = self.network or f'connect_to = {{"*.test" = "{self.web.connect_to}"}}'
+        path.write_text(
+            f'name = "{name}"\nroots = [{roots}]\n[scope]\n{scope}\n[politeness]\ndelay = {self.delay_s}\n'
+            f'backoff = "1s"\n[network]\n{network}\nsuffixes = ["br.test", "pt.test", "com.test"]\n{self.sections}'
+        )
+        return path
+
+    def start(self, file: Path, *more: str) -> "subprocess.Popen[str]":
+        """The crawl in a process group of its own, so that all of it can be killed at once."""
+        command = [sys.executable, "-c", "from tarrafa.cli import main; main()", "crawl", str(file)]
+        command += ["--data", str(self.data.root), *more]
+        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def crawl(self, file: Path, *more: str) -> str:
+        process = self.start(file, *more)
+        _, said = process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 0, said
+        return said
+
+    def kept(self, name: str = "journey") -> Counter[str]:
+        return Counter(record.url for record in self.records(name) if record.outcome.kept)
+
+    def records(self, name: str = "journey") -> list[Record]:
+        return [entry.record for entry in follow(self.data.archive, {}) if entry.record.collection == name]
+
+    def requests(self) -> list[Entry]:
+        """What the server saw."""
+        self.web.flush_log()
+        return read_log(self.log_path)
+
+    async def overview(self) -> Overview:
+        return await overview_of(self.data)
+
+
+def a_journey(folder: Path, world: World, *, addresses: bool = False, latency_s: float = 0.004) -> Journey:
+    log_path = folder / "requests.jsonl"
+    web = start_process(world, addresses=addresses, log_path=log_path, latency_s=latency_s)
+    return Journey(folder, world, web, log_path)
+
+
+def kill_group(process: "subprocess.Popen[str]") -> None:
+    """SIGKILL to the whole process group: no one gets to say goodbye."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()

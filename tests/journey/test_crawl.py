@@ -1,0 +1,276 @@
+"""From a root URL to a search result, with real processes on a synthetic Web."""
+
+import asyncio
+import json
+import os
+import random
+import subprocess
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import apsw
+import pytest
+
+from tarrafa.archive.follow import behind, published
+from tarrafa.web.log import politeness
+from tarrafa.web.truth import Expected, expected, reachable
+from tarrafa.web.world import World
+from tests.journey.crawling import TYPES, Journey, a_journey, kill_group, tarrafa
+
+TIMER_S = 0.002  # how far apart two processes may read the same instant
+
+
+@pytest.fixture
+def forty(tmp_path):
+    """40 hosts and 2,000 pages."""
+    journey = a_journey(tmp_path, World(seed=11, hosts=40, pages=2000, crawl_delay_s=0.1, crawl_delay_share=0.2))
+    with journey.web:
+        yield journey
+
+
+def assert_polite(journey: Journey) -> None:
+    """From the server's side: one request at a time, never sooner than the delay after the last answer."""
+    for name, treated in politeness(journey.requests()).items():
+        asked = journey.world.host(int(name[1:5])).robots.crawl_delay_s or 0.0
+        assert treated.simultaneous_max <= 1, name
+        assert treated.gap_s_min >= max(journey.delay_s, asked) - TIMER_S, name
+
+
+def assert_exact(journey: Journey, truth: Expected) -> None:
+    assert set(journey.kept()) == truth.kept
+    asked = {entry.url for entry in journey.requests()}
+    assert asked <= truth.requests, "something was requested that must not be"
+    assert truth.kept | truth.redirects | truth.missing <= asked
+
+
+def check_warc(journey: Journey) -> int:
+    """`warcio check` accepts every file, each has records, and each record is a gzip member of its own."""
+    from warcio.archiveiterator import ArchiveIterator
+
+    files, total = sorted(journey.data.archive.glob("*.warc.gz")), 0
+    assert files
+    for path in files:
+        checked = subprocess.run([sys.executable, "-m", "warcio.cli", "check", path], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout
+        with path.open("rb") as stream:
+            records = sum(1 for _ in ArchiveIterator(stream))
+        assert records > 0, path
+        assert members(path.read_bytes()) == records
+        total += records
+    return total
+
+
+def members(data: bytes) -> int:
+    count = 0
+    while data:
+        unzip = zlib.decompressobj(wbits=31)
+        unzip.decompress(data)
+        assert unzip.eof, "a torn member"
+        data, count = unzip.unused_data, count + 1
+    return count
+
+
+def test_a_crawl_finds_exactly_what_is_reachable_and_allowed_once_and_politely(forty):
+    forty.crawl(forty.write_collection(), "--workers", "2")
+    truth = expected(forty.world, [forty.world.root(1)], types=TYPES)
+    assert_exact(forty, truth)
+    assert max(forty.kept().values()) == 1
+    per_url = Counter(entry.url for entry in forty.requests())
+    assert max(per_url.values()) == 1, per_url.most_common(3)
+    assert_polite(forty)
+    check_warc(forty)
+    workers = {path.name.split("-")[2] for path in forty.data.archive.glob("*.durable")}
+    assert workers == {"w1", "w2"}, "both worked"
+
+    overview = asyncio.run(forty.overview())
+    (status,) = overview.collections
+    assert (status.state, status.fetched, status.pending, status.handed_out) == ("finished", len(truth.kept), 0, 0)
+    assert behind(forty.data.archive, published(forty.data.archive)) == 0
+
+    again = forty.crawl(forty.write_collection())
+    assert "finished" in again
+    assert len(forty.requests()) == sum(per_url.values()), "run again, it has nothing to do"
+
+    depths = {record.url: record.depth for record in forty.records()}
+    for url, reached in reachable(forty.world, [forty.world.root(1)]).items():
+        assert depths[url] >= reached.depth
+
+
+def test_what_was_crawled_is_searched_and_its_links_are_known(forty):
+    journey = forty
+    journey.crawl(journey.write_collection(scope='hosts = ["*.test"]\npages_max = 300'))
+    pages = {record.url: record.page for record in journey.records() if record.outcome.kept}
+    assert len(pages) == 300
+    record = next(page for page in pages.values() if page is not None and page.title and not page.robots.noindex)
+    found = tarrafa("search", f'"{record.title}"', "--data", journey.data.root, "--json", "-n", "50")
+    answer = json.loads(found.stdout)
+    assert set(answer) == {"query", "total", "time_s", "hits", "suggestion", "shards"}
+    assert record.url in [hit["url"] for hit in answer["hits"]], found.stderr
+    linked = tarrafa("links", record.url, "--data", journey.data.root, "--json")
+    neighbours = json.loads(linked.stdout)
+    wanted = {link.url for link in record.links if link.url != record.url}
+    assert {link["url"] for link in neighbours["out"]} >= set(sorted(wanted)[:20]) & wanted
+    told = json.loads(tarrafa("status", "--data", journey.data.root, "--json").stdout)
+    assert told["collections"][0]["fetched"] == 300
+
+
+KILLS = 5
+
+
+def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
+    seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
+    file, rng = forty.write_collection(), random.Random(seed)
+    truth = expected(forty.world, [forty.world.root(1)], types=TYPES)
+    in_flight: Counter[str] = Counter()
+    for kill in range(KILLS):
+        process = forty.start(file, "--workers", "2")
+        wait_until_kept(forty, process, len(forty.kept()) + rng.randint(1, 2 * len(truth.kept) // KILLS))
+        kill_group(process)
+        handed_out = urls_handed_out(forty)
+        in_flight.update(handed_out)
+        print(f"kill {kill + 1} (seed {seed}): {len(forty.kept())} pages kept, {len(handed_out)} visits in flight")
+    forty.crawl(file, "--workers", "2")
+
+    assert_exact(forty, truth)
+    assert_polite(forty)
+    records = check_warc(forty)
+    asked = Counter(entry.url for entry in forty.requests() if entry.path != "/robots.txt")
+    repeated = {url: count - 1 for url, count in asked.items() if count > 1}
+    print(f"{sum(repeated.values())} requests repeated of {sum(asked.values())}; {records} WARC records")
+    assert all(times <= in_flight[url] for url, times in repeated.items()), "only what was in flight is fetched again"
+    numbers = Counter((record.url, record.visit) for record in forty.records())
+    assert max(numbers.values()) == 1, "a visit's number is never used twice"
+    (status,) = asyncio.run(forty.overview()).collections
+    assert (status.state, status.fetched, status.handed_out) == ("finished", len(truth.kept), 0)
+    assert finished_visits(forty) <= set(numbers), "every finished visit has its record"
+
+
+def urls_handed_out(journey: Journey) -> list[str]:
+    """What the killed workers held, from the frontier's own file."""
+    db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
+    rows = db.execute("SELECT url FROM handed JOIN url USING (host, collection, id)").fetchall()
+    db.close()
+    return [str(url) for (url,) in rows]
+
+
+def finished_visits(journey: Journey) -> set[tuple[str, int]]:
+    db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
+    rows = db.execute("SELECT url, visits FROM url WHERE status IS NOT NULL").fetchall()
+    db.close()
+    return {(str(url), int(str(number))) for url, number in rows}
+
+
+def wait_until_kept(journey: Journey, process: "subprocess.Popen[str]", goal: int) -> None:
+    """Until the archive holds so many pages, or the crawl is over."""
+    while process.poll() is None and len(journey.kept()) < goal:
+        os.sched_yield()
+    assert process.returncode in (None, 0)
+
+
+def test_a_depth_limit_is_kept_by_the_shortest_path(tmp_path):
+    journey = a_journey(tmp_path, World(seed=3, hosts=12, pages=400))
+    with journey.web:
+        journey.crawl(journey.write_collection(scope='hosts = ["*.test"]\ndepth_max = 3'))
+        truth = expected(journey.world, [journey.world.root(1)], types=TYPES, depth_max=3)
+        everything = expected(journey.world, [journey.world.root(1)], types=TYPES)
+        assert len(truth.kept) < len(everything.kept), "the limit cuts something"
+        assert_exact(journey, truth)
+        journey.crawl(journey.write_collection(scope='hosts = ["*.test"]'))
+        assert_exact(journey, everything)
+
+
+def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
+    import signal
+
+    journey = a_journey(tmp_path, World(seed=5, hosts=10, pages=300))
+    with journey.web:
+        file = journey.write_collection()
+        process = journey.start(file)
+        wait_until_kept(journey, process, 30)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        assert process.returncode == 130, said
+        assert "goes on where it was" in said
+        assert "Traceback" not in said
+        (status,) = asyncio.run(journey.overview()).collections
+        assert (status.state, status.handed_out) == ("paused", 0)
+        journey.crawl(file)
+        truth = expected(journey.world, [journey.world.root(1)], types=TYPES)
+        assert_exact(journey, truth)
+        assert max(Counter(entry.url for entry in journey.requests() if "robots" not in entry.path).values()) == 1
+
+
+def test_a_second_crawl_is_handed_to_the_first_and_both_are_polite_together(tmp_path):
+    journey = a_journey(tmp_path, World(seed=6, hosts=8, pages=200))
+    with journey.web:
+        first = journey.start(journey.write_collection("one"))
+        wait_until_kept_of(journey, first, "one", 5)
+        said = journey.crawl(journey.write_collection("two"))
+        assert "handing two over" in said
+        _, words = first.communicate(timeout=120)
+        assert first.returncode == 0, words
+        truth = expected(journey.world, [journey.world.root(1)], types=TYPES)
+        assert set(journey.kept("one")) == truth.kept
+        assert set(journey.kept("two")) == truth.kept
+        assert_polite(journey)
+
+
+def wait_until_kept_of(journey: Journey, process: "subprocess.Popen[str]", name: str, goal: int) -> None:
+    while process.poll() is None and len(journey.kept(name)) < goal:
+        os.sched_yield()
+
+
+def test_hosts_that_share_an_address_are_never_visited_at_once(tmp_path):
+    journey = a_journey(tmp_path, World(seed=8, hosts=16, pages=160), addresses=True)
+    with journey.web:
+        form = journey.web.form
+        journey.roots, journey.network = [journey.world.root(1, form)], "allow_private = true"
+        journey.crawl(journey.write_collection(scope='hosts = ["*"]'))
+        truth = expected(journey.world, journey.roots, types=TYPES, form=form)
+        assert set(journey.kept()) == truth.kept
+        shared = politeness(journey.requests(), by="address")
+        assert len(shared) < 16
+        for address, treated in shared.items():
+            assert treated.simultaneous_max <= 1, address
+            assert treated.gap_s_min >= journey.delay_s - TIMER_S, address
+
+
+def test_a_dead_host_is_given_up_and_the_crawl_ends(tmp_path):
+    journey = a_journey(tmp_path, World(seed=9, hosts=4, pages=40))
+    with journey.web:
+        journey.roots = [journey.world.root(1), "http://gone.invalid/"]
+        journey.sections = "[fetch]\nretries = 1\n"
+        journey.crawl(journey.write_collection(scope='hosts = ["*.test", "*.invalid"]'))
+        (status,) = asyncio.run(journey.overview()).collections
+        assert (status.failed, status.statuses.get("-13")) == (1, 1)
+        assert set(journey.kept()) == expected(journey.world, [journey.world.root(1)], types=TYPES).kept
+
+
+def test_as_a_library_pages_come_as_they_are_kept_and_resume_where_they_stopped(tmp_path):
+    from tarrafa.crawl import pages
+
+    journey = a_journey(tmp_path, World(seed=4, hosts=6, pages=120))
+    truth = expected(journey.world, [journey.world.root(1)], types=TYPES)
+
+    async def some(file: Path, most: int | None) -> list[str]:
+        seen: list[str] = []
+        stream = pages(file, journey.data.root)
+        async for page in stream:
+            assert page.text or page.title
+            seen.append(page.url)
+            if most is not None and len(seen) >= most:
+                await stream.aclose()
+                break
+        return seen
+
+    with journey.web:
+        file = journey.write_collection()
+        first = asyncio.run(some(file, 20))
+        (status,) = asyncio.run(journey.overview()).collections
+        assert status.state == "paused"
+        rest = asyncio.run(some(file, None))
+        assert len(first) == 20
+        assert set(first) | set(rest) == truth.kept
+        assert len(set(first) & set(rest)) <= 1, "at most the page that was in hand is given again"

@@ -1,0 +1,187 @@
+"""URL identity: one spelling for one place, whichever way it was found."""
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from tarrafa.parse import url as urls
+from tarrafa.parse.url import (
+    INPUT_LENGTH_MAX,
+    URL_LENGTH_MAX,
+    Identity,
+    canonical,
+    host_id,
+    host_key,
+    host_name,
+    split,
+    url_id,
+)
+from tests.conformance import cases, need
+
+WPT = "url/urltestdata.json"
+PIECES = [
+    *("a", "b", "A", "0", "-", "_", "~", "*", "'", '"', "[", "]", "&", "=", "|", "^", "{", " ", "\t", "\n", "\0",
+    "é", "\ud800"),
+    *("/", "/", "//", ".", "..", "../", "./", "?", "#", ":", "@", "\\", "%", "%41", "%7e", "%2F", "%2e", "%zz",
+    "%25", "%c3"),
+    *("http:", "http://", "https://", "HTTP://", "javascript:", "h.com", "x.y", "127.0.0.1", "[::1]", ":80", ":443",
+    ":x", "xn--"),
+]  # fmt: skip
+BASES = [
+    "http://h.com/a/b/c.html", "https://x.org/", "http://h.com:8080/a/?q=1#f", "http://u:p@h.com/d/",
+    "http://h.com/.x/y",
+    "http://h.com/%7ea/%zz/", "about:blank", "nonsense", "file:///a/b", "http://1.2.3.4/x//y/../z",
+    "http://h.com/a%2Fb/c?d/e",
+]  # fmt: skip
+
+references = st.lists(st.sampled_from(PIECES), max_size=9).map("".join)
+
+
+@need(WPT)
+def test_whatwg_every_case_of_the_url_tests_has_the_identity_of_its_href():
+    compared = 0
+    for case in cases(WPT):
+        if isinstance(case, str):
+            continue
+        expected = None if case.get("failure") else canonical(case["href"])
+        assert canonical(case["input"], case["base"]) == expected, case
+        if expected is None and not case.get("failure"):
+            assert not case["href"].startswith(("http:", "https:")), case
+        compared += expected is not None
+    assert compared > 200
+
+
+@pytest.mark.parametrize(
+    ("spelling", "expected"),
+    [
+        ("HTTP://Example.COM", "http://example.com/"),
+        ("http://example.com:80/", "http://example.com/"),
+        ("https://example.com:443/a", "https://example.com/a"),
+        ("https://example.com:80/a", "https://example.com:80/a"),
+        ("http://example.com/a#part", "http://example.com/a"),
+        ("http://example.com/#", "http://example.com/"),
+        ("http://example.com/?", "http://example.com/?"),
+        ("http://user:secret@example.com/a", "http://example.com/a"),
+        ("http://example.com/a/./b/../c", "http://example.com/a/c"),
+        ("http://example.com/%7Ejoe/%c3%a7", "http://example.com/~joe/%C3%A7"),
+        ("http://example.com/a%2Fb%2fc", "http://example.com/a%2Fb%2Fc"),
+        ("http://example.com/?q=%61%2B%7e", "http://example.com/?q=a%2B~"),
+        ("http://example.com/ção?ã", "http://example.com/%C3%A7%C3%A3o?%C3%A3"),
+        ("http://example.com/%%34%31", "http://example.com/%%34%31"),
+        ("http://example.com/100%/%c3%7e", "http://example.com/100%/%C3%7E"),
+        ("http://São-João.example/", "http://xn--so-joo-3tae.example/"),
+        ("http://0x7f.1/", "http://127.0.0.1/"),
+        ("http://2130706433/", "http://127.0.0.1/"),
+        ("http://[::FFFF:127.0.0.1]/", "http://[::ffff:7f00:1]/"),
+        ("  http://example.com/a b\t\n ", "http://example.com/a%20b"),
+        ("http:\\\\example.com\\a", "http://example.com/a"),
+        ("\0http://example.com/\0a\0", "http://example.com/%00a"),
+        ("http://example.com/\ud800", "http://example.com/%EF%BF%BD"),
+    ],
+)
+def test_one_place_has_one_spelling(spelling, expected):
+    assert canonical(spelling) == expected
+    assert canonical(expected) == expected
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    ["", "a", "/a", "//h/a", "#", "mailto:a@b", "javascript:x", "ftp://h/", "http://", "http://h:99999/", "http://a b"],
+)  # fmt: skip
+def test_what_is_no_web_address_has_no_identity(nothing):
+    assert canonical(nothing) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "expected"),
+    [
+        ("", "http://h.com/a/b?q=1"), ("#x", "http://h.com/a/b?q=1"), ("c", "http://h.com/a/c"),
+        ("?r", "http://h.com/a/b?r"),
+        ("/c", "http://h.com/c"), ("//i.org/c", "http://i.org/c"), ("../c", "http://h.com/c"),
+        ("../../../c", "http://h.com/c"),
+        ("../", "http://h.com/"), ("..//c", "http://h.com//c"), ("./c", "http://h.com/a/c"), ("c:d", None),
+        ("./c:d", "http://h.com/a/c:d"),
+        ("http:c", "http://h.com/a/c"), ("https://i.org", "https://i.org/"), ("c?d=../e", "http://h.com/a/c?d=../e"),
+    ],
+)  # fmt: skip
+def test_rfc3986_references_are_seen_from_their_base(reference, expected):
+    assert canonical(reference, "http://h.com/a/b?q=1#frag") == expected
+
+
+def test_a_base_that_is_no_url_gives_nothing_even_to_absolute_links():
+    assert canonical("http://h.com/", "nonsense") is None
+
+
+@settings(deadline=None)
+@given(references, st.sampled_from([None, *BASES]))
+@example("/a#" + "x" * INPUT_LENGTH_MAX, BASES[0])
+@example("../" * 900 + "x", BASES[0])
+@example("/" + "x" * URL_LENGTH_MAX, BASES[0])
+@example("http://h.com/" + "x" * URL_LENGTH_MAX, None)
+def test_the_fast_paths_give_what_the_slow_path_gives(reference, base):
+    assert canonical(reference, base) == urls._parsed(reference, urls.NOWHERE if base is None else base)
+
+
+@settings(deadline=None)
+@given(st.one_of(references, st.text()), st.sampled_from([None, *BASES]))
+def test_canonical_is_idempotent_from_any_base(reference, base):
+    found = canonical(reference, base)
+    if found is not None:
+        assert canonical(found) == found
+        assert canonical(found, "https://elsewhere.org/x/") == found
+        assert found.isascii() and len(found) <= URL_LENGTH_MAX and "#" not in found
+
+
+@pytest.mark.parametrize("length", [URL_LENGTH_MAX + 1, INPUT_LENGTH_MAX + 1, 1_000_000])
+def test_urls_longer_than_the_limit_are_refused(length):
+    assert canonical("http://h.com/".ljust(length, "x")) is None
+    assert canonical("/".ljust(length, "x"), "http://h.com/") is None
+    assert canonical("/".ljust(length, "é"), "http://h.com/") is None
+
+
+def test_the_longest_url_is_still_one():
+    longest = "http://h.com/".ljust(URL_LENGTH_MAX, "x")
+    assert canonical(longest) == canonical(longest + "#fragment") == longest
+
+
+def test_ids_are_stable_for_ever():
+    """They are keys on disk: a change here means a new data version."""
+    assert url_id("http://example.com/").hex() == "42663426682770e605cd77c9b152d153"
+    assert host_id("http://example.com:80") == -7114374561340560343
+    assert host_id("https://example.com:443") == -6206344409315275369
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "name", "target"),
+    [
+        ("http://example.com/a?b", "http://example.com:80", "example.com", "/a?b"),
+        ("https://example.com/", "https://example.com:443", "example.com", "/"),
+        ("http://127.0.0.1:8090/x", "http://127.0.0.1:8090", "127.0.0.1", "/x"),
+        ("http://[::1]/", "http://[::1]:80", "[::1]", "/"),
+        ("https://[::1]:8443/y/z", "https://[::1]:8443", "[::1]", "/y/z"),
+    ],
+)
+def test_a_host_is_scheme_name_and_port(url, key, name, target):
+    assert (host_key(url), host_name(url), split(url).target) == (key, name, target)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_host_ids_fit_a_signed_column(key):
+    assert -(1 << 63) <= host_id(key.encode("utf-8", "replace").decode()) < 1 << 63
+
+
+@pytest.mark.parametrize(
+    ("identity", "expected"),
+    [
+        (Identity(), "http://h.com/A/%C3%A7B//?Q=X/"),
+        (Identity(fold_case=True), "http://h.com/a/%C3%A7b//?Q=X/"),
+        (Identity(strip_slash=True), "http://h.com/A/%C3%A7B?Q=X/"),
+        (Identity(fold_case=True, strip_slash=True), "http://h.com/a/%C3%A7b?Q=X/"),
+    ],
+)
+def test_a_collection_may_fold_case_and_strip_slashes_of_paths_only(identity, expected):
+    found = identity.of("/A/çB//?Q=X/", "http://h.com/")
+    assert found == expected == identity.fold(expected) == identity.of(expected)
+    assert identity.of("http://h.com/") == "http://h.com/"
+    assert identity.of("mailto:x") is None

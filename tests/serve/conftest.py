@@ -1,0 +1,90 @@
+"""A running site over a small crawled Web, hostile pages included."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPResponse
+from urllib.parse import urlsplit
+
+import pytest
+
+from tarrafa.data import DataDirectory
+from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
+from tarrafa.graph import follower as graph
+from tarrafa.index import follower as index
+from tarrafa.model import Link, Record
+from tarrafa.serve.app import StatusSource
+from tarrafa.serve.server import serve
+from tests.graph.small_web import a_record, new_data, small_web, write
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+HOSTILE_URL = "http://evil.test/?%22%3E%3Cscript%3E"
+
+
+class Running:
+    """The site in a thread of its own, and a client."""
+
+    def __init__(self, data: DataDirectory, status: StatusSource | None = None) -> None:
+        self.address = ""
+        self._ready = threading.Event()
+        self._data, self._status = data, status
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        await serve(self._data, port=0, status=self._status, stop=self._stop, on_ready=self._on_ready)
+
+    def _on_ready(self, address: str) -> None:
+        self.address = address
+        self._ready.set()
+
+    def __enter__(self) -> "Running":
+        self._thread.start()
+        assert self._ready.wait(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(30)
+        assert not self._thread.is_alive()
+
+    def get(self, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
+        connection = HTTPConnection(urlsplit(self.address).netloc, timeout=30)
+        try:
+            connection.request(method, path)
+            response = connection.getresponse()
+            return response, response.read().decode()
+        finally:
+            connection.close()
+
+
+def hostile_pages() -> list[Record]:
+    links = [Link("http://evil.test/x", HOSTILE, 'x" onmouseover="alert(3)'), Link("http://h0.br.test/", "x")]
+    return [
+        a_record(HOSTILE_URL, links=links, title=f"zaragata {HOSTILE}", text=f"zaragata {HOSTILE} & mais"),
+        a_record(
+            "http://many.test/", links=[f"http://many.test/{n}" for n in range(120)], title="Muitos", text="muitos"
+        ),
+        *(a_record(f"http://many.test/{n}", links=["http://many.test/"], text=f"volta {n}") for n in range(120)),
+    ]
+
+
+async def a_status() -> Overview:
+    one = CollectionStatus("small", "running", "", 1234, 150, 20, 3, 7, 41.5)
+    return Overview([one], [NodeStatus("w1", 4711, 12, 20.0)])
+
+
+@pytest.fixture(scope="session")
+def small(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    data = new_data(tmp_path_factory.mktemp("serve") / "data")
+    write(data, small_web(150))
+    write(data, hostile_pages(), "w2")
+    graph.catch_up(data, lambda name, weights: None)
+    index.catch_up(data)
+    return data
+
+
+@pytest.fixture(scope="session")
+def site(small: DataDirectory) -> Iterator[Running]:
+    with Running(small, a_status) as running:
+        yield running

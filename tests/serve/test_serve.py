@@ -1,0 +1,298 @@
+"""The site: right answers, one sentence for everything wrong, nothing hostile gets through."""
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from urllib.parse import quote
+
+import pytest
+
+from tarrafa.errors import FrontierError, ServeError
+from tarrafa.frontier.protocol import Overview
+from tarrafa.serve.pages import Pager, address
+from tarrafa.serve.server import bind, run, serve
+from tarrafa.serve.shields import safe_href
+from tarrafa.serve.texts import ENGLISH, status_text
+from tests.graph.small_web import new_data, url_of
+from tests.serve.conftest import HOSTILE_URL, Running
+
+
+def test_the_first_page_has_the_box_and_says_how_much_can_be_searched(site):
+    response, text = site.get("/")
+    assert response.status == 200
+    assert 'name="q"' in text
+    assert "272 pages can be searched" in text
+    assert "<label" in text
+
+
+def test_results_show_title_url_snippet_rank_date_time_and_total(site):
+    response, text = site.get("/?q=only31")
+    assert response.status == 200
+    assert f'href="{url_of(31)}" rel="noopener noreferrer nofollow"' in text
+    assert "A tarrafa number31" in text
+    assert "<mark>only31</mark>" in text
+    assert re.search(r"1 page in \d\.\d{3} s", text)
+    assert re.search(r'<time datetime="2026-09-22T21:13:20Z">Updated 2026-09-22</time>', text)
+    assert "#1<" in text
+    assert re.search(r"score \d+\.\d\d", text)
+    assert f'href="/page?url={quote(url_of(31), safe="")}"' in text
+    assert "page links here" in text or "pages link here" in text
+
+
+def test_results_come_in_pages_that_follow_each_other(site):
+    _, first = site.get("/?q=rede+net")
+    _, second = site.get("/?q=rede+net&page=2")
+    shown = [re.findall(r'<li value="(\d+)">', text) for text in (first, second)]
+    assert shown == [[str(n) for n in range(1, 11)], [str(n) for n in range(11, 21)]]
+    assert 'href="/?q=rede+net&amp;page=2"' in first
+    assert 'aria-current="page">2<' in second
+
+
+def test_a_page_beyond_the_last_says_how_many_there_are_and_leads_back(site):
+    response, text = site.get("/?q=only1+only2&page=7")
+    assert response.status == 200
+    assert "There are only 2 results." in text
+    assert 'rel="prev" href="/?q=only1+only2"' in text
+
+
+def test_json_has_the_shape_that_others_read(site):
+    response, text = site.get("/search.json?q=rede&n=3&offset=1")
+    found = json.loads(text)
+    assert response.getheader("content-type") == "application/json"
+    assert set(found) == {"query", "total", "time_s", "hits", "suggestion", "shards"}
+    assert len(found["hits"]) == 3
+    assert {"url", "title", "snippet", "score", "in_links", "updated", "language"} <= set(found["hits"][0])
+    everything = json.loads(site.get("/search.json?q=rede&n=4")[1])
+    assert found["hits"] == everything["hits"][1:]
+
+
+def test_all_words_is_one_click(site):
+    any_word = json.loads(site.get("/search.json?q=only1+only2")[1])
+    all_words = json.loads(site.get("/search.json?q=only1+only2&all=1")[1])
+    assert (any_word["total"], all_words["total"]) == (2, 0)
+    assert 'name="all" value="1" checked' in site.get("/?q=rede&all=1")[1]
+
+
+def test_relations_of_a_page_fetched_and_of_one_only_linked_to(site):
+    response, text = site.get(f"/page?url={quote(url_of(0))}")
+    assert response.status == 200
+    assert "A tarrafa number0" in text
+    assert "200 OK" in text
+    assert "mais sobre 0" in text
+    assert f'href="/page?url={quote(url_of(1), safe="")}"' in text
+    found = json.loads(site.get(f"/page.json?url={quote(url_of(0))}")[1])
+    assert {"url", "in", "out", "in_total", "out_total", "title", "status", "depth"} <= set(found)
+    assert (found["url"], found["depth"], found["status"]) == (url_of(0), 0, 200)
+    assert len(found["in"]) == min(50, found["in_total"]) > 3
+    response, text = site.get("/page?url=http://longe.test/1")
+    assert response.status == 200
+    assert "never visited" in text
+
+
+def test_relations_come_in_pages_too_each_side_by_itself(site):
+    _, text = site.get("/page?url=http://many.test/&in=3&out=2")
+    assert len(re.findall("<li>\n<a href", text)) == 20 + 50
+    assert "in=2&amp;out=2#in" in text
+    assert "in=3&amp;out=3#out" in text
+
+
+WRONG = {
+    "/?q=-rede": (400, "add at least one word"),
+    "/?q=site:": (400, "needs a host name"),
+    "/?q=%22%22": (400, "at least one word"),
+    "/?q=rede&page=500": (400, "first 1,000 results"),
+    "/?q=" + "x" * 1500: (400, "too long"),
+    "/page": (404, "Which page?"),
+    "/page?url=javascript:alert(1)": (404, "not known here"),
+    "/page?url=http://nowhere.test/": (404, "not known here"),
+    "/nothing": (404, "no such page"),
+    "/static/../app.py": (404, "no such page"),
+    "/static/nothing.css": (404, "no such page"),
+}
+
+
+@pytest.mark.parametrize("path", WRONG)
+def test_what_cannot_be_answered_is_one_sentence(site, path):
+    code, sentence = WRONG[path]
+    response, text = site.get(path)
+    assert response.status == code
+    assert f'role="alert">{sentence}' in text or sentence in text
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("/search.json", 400),
+        ("/search.json?q=-x", 400),
+        ("/search.json?q=rede&n=ten", 400),
+        ("/search.json?q=rede&n=0", 400),
+        ("/search.json?q=rede&n=101", 400),
+        ("/search.json?q=rede&offset=-1", 400),
+        ("/search.json?q=rede&offset=99999999999999999999", 400),
+        ("/page.json?url=http://nowhere.test/", 404),
+        ("/page.json", 404),
+        ("/no.json", 404),
+    ],
+)
+def test_json_says_what_is_wrong_as_json(site, path, code):
+    response, text = site.get(path)
+    assert response.status == code
+    assert list(json.loads(text)) == ["error"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/?q=rede&page=abc", "/?q=rede&page=-3", "/?q=%00%ff%fe", "/?q=%F0%9F%90%9F", "/?all=7&q=a+b", "/page?url=http://many.test/&in=x",
+     "/page?url=http://many.test/&in=99999", "/?q=rede&collection=nobody", "/?q=%7B%7B7*7%7D%7D", "/?q=%25s%7B0%7D"],
+)  # fmt: skip
+def test_nothing_that_can_be_typed_is_an_error_of_ours(site, path):
+    response, _ = site.get(path)
+    assert response.status in {200, 400}
+
+
+def test_what_the_web_wrote_is_shown_and_never_run(site):
+    for path in ("/?q=zaragata", f"/page?url={quote(HOSTILE_URL, safe='')}", "/page?url=http://evil.test/x"):
+        response, text = site.get(path)
+        assert response.status == 200
+        assert "alert" in text, path
+        assert "<script>alert" not in text
+        assert "<img" not in text
+        assert 'onmouseover="' not in text
+    _, echoed = site.get("/?q=" + quote('"><script>alert(9)</script>'))
+    assert "<script>alert" not in echoed
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/?q=rede", "/?q=-x", "/nothing", "/search.json?q=rede", "/static/style.css", "/healthz"]
+)
+def test_every_answer_is_shielded(site, path):
+    response, _ = site.get(path)
+    policy = response.getheader("content-security-policy") or ""
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert response.getheader("x-content-type-options") == "nosniff"
+    assert response.getheader("referrer-policy") == "no-referrer"
+    assert response.getheader("server") is None
+
+
+def test_pages_hold_no_inline_script_or_style(site):
+    for path in ("/", "/?q=rede", f"/page?url={quote(url_of(0))}", "/status", "/nothing"):
+        _, text = site.get(path)
+        assert " style=" not in text
+        assert "<style" not in text
+        assert re.findall(r"<script[^>]*>", text) == ['<script src="/static/keys.js" defer>']
+
+
+def test_status_is_shown_where_somebody_can_tell(site, small):
+    assert "1,234" in site.get("/status")[1]
+    told = json.loads(site.get("/status.json")[1])
+    assert told["collections"][0]["name"] == "small"
+    assert '<a href="/status">' in site.get("/")[1]
+
+    async def away() -> Overview:
+        raise FrontierError("run/frontier.sock: nobody answers")
+
+    with Running(small, away) as other:
+        response, text = other.get("/status")
+        assert (response.status, "nobody answers" in text) == (503, True)
+    with Running(small) as other:
+        assert other.get("/status")[0].status == 404
+        assert '<a href="/status">' not in other.get("/")[1]
+
+
+def test_head_and_health(site):
+    response, text = site.get("/healthz")
+    assert (response.status, text) == (200, "ok\n")
+    assert site.get("/?q=rede", "HEAD")[0].status == 200
+    assert site.get("/", "POST")[0].status == 405
+
+
+def test_before_anything_is_indexed_the_pages_say_so(tmp_path):
+    with Running(new_data(tmp_path / "empty")) as empty:
+        assert "no page has been indexed" in empty.get("/")[1]
+        for path in ("/?q=rede", "/page?url=http://a.test/", "/search.json?q=rede"):
+            response, text = empty.get(path)
+            assert response.status == 503
+            assert "indexed yet" in text
+
+
+def test_a_port_in_use_is_said_before_anything_starts(small):
+    with bind(port=0) as taken:
+        port = taken.getsockname()[1]
+        sentence = f"127.0.0.1:{port}: the port is already in use; choose another with --port"
+        with pytest.raises(ServeError) as caught:
+            run(small, port=port)
+        assert str(caught.value) == sentence
+        with pytest.raises(ServeError):
+            asyncio.run(serve(small, port=port))
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("192.0.2.1", 0), ("no.such.host.invalid", 0)])
+def test_where_nobody_can_listen_is_said_too(host, port):
+    with pytest.raises(ServeError, match=re.escape(host)):
+        bind(host, port)
+
+
+def test_a_process_that_only_serves_ends_cleanly_on_ctrl_c(small):
+    code = f"""
+from pathlib import Path
+from tarrafa.data import DataDirectory
+from tarrafa.serve.server import run
+run(DataDirectory(Path({str(small.root)!r})), port=0, on_ready=lambda address: print(address, flush=True))
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline().startswith("http://127.0.0.1:")
+        child.send_signal(signal.SIGINT)
+        _, said = child.communicate(timeout=30)
+    assert (child.returncode, said) == (0, "")
+
+
+def test_serving_in_another_loop_ends_when_cancelled_and_frees_its_port(small):
+    async def embedded() -> int:
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(serve(small, port=0, on_ready=ready.set_result))
+        port = int((await ready).rsplit(":", 1)[1].strip("/"))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return port
+
+    port = asyncio.run(embedded())
+    with socket.socket() as client:
+        assert client.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_only_web_addresses_become_links():
+    assert safe_href("https://a.test/") == "https://a.test/"
+    for bad in ("javascript:alert(1)", "data:text/html,x", "//a.test/", "JAVASCRIPT:x", ""):
+        assert safe_href(bad) == "about:blank"
+
+
+def test_numbers_below_a_list():
+    assert list(Pager.of(1, 95, 10).numbers) == list(range(1, 10))
+    assert list(Pager.of(10, 95, 10).numbers) == list(range(2, 11))
+    assert list(Pager.of(50, 5000, 10, 1000).numbers) == list(range(46, 55))
+    assert Pager.of(1, 5000, 10, 1000).last == 100
+    assert list(Pager.of(7, 0, 10).numbers) == [1]
+
+
+def test_addresses_leave_out_what_is_empty_and_escape_the_rest():
+    assert address("/", q="a&b=c", all="", page=2) == "/?q=a%26b%3Dc&page=2"
+    assert address("/") == "/"
+
+
+def test_a_status_is_a_number_and_its_meaning():
+    assert [status_text(code, ENGLISH) for code in (200, 404, -7, 799, None)] == [
+        "200 OK",
+        "404 Not Found",
+        "-7 excluded by robots.txt",
+        "799",
+        "never visited",
+    ]
