@@ -295,6 +295,21 @@ def test_domains_of_a_host(host, names):
     assert domains(host) == names
 
 
+def test_a_commit_that_a_crash_cut_off_before_its_last_write_is_done_again(data):
+    """tantivy alone would refuse for ever: the list of deletions that it left has the name of the next one."""
+    write(data, [a_record(A, text="velho"), a_record(B, text="outro")])
+    catch_up(data)
+    kept = [schema.folder(data) / "meta.json", visits.path_of(data)]
+    before = [path.read_bytes() for path in kept]
+    write(data, [a_record(A, 2, text="novo")], "w2")
+    catch_up(data)
+    assert list(schema.folder(data).glob("*.del")), "the crash must leave one"
+    for path, content in zip(kept, before, strict=True):
+        path.write_bytes(content)
+    catch_up(data)
+    assert (urls(data, "velho"), urls(data, "novo"), urls(data, "outro")) == ([], [A], [B])
+
+
 def _die_while_following(data: DataDirectory, after_s: float) -> None:
     follower.COMMIT_RECORDS = 10
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -1,6 +1,7 @@
 """From a root URL to a search result, with real processes on a synthetic Web."""
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -13,7 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from tarrafa.archive.follow import behind, published
+from tarrafa.archive.follow import Cursor, behind, follow, published
 from tarrafa.web.log import politeness
 from tarrafa.web.truth import Expected, expected, reachable
 from tarrafa.web.world import World
@@ -124,9 +125,9 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     file, rng = forty.write_collection(), random.Random(seed)
     truth = expected(forty.world, [forty.world.root(1)], types=TYPES)
     in_flight: Counter[str] = Counter()
-    for kill in range(KILLS):
+    for kill, goal in enumerate(sorted(rng.sample(range(1, len(truth.kept) * 9 // 10), KILLS))):
         process = forty.start(file, "--workers", "2")
-        wait_until_kept(forty, process, len(forty.kept()) + rng.randint(1, 2 * len(truth.kept) // KILLS))
+        wait_until_kept(forty, process, max(goal, len(forty.kept()) + 1))
         kill_group(process)
         handed_out = urls_handed_out(forty)
         in_flight.update(handed_out)
@@ -162,11 +163,16 @@ def finished_visits(journey: Journey) -> set[tuple[str, int]]:
     return {(str(url), int(str(number))) for url, number in rows}
 
 
-def wait_until_kept(journey: Journey, process: "subprocess.Popen[str]", goal: int) -> None:
-    """Until the archive holds so many pages, or the crawl is over."""
-    while process.poll() is None and len(journey.kept()) < goal:
-        os.sched_yield()
-    assert process.returncode in (None, 0)
+def wait_until_kept(journey: Journey, process: "subprocess.Popen[str]", goal: int, name: str = "journey") -> None:
+    """Until the archive holds so many pages of a crawl that must not end before."""
+    kept, cursor = 0, Cursor()
+    while kept < goal:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
+            raise AssertionError(f"the crawl ended with {process.returncode}: {process.communicate()[1]}")
+        for entry in follow(journey.data.archive, dict(cursor)):
+            cursor[entry.file] = entry.end
+            kept += entry.record.collection == name and entry.record.outcome.kept
 
 
 def test_a_depth_limit_is_kept_by_the_shortest_path(tmp_path):
@@ -206,7 +212,7 @@ def test_a_second_crawl_is_handed_to_the_first_and_both_are_polite_together(tmp_
     journey = a_journey(tmp_path, World(seed=6, hosts=8, pages=200))
     with journey.web:
         first = journey.start(journey.write_collection("one"))
-        wait_until_kept_of(journey, first, "one", 5)
+        wait_until_kept(journey, first, 5, "one")
         said = journey.crawl(journey.write_collection("two"))
         assert "handing two over" in said
         _, words = first.communicate(timeout=120)
@@ -215,11 +221,6 @@ def test_a_second_crawl_is_handed_to_the_first_and_both_are_polite_together(tmp_
         assert set(journey.kept("one")) == truth.kept
         assert set(journey.kept("two")) == truth.kept
         assert_polite(journey)
-
-
-def wait_until_kept_of(journey: Journey, process: "subprocess.Popen[str]", name: str, goal: int) -> None:
-    while process.poll() is None and len(journey.kept(name)) < goal:
-        os.sched_yield()
 
 
 def test_hosts_that_share_an_address_are_never_visited_at_once(tmp_path):

@@ -75,7 +75,10 @@ async def watch(data: DataDirectory, collection: Collection, workers: int) -> As
     try:
         await submit(frontier, collection)
         while True:
-            overview = await frontier.overview()
+            try:
+                overview = await frontier.overview()
+            except FrontierError:  # the other process has ended; its last word is in the file
+                overview = await overview_of(data)
             yield overview
             if status_of(overview, collection.name).state != "running":
                 return

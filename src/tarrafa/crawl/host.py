@@ -47,6 +47,8 @@ class Kit(Protocol):
 
     def archive_robots(self, request: Request, response: Response) -> None: ...
 
+    def hungry(self) -> None: ...
+
     def leaving(self, walk: "Walk") -> None: ...
 
 
@@ -158,6 +160,7 @@ class Walk:
         """One visit; False when the walk is over."""
         while not self.queue and self.unreported and not self.left:
             self.more.clear()
+            self.kit.hungry()
             await self.more.wait()
         if self.left or not self.queue:
             return False

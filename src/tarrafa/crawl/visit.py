@@ -145,7 +145,7 @@ def _parsed(
     try:
         body = decode_body(head, response.raw_body, collection.scope.size_max)
         page = parse(
-            body, visit.url, head.get("content-type"), head.joined("x-robots-tag"), identity=admission.identity
+            body, visit.url, head.get("content-type"), head.joined("x-robots-tag", "\n"), identity=admission.identity
         )
     except Undecodable as error:
         return None, Status.INVALID_RESPONSE, str(error)

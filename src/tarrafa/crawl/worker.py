@@ -37,7 +37,8 @@ from tarrafa.model import HostId, Status, UrlId
 from tarrafa.process import EXIT_RETRY, become_child, myself, run_child
 
 COMMIT_EVERY_S = 0.2
-COMMIT_VISITS_MAX = 500  # sooner, when so many wait
+COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
+COMMIT_VISITS_MAX = 500  # or when so many visits wait
 LEASE_EVERY_S = 0.2
 REFRESH_TURNS = 10
 STOP_GRACE_S = 5.0
@@ -132,6 +133,10 @@ class Worker:
     def archive_robots(self, request: Request, response: Response) -> None:
         if response.raw_head:
             self._writer.append_exchange(exchange_of(request, response, self.clock.now()))
+
+    def hungry(self) -> None:
+        """A walk has nothing left to visit until its visits are reported."""
+        self._commit_now.set()
 
     def leaving(self, walk: Walk) -> None:
         if not walk.released:  # else the host may be with somebody else by now, even with us
@@ -232,6 +237,7 @@ class Worker:
                 raise self._failure
             if self._finished or self._leaving:
                 await self._commit()
+                await asyncio.sleep(COMMIT_PAUSE_S)
 
     async def _commit(self) -> None:
         """Durable record, then links, then the end of the visit."""

@@ -27,9 +27,9 @@ class Head(msgspec.Struct, frozen=True):
         """The first field of that name, or an empty text."""
         return next((value for key, value in self.fields if key == name), "")
 
-    def joined(self, name: str) -> str:
+    def joined(self, name: str, glue: str = ", ") -> str:
         """All fields of that name, as one comma-separated list (RFC 9110 section 5.3)."""
-        return ", ".join(value for key, value in self.fields if key == name)
+        return glue.join(value for key, value in self.fields if key == name)
 
     @property
     def content_type(self) -> str:

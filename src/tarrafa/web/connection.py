@@ -52,6 +52,11 @@ class Connection(asyncio.Protocol):
         self._url = b""
         self._authority = self._agent = self._match = self._since = ""
 
+    @property
+    def under_way(self) -> int:
+        """Requests read and not yet answered, those to the server's own doors left out."""
+        return len(self._queue) + (self._current is not None and self._logged)
+
     # --- from the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -145,7 +150,7 @@ class Connection(asyncio.Protocol):
             data = answer.encode(now, request.keep_alive, request.method != "HEAD")
             self._status, self._bytes = answer.status, len(data)
             if delay_s:
-                asyncio.get_running_loop().call_later(delay_s, self._send, data)
+                asyncio.get_running_loop().call_later(0.0001, self._send, data)
                 return
             self._send(data, chained=True)
         if self._deaf and not self._queue and not self.transport.is_closing():

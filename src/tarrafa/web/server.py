@@ -46,6 +46,7 @@ class Stats(msgspec.Struct, frozen=True):
     requests: int
     bytes: int
     connections: int
+    under_way: int  # requests read and not yet answered
     cpu_s: float  # of the whole process
     uptime_s: float
     statuses: dict[int, int]
@@ -128,7 +129,8 @@ class WebServer:
 
     def stats(self) -> Stats:
         cpu_s, up_s = time.process_time() - self._cpu, boottime() - self._started
-        return Stats(self._count, self._bytes, self._opened, cpu_s, up_s, dict(self._statuses))
+        under_way = sum(connection.under_way for connection in self._connections)
+        return Stats(self._count, self._bytes, self._opened, under_way, cpu_s, up_s, dict(self._statuses))
 
     # --- the desk: what connections ask
 
