@@ -277,6 +277,28 @@ def test_what_could_not_be_delivered_is_delivered_again(data, told):
     assert behind(data) == 0
 
 
+def test_a_batch_that_breaks_off_leaves_no_trace_and_can_be_done_again(data, tmp_path, told, monkeypatch):
+    write(data, small_web(40))
+    fresh = new_data(tmp_path / "fresh")
+    write(fresh, small_web(40))
+    catch_up(fresh, told)
+    original = Graph._apply
+    broken: list[str] = []
+
+    def apply(self, record):
+        original(self, record)
+        if record.url == url_of(20) and not broken:
+            broken.append(record.url)
+            raise MemoryError
+
+    monkeypatch.setattr(Graph, "_apply", apply)
+    with Follower(data, told) as steps:
+        with pytest.raises(MemoryError):
+            steps.read()
+        assert steps.read() == 40
+    assert contents(data) == contents(fresh)
+
+
 def test_weights_come_in_bounded_calls(data, told, monkeypatch):
     monkeypatch.setattr(follower, "WEIGHTS_PER_CALL", 7)
     write(data, small_web(40))

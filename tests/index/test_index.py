@@ -83,7 +83,7 @@ def test_a_newer_visit_replaces_the_page_and_an_older_one_changes_nothing(data):
 
 
 GONE = [{"status": 404}, {"status": 410}, {"status": 301, "location": B}, {"status": 403}, {"status": -7}]
-GONE += [{"robots": RobotsMeta(noindex=True)}, {"kept": False}]
+GONE += [{"robots": RobotsMeta(noindex=True), "text": "velho"}, {"kept": False, "text": "velho"}]
 
 
 @pytest.mark.parametrize("visit", GONE)

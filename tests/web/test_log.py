@@ -82,8 +82,10 @@ def test_every_request_is_logged_with_its_times(tmp_path):
 
 
 def wait_until_under_way(web: Serving, count: int) -> None:
-    while json.loads(web.get(f"http://127.0.0.1:{web.port}/__stats__").body)["under_way"] < count:
-        pass
+    for _ in range(2000):
+        if json.loads(web.get(f"http://127.0.0.1:{web.port}/__stats__").body)["under_way"] == count:
+            return
+    raise AssertionError(f"there were never {count} requests under way")
 
 
 def test_two_requests_at_once_are_seen_and_clients_that_leave_are_logged(tmp_path):

@@ -177,9 +177,7 @@ class Supervisor:
     async def overviews(self) -> AsyncIterator[Overview]:
         """The state of things a few times a second, until no collection runs any more."""
         while True:
-            self._data.check_space()
-            if self._failure is not None:
-                raise self._failure
+            self._check()
             with contextlib.suppress(FrontierError):  # it is being started again
                 overview = await self.frontier.overview()
                 yield overview
@@ -191,6 +189,16 @@ class Supervisor:
                     await self._finish({one.name for one in finished})
                     continue
             await asyncio.sleep(TICK_S)
+
+    def _check(self) -> None:
+        """Raise what stands in the way of going on."""
+        if self._failure is None:
+            try:
+                self._data.check_space()
+            except DataError as error:
+                self._failure = error
+        if self._failure is not None:
+            raise self._failure
 
     async def _finish(self, names: set[str]) -> None:
         """Asked once more, now that the graph has told all it knows: a depth that fell may have opened something."""

@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
             data = answer.encode(now, request.keep_alive, request.method != "HEAD")
             self._status, self._bytes = answer.status, len(data)
             if delay_s:
-                asyncio.get_running_loop().call_later(0.0001, self._send, data)
+                asyncio.get_running_loop().call_later(delay_s, self._send, data)
                 return
             self._send(data, chained=True)
         if self._deaf and not self._queue and not self.transport.is_closing():

@@ -44,7 +44,7 @@ class WebProcess:
     @property
     def connect_to(self) -> str:
         """Where a crawler must send the connections of `*.test`."""
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def form(self) -> Form:
@@ -67,9 +67,8 @@ class WebProcess:
         return line.stats
 
     def _get(self, path: str) -> bytes:
-        host = f"[{self.host}]" if ":" in self.host else self.host
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"http://{host}:{self.port}{path}", timeout=STOP_S_MAX) as answer:
+        with opener.open(f"http://{self.connect_to}{path}", timeout=STOP_S_MAX) as answer:
             body: bytes = answer.read()
         return body
 
@@ -81,7 +80,11 @@ class WebProcess:
     ) -> None:
         if self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(STOP_S_MAX)
+            try:
+                self.process.wait(STOP_S_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
         if self.process.stdout is not None:
             self.process.stdout.close()
 
