@@ -1,8 +1,8 @@
 """How many pages does a CPU-second crawl, and is the synthetic Web fast enough to measure it?
 
-Crawls a synthetic Web of many hosts without delays, everything on (frontier, archive, graph, index), and prints pages per
-second, CPU-seconds per 1,000 pages by the whole crawl, and beside it the synthetic Web's own CPU. The Web must be able
-to serve at least three times what the crawl asks for, or it is the Web that is measured.
+Crawls a synthetic Web of many hosts without delays, everything on (frontier, archive, graph, index), and prints pages
+per second, CPU-seconds per 1,000 pages by the whole crawl, and beside it the synthetic Web's own CPU. The Web must be
+able to serve at least three times what the crawl asks for, or it is the Web that is measured.
 
     python benchmarks/crawl.py [--hosts 400] [--pages 12000] [--workers 2]
 """

@@ -41,7 +41,9 @@ def test_a_bad_collection_file_is_refused_before_anything_is_made(tmp_path, text
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.parametrize("command", [("crawl", "good.toml"), ("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",)])
+@pytest.mark.parametrize(
+    "command", [("crawl", "good.toml"), ("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",)]
+)
 def test_data_of_a_newer_version_are_not_touched(tmp_path, command):
     (tmp_path / "good.toml").write_text(ONE_PAGE)
     data = tmp_path / "data"
@@ -59,7 +61,9 @@ def test_a_directory_with_other_things_in_it_is_not_taken_for_ours(tmp_path):
     fails("not empty, and no Tarrafa data directory", "crawl", tmp_path / "good.toml", "--data", tmp_path / "data")
 
 
-@pytest.mark.parametrize("command", [("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",), ("rebuild", "index")])
+@pytest.mark.parametrize(
+    "command", [("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",), ("rebuild", "index")]
+)
 def test_asking_where_nothing_was_crawled_says_so(tmp_path, command):
     fails("no Tarrafa data here", *command, "--data", tmp_path / "none")
 

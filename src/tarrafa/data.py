@@ -1,12 +1,12 @@
 """Where is everything kept?
 
-    DATA/VERSION            the format of all below; a newer one is never touched
-    DATA/lock               held by the supervisor while it runs
-    DATA/run/               sockets, logs: may be deleted while nothing runs
-    DATA/frontier.sqlite    the only mutable truth about URLs
-    DATA/archive/           the only truth about content
-    DATA/index/ graph/      follow the archive and can be rebuilt from it
-    DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
+DATA/VERSION            the format of all below; a newer one is never touched
+DATA/lock               held by the supervisor while it runs
+DATA/run/               sockets, logs: may be deleted while nothing runs
+DATA/frontier.sqlite    the only mutable truth about URLs
+DATA/archive/           the only truth about content
+DATA/index/ graph/      follow the archive and can be rebuilt from it
+DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
 """
 
 import fcntl

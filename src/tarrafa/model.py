@@ -1,6 +1,6 @@
 """The nouns: what do the rooms talk about?
 
-Everything here is data that crosses a wire, a disk or a wall between two rooms. Nothing here does anything.
+Everything here is data that crosses a wire, a disk or a wall between two rooms. Nothing here does anything of its own.
 
 `Host` is the unit of politeness and of leasing: `scheme://host:port`, the port always written; its id is the signed
 64-bit xxh3 of that text. `Site` is the registrable domain. A URL's id is the 128-bit xxh3 of its canonical form
@@ -52,6 +52,7 @@ STATUS_MEANING: dict[int, str] = {
 # Worth another try: the Web's weather, not its word.
 TRANSIENT = frozenset({429, 500, 502, 503, 504, Status.TOO_SLOW, Status.SYSTEM_ERROR})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
+NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 
 
 class UrlState(IntEnum):
@@ -72,6 +73,11 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     url: str
     anchor: str = ""
     rel: str = ""
+
+    @property
+    def is_followed(self) -> bool:
+        """Its author does not vouch for some links; those are recorded, not walked."""
+        return not self.rel or NOT_FOLLOWED.isdisjoint(self.rel.lower().split())
 
 
 class RobotsMeta(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -157,7 +163,6 @@ class Hit(msgspec.Struct, frozen=True):
     in_links: int
     updated: str
     language: str
-    collection: str = ""
 
 
 class SearchResult(msgspec.Struct, frozen=True):

@@ -48,9 +48,9 @@ def is_dead(process: ProcessId) -> bool:
     return process.boot != boot_id() or start_ticks(process.pid) != process.started
 
 
-def become_child(parent_pid: int) -> None:
-    """Die with the supervisor, and leave Ctrl-C in the terminal to it."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> None:
+    """Die with the process that started us, and leave Ctrl-C in the terminal to it."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, death)
     if os.getppid() != parent_pid:  # it died before prctl
         os._exit(EXIT_RETRY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

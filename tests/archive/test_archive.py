@@ -78,7 +78,9 @@ def test_other_tools_open_the_files_and_each_record_is_its_own_gzip_member(tmp_p
     files = sorted(tmp_path.glob("*.warc.gz"))
     assert len(files) == 2
     for path in files:
-        check = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True)
+        check = subprocess.run(
+            [sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True
+        )
         assert check.returncode == 0, check.stdout
         assert "digest pass" in check.stdout
         with path.open("rb") as stream:

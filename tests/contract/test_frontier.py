@@ -294,6 +294,7 @@ def test_a_depth_that_fell_in_the_graph_reopens_too_and_unknown_urls_are_ignored
         deep, elsewhere = offer("http://a.br/x", 3), offer("http://z.com/")
         await frontier.discover(row.id, [deep])
         await frontier.weigh("c", [Weight(deep.host, deep.id, 5, 2), Weight(elsewhere.host, elsewhere.id, 9, 0)])
+        await frontier.weigh("unheard-of", [Weight(deep.host, deep.id, 5, 0)])
         status = await numbers(frontier)
         assert (status.known, status.pending, status.too_deep) == (1, 1, 0)
 

@@ -15,7 +15,9 @@ from tests.fetch.server import Answer, RawServer, a_server
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
 
-def fetch_from(*answers: Answer, keep: bool = False, times: int = 1, **limits: object) -> tuple[list[Response], RawServer]:
+def fetch_from(
+    *answers: Answer, keep: bool = False, times: int = 1, **limits: object
+) -> tuple[list[Response], RawServer]:
     async def scene() -> tuple[list[Response], RawServer]:
         async with a_server(*answers, keep=keep) as server:
             client = Client(10)
@@ -31,7 +33,7 @@ def fetch_from(*answers: Answer, keep: bool = False, times: int = 1, **limits: o
 
 
 def fetch_one(*answers: Answer, **limits: object) -> Response:
-    return fetch_from(*answers, **limits)[0][0]
+    return fetch_from(*answers, **limits)[0][0]  # type: ignore[arg-type]
 
 
 def test_a_plain_answer_comes_back_byte_for_byte():

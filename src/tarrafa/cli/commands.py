@@ -1,20 +1,19 @@
 """The commands.
 
-    tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of you
-    tarrafa init        a collection file to begin with
-    tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
-    tarrafa status      what is there, what runs
-    tarrafa search      ask
-    tarrafa links       who links to a page, and where it leads
-    tarrafa serve       the search page
-    tarrafa rebuild     make graph or index again from the archive
-    tarrafa web         a synthetic Web to play with
+tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of you
+tarrafa init        a collection file to begin with
+tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
+tarrafa status      what is there, what runs
+tarrafa search      ask
+tarrafa links       who links to a page, and where it leads
+tarrafa serve       the search page
+tarrafa rebuild     make graph or index again from the archive
+tarrafa web         a synthetic Web to play with
 """
 
 import sys
-from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -70,7 +69,8 @@ def demo(
 
 
 SAMPLE = """\
-# A Tarrafa collection: what to crawl, how deep, how politely. `tarrafa crawl {file}` starts it and goes on after a stop.
+# A Tarrafa collection: what to crawl, how deep, how politely.
+# `tarrafa crawl {file}` starts it, and goes on after a stop.
 name  = "{name}"
 roots = ["{root}"]            # URLs or host names; or roots_file = "roots.txt", one per line
 
@@ -136,7 +136,8 @@ def status(data: Data = DEFAULT_DATA, json: Json = False) -> None:
 @app.command()
 def search(
     query: Annotated[
-        list[str], typer.Argument(help='Words; +must, -not, "a phrase", site:, host:, lang:. Put -- before a leading -.')
+        list[str],
+        typer.Argument(help='Words; +must, -not, "a phrase", site:, host:, lang:. Put -- before a leading -.'),
     ],
     data: Data = DEFAULT_DATA,
     n: Annotated[int, typer.Option("-n", min=1, max=100, help="How many results.")] = 10,
@@ -206,16 +207,10 @@ def serve(
     )
 
 
-class Followed(str, Enum):
-    """What follows the archive."""
-
-    graph = "graph"
-    index = "index"
-
-
 @app.command()
 def rebuild(
-    what: Annotated[Followed, typer.Argument(help="What to make again from the archive.")], data: Data = DEFAULT_DATA
+    what: Annotated[Literal["graph", "index"], typer.Argument(help="What to make again from the archive.")],
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """Make the link graph or the index again, from the archive alone; not while a crawl runs."""
     from tarrafa.graph import follower as graph
@@ -227,8 +222,8 @@ def rebuild(
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
-        count = index.rebuild(directory) if what is Followed.index else graph.rebuild(directory, lambda name, weights: None)
-    typer.echo(f"{what.value}: made again from {count:,} visits")
+        count = index.rebuild(directory) if what == "index" else graph.rebuild(directory)
+    typer.echo(f"{what}: made again from {count:,} visits")
 
 
 @app.command()

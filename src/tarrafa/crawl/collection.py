@@ -18,7 +18,6 @@ from tarrafa.model import HostId, Page
 from tarrafa.parse.url import DEFAULT_PORTS, Identity, host_id, host_key, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
-NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})
 HOST_TEXT = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")
 
 
@@ -88,9 +87,7 @@ class Admission:
         if page.robots.nofollow:
             return
         for link in page.links:
-            if link.rel and not NOT_FOLLOWED.isdisjoint(link.rel.split()):
-                continue
-            offer = self.offer(link.url, depth + 1)
+            offer = self.offer(link.url, depth + 1) if link.is_followed else None
             if offer is not None:
                 yield offer
 

@@ -6,7 +6,7 @@ loses none.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -26,7 +26,7 @@ POLL_S = 0.2
 
 async def pages(
     collection: Collection | Path | str, data: Path | str = "tarrafa-data", *, workers: int = 2
-) -> AsyncIterator[Page]:
+) -> AsyncGenerator[Page, None]:
     """Every page kept by the collection that this reader has not been given yet, until the crawl is over.
 
     Leaving the loop, or closing the iterator, stops the crawl cleanly if this call started it.

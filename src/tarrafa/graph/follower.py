@@ -108,11 +108,15 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
     return read
 
 
-def rebuild(data: DataDirectory, deliver: Deliver) -> int:
-    """Make the graph again from the archive, from nothing; the number of records read."""
+def rebuild(data: DataDirectory) -> int:
+    """Make the graph again from the archive, from nothing; the number of records read.
+
+    The frontier is told by whoever follows next: everything counts as news then.
+    """
     with writer_lock(data):
         forget(data)
-    return catch_up(data, deliver)
+    with Follower(data, lambda collection, weights: None) as follower:
+        return follower.read()
 
 
 def cursor(data: DataDirectory) -> Cursor:

@@ -11,7 +11,6 @@ from tarrafa.model import REDIRECTS, Link, Record
 from tarrafa.parse.url import canonical
 
 REDIRECT = "redirect"
-NOT_WALKED = frozenset({"nofollow", "ugc", "sponsored"})  # as crawl/collection.py offers links to the frontier
 GONE = frozenset({404, 410})
 ANCHOR_CHARS_MAX = 300
 REL_CHARS_MAX = 100
@@ -47,5 +46,5 @@ def out_edges(record: Record) -> list[Edge] | None:
 
 def _edge(link: Link, page_nofollow: bool) -> Edge:
     rel = link.rel[:REL_CHARS_MAX].lower() if link.rel else ""
-    walked = not page_nofollow and (not rel or NOT_WALKED.isdisjoint(rel.split()))
+    walked = not page_nofollow and link.is_followed
     return Edge(link.url, link.anchor[:ANCHOR_CHARS_MAX], rel, 1 if walked else None)

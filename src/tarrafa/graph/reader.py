@@ -18,7 +18,7 @@ from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
 from tarrafa.model import Neighbour, Neighbours, UrlId
 from tarrafa.parse.url import canonical, url_id
 
-NEIGHBOURS_MAX = 1_000  # per answer
+NEIGHBOURS_MAX = 10_000  # per answer
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages

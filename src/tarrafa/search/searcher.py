@@ -101,9 +101,7 @@ def _ranked(matches: list[Match], in_links: dict[UrlId, int]) -> Iterator[tuple[
 def _hit(snapshot: Snapshot, match: Match, score: float, in_links: int, terms: frozenset[str]) -> Hit:
     shown = snapshot.shown(match.address)
     lines = snippet(shown.text, terms, shown.language)
-    return Hit(
-        shown.url, shown.title, lines, round(score, 4), in_links, shown.updated, shown.language, shown.collection
-    )
+    return Hit(shown.url, shown.title, lines, round(score, 4), in_links, shown.updated, shown.language)
 
 
 class Marker:

@@ -6,7 +6,6 @@ and exit status 2. The clock comes from the environment (`tarrafa.clock`). With 
 """
 
 import argparse
-import ctypes
 import os
 import signal
 import sys
@@ -16,16 +15,15 @@ import msgspec
 
 from tarrafa.clock import Clock
 from tarrafa.errors import TarrafaError
+from tarrafa.process import become_child
 from tarrafa.web.server import WebServer, run
 from tarrafa.web.world import World
-
-PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.parent:
-        _die_with(options.parent)
+        become_child(options.parent, signal.SIGTERM)  # not SIGKILL: the log is still to be written
     try:
         world = World(
             seed=options.seed,
@@ -69,14 +67,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--corners", action="store_true", help="serve the badly behaved hosts too")
     parser.add_argument("--parent", type=int, help="stop when this process, which must be the parent, dies")
     return parser
-
-
-def _die_with(parent: int) -> None:
-    """SIGTERM, not SIGKILL: the log is still to be written."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before prctl
-        sys.exit(2)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _announce(server: WebServer) -> None:

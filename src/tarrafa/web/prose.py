@@ -17,7 +17,7 @@ from tarrafa.web.chance import zipf
 from tarrafa.web.words import Lexicon, Noun, fold, lexicon, pt_adjective
 
 SENTENCES = 1 << 14
-PARAGRAPHS = 1 << 11  # powers of two: a page picks with a mask
+PARAGRAPHS = 1 << 13  # powers of two: a page picks with a mask
 FRAMES = 1 << 10  # 16 bits, shifted, are an index into these three
 HEADS = 1 << 13
 TAILS = 1 << 13

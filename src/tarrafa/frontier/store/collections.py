@@ -102,7 +102,7 @@ class Collections:
     def open(self, content: bytes) -> tuple[Known, config.Collection | None]:
         """Create or take up anew; also the configuration that it had before."""
         wanted = config.decode(content)
-        known = next((one for one in self._by_id.values() if one.row.name == wanted.name), None)
+        known = self.find(wanted.name)
         if known is None:
             now = self._clock.now()
             self._db.run(
@@ -133,10 +133,13 @@ class Collections:
         self._db.run("UPDATE collection SET state = ?, reason = ? WHERE id = ?", (state, reason, known.row.id))
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
 
+    def find(self, name: str) -> Known | None:
+        return next((known for known in self._by_id.values() if known.row.name == name), None)
+
     def named(self, name: str) -> Known:
-        for known in self._by_id.values():
-            if known.row.name == name:
-                return known
+        known = self.find(name)
+        if known is not None:
+            return known
         names = ", ".join(known.row.name for known in self._by_id.values()) or "none"
         raise FrontierError(f"no collection is named {name!r} (there are: {names})")
 
@@ -172,9 +175,7 @@ class Collections:
 
     def rows(self) -> list[CollectionRow]:
         return [
-            msgspec.structs.replace(
-                known.row, kept=self._counters.value(known.row.id, state_bucket(UrlState.FETCHED))
-            )
+            msgspec.structs.replace(known.row, kept=self._counters.value(known.row.id, state_bucket(UrlState.FETCHED)))
             for known in self._by_id.values()
         ]
 

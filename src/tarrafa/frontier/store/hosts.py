@@ -26,7 +26,6 @@ from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
 CLAIM_WAIT_MIN_S = 0.2  # a refused host comes back no sooner
-HOST_COLUMNS = "key, next_at, delay_s, failures, robots_status, robots_digest, robots_expires"
 
 
 class Hosts:
@@ -113,7 +112,9 @@ class Hosts:
 
     def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
         key, next_at, delay_s, failures, status, digest, expires = self._db.must(
-            f"SELECT {HOST_COLUMNS} FROM host WHERE id = ?", (host,)  # noqa: S608
+            "SELECT key, next_at, delay_s, failures, robots_status, robots_digest, robots_expires"
+            " FROM host WHERE id = ?",
+            (host,),
         )
         self._unready(host, next_at)
         visits = self._urls.take(known, host, count)

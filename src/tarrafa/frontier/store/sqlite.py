@@ -59,7 +59,10 @@ class Store:
         return known.row
 
     def weigh(self, name: str, weights: list[Weight]) -> None:
-        self.urls.weigh(self.catalogue.named(name), weights)
+        """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
+        known = self.catalogue.find(name)
+        if known is not None:
+            self.urls.weigh(known, weights)
 
     def overview(self) -> Overview:
         self.hosts.expire()

@@ -180,18 +180,14 @@ class Urls:
         rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
         for number, url in rows:
             waiting: dict[HostId, int] = {}
-            self._db.run(
-                "UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
-            )
+            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
             self._requeue(self._collections.by_id(number), host, url, UrlState.HANDED_OUT, waiting)
             self.add_waiting(number, waiting)
 
     def give_up(self, known: Known, host: HostId) -> None:
         """A host that failed too often in a row: nothing of it waits any more."""
         number = known.row.id
-        gone = self._db.rows(
-            "DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number)
-        )
+        gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
         self._db.many(
             "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
             [(int(UrlState.FAILED), int(Status.HOST_GIVEN_UP), host, number, url) for (url,) in gone],
