@@ -40,7 +40,7 @@ COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
 COMMIT_VISITS_MAX = 500  # or when so many visits wait
 LEASE_EVERY_S = 0.2
-REFRESH_TURNS = 10
+FIRST_HOSTS = 10  # until we know how many the collection allows
 STOP_GRACE_S = 5.0
 DELIVERED_MAX = 1_000_000
 ROBOTS_CACHED_MAX = 5_000
@@ -84,7 +84,7 @@ class Worker:
         self._resolver = Resolver()
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
-        self._collections: dict[int, tuple[bytes, Collection, Admission]] = {}
+        self._collections: dict[int, tuple[int, Collection, Admission]] = {}
         self._walks: dict[HostId, Walk] = {}
         self._tasks: dict[HostId, asyncio.Task[None]] = {}
         self._finished: list[tuple[Walk, Finished]] = []
@@ -192,29 +192,28 @@ class Worker:
         await self._resolver.close()
 
     async def _lease_hosts(self) -> None:
-        turn = 0
+        await self._refresh_collections()
         while True:
-            if turn % REFRESH_TURNS == 0:
-                await self._refresh_collections()
-            turn += 1
             room = self._hosts_at_once() - len(self._walks)
             leases = await self._frontier.lease(self._number, room) if room > 0 else []
             for lease in leases:
-                if lease.collection not in self._collections:
+                known = self._collections.get(lease.collection)
+                if known is None or known[0] < lease.revision:
                     await self._refresh_collections()
                 self._start(lease)
             await asyncio.sleep(LEASE_EVERY_S)
 
     def _hosts_at_once(self) -> int:
-        return max((collection.fetch.hosts_at_once for _, collection, _ in self._collections.values()), default=0)
+        limits = [collection.fetch.hosts_at_once for _, collection, _ in self._collections.values()]
+        return max(limits, default=FIRST_HOSTS)
 
     async def _refresh_collections(self) -> None:
         """Configurations may change while we run; a walk keeps the one that it began with."""
         for row in await self._frontier.collections():
             known = self._collections.get(row.id)
-            if known is None or known[0] != row.config:
+            if known is None or known[0] < row.revision:
                 collection = config.decode(row.config)
-                self._collections[row.id] = (row.config, collection, Admission(collection))
+                self._collections[row.id] = (row.revision, collection, Admission(collection))
 
     def _start(self, lease: Lease) -> None:
         _, collection, admission = self._collections[lease.collection]

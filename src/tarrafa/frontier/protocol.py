@@ -51,6 +51,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     host: HostId
     host_key: str
     collection: int
+    revision: int  # of the collection's configuration: a worker that knows an older one asks for it
     next_at: float
     failures: int
     robots: RobotsCopy | None
@@ -102,6 +103,7 @@ class CollectionRow(msgspec.Struct, frozen=True):
     state: str
     reason: str
     config: bytes
+    revision: int = 1
     kept: int = 0
 
 

@@ -258,7 +258,8 @@ def run(
         gc.freeze()  # the blocks of text live as long as we do, and what a request makes has no cycles
         gc.set_threshold(100_000, 50, 100)
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, server.stopping.set)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a child leaves Ctrl-C to its parent
+                asyncio.get_running_loop().add_signal_handler(number, server.stopping.set)
         if ready is not None:
             ready(server)
         await server.stopping.wait()

@@ -94,10 +94,10 @@ class Collections:
     def reload(self) -> None:
         """What the tables say; also after a transaction failed."""
         self._by_id.clear()
-        rows = self._db.rows("SELECT id, name, state, reason, config, sequence FROM collection ORDER BY id")
-        for number, name, state, reason, content, sequence in rows:
-            row = CollectionRow(number, name, state, reason, content)
-            self._by_id[number] = Known(row, config.decode(content), sequence)
+        rows = self._db.rows("SELECT id, name, state, reason, config, revision, sequence FROM collection ORDER BY id")
+        for *fields, sequence in rows:
+            row = CollectionRow(*fields)
+            self._by_id[row.id] = Known(row, config.decode(row.config), sequence)
 
     def open(self, content: bytes) -> tuple[Known, config.Collection | None]:
         """Create or take up anew; also the configuration that it had before."""
@@ -109,10 +109,10 @@ class Collections:
                 "INSERT INTO collection (name, state, reason, config, created) VALUES (?, 'running', '', ?, ?)",
                 (wanted.name, content, now),
             )
-            number = self._db.connection.last_insert_rowid()
-            before = None
+            number, revision, before = self._db.connection.last_insert_rowid(), 1, None
         else:
             number, before = known.row.id, known.config
+            revision = known.row.revision + (content != known.row.config)
             if before.identity != wanted.identity:
                 raise ConfigError(
                     f"{wanted.name}: [identity] is fixed when a collection is created "
@@ -120,10 +120,12 @@ class Collections:
                     "use another name"
                 )
             self._db.run(
-                "UPDATE collection SET state = 'running', reason = '', config = ? WHERE id = ?", (content, number)
+                "UPDATE collection SET state = 'running', reason = '', config = ?, revision = ? WHERE id = ?",
+                (content, revision, number),
             )
         sequence = known.sequence if known else 0
-        self._by_id[number] = Known(CollectionRow(number, wanted.name, "running", "", content), wanted, sequence)
+        row = CollectionRow(number, wanted.name, "running", "", content, revision)
+        self._by_id[number] = Known(row, wanted, sequence)
         return self._by_id[number], before
 
     def control(self, name: str, state: str, reason: str) -> None:

@@ -122,7 +122,7 @@ class Hosts:
         if status is not None:
             text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
             robots = RobotsCopy(status, digest, expires, text)
-        lease = Lease(host, key, known.row.id, next_at, failures, robots, visits)
+        lease = Lease(host, key, known.row.id, known.row.revision, next_at, failures, robots, visits)
         delay = max(delay_s, known.config.politeness.delay)
         self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
         if not visits:

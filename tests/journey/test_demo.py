@@ -1,0 +1,65 @@
+"""`tarrafa demo`, as a newcomer meets it."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+from tarrafa.archive.follow import follow
+from tarrafa.cli.running import overview_of
+from tarrafa.data import DataDirectory
+from tests.journey.crawling import tarrafa
+
+
+def test_the_demo_crawls_indexes_and_says_what_to_search_for(tmp_path):
+    done = tarrafa("demo", "--pages", "300", "--port", "0", "--data", tmp_path / "demo", "--exit")
+    assert done.returncode == 0, done.stderr
+    assert "Search it: http://127.0.0.1:" in done.stdout
+    assert done.stdout.count(" pages in ") == 3, "three example queries"
+    assert "300 pages" in done.stderr
+    assert "\x1b[" not in done.stderr, "no colours where nobody sees them"
+    found = json.loads(tarrafa("search", "pescador", "--data", tmp_path / "demo", "--json").stdout)
+    assert found["total"] > 0
+
+
+def started(data: Path) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", "from tarrafa.cli import main; main()", "demo", "--pages", "400", "--port", "0"]
+    return subprocess.Popen(
+        [*command, "--data", str(data)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def line_with(stream: object, words: str) -> str:
+    for line in stream:  # type: ignore[attr-defined]
+        if words in line:
+            return str(line)
+    raise AssertionError(f"never said: {words}")
+
+
+def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path):
+    demo = started(tmp_path / "demo")
+    line_with(demo.stderr, "demo: ")
+    os.killpg(demo.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    said = demo.communicate(timeout=60)[1]
+    assert demo.returncode == 130, said
+    assert "Traceback" not in said
+    statuses = [entry.record.outcome.status for entry in follow(tmp_path / "demo" / "archive", {})]
+    assert -11 not in statuses, "the synthetic Web outlived the crawl"
+
+    demo = started(tmp_path / "demo")
+    address = line_with(demo.stderr, "search page:").split()[2]
+    line_with(demo.stdout, "Search it")
+    with urllib.request.urlopen(f"{address}search.json?q=pescador", timeout=10) as answer:
+        assert json.load(answer)["total"] > 0
+    os.killpg(demo.pid, signal.SIGINT)
+    demo.communicate(timeout=60)
+    (status,) = asyncio.run(overview_of(DataDirectory(tmp_path / "demo"))).collections
+    assert (status.state, status.fetched) == ("finished", 400)
