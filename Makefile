@@ -24,7 +24,6 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/crawl.py
-	$(BIN)/python benchmarks/web.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

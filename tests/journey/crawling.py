@@ -1,24 +1,31 @@
 """Whole crawls of a synthetic Web, run as a user runs them: the command in a process group of its own."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tarrafa.archive.follow import follow
+import apsw
+from warcio.archiveiterator import ArchiveIterator
+
+from tarrafa.archive.follow import Cursor, follow
 from tarrafa.cli.running import overview_of
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import Overview
 from tarrafa.model import Record
-from tarrafa.web.log import Entry, read_log
+from tarrafa.web.log import Entry, politeness, read_log
 from tarrafa.web.spawn import WebProcess, start_process
+from tarrafa.web.truth import Expected
 from tarrafa.web.world import World
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 TIMEOUT_S = 300
+TIMER_S = 0.002  # how far apart two processes may read the same instant
 
 
 def tarrafa(*arguments: str | Path, **settings: object) -> "subprocess.CompletedProcess[str]":
@@ -91,3 +98,82 @@ def kill_group(process: "subprocess.Popen[str]") -> None:
     """SIGKILL to the whole process group: no one gets to say goodbye."""
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+def assert_polite(journey: Journey) -> None:
+    """From the server's side: one request at a time, never sooner than the delay after the last answer."""
+    for name, treated in politeness(journey.requests()).items():
+        asked = journey.world.host(int(name[1:5])).robots.crawl_delay_s or 0.0
+        assert treated.simultaneous_max <= 1, name
+        assert treated.gap_s_min >= max(journey.delay_s, asked) - TIMER_S, name
+
+
+def assert_exact(journey: Journey, truth: Expected) -> None:
+    assert set(journey.kept()) == truth.kept
+    asked = {entry.url for entry in journey.requests()}
+    assert asked <= truth.requests, "something was requested that must not be"
+    assert truth.kept | truth.redirects | truth.missing <= asked
+
+
+def check_warc(journey: Journey) -> int:
+    """`warcio check` accepts every file, each has records, and each record is a gzip member of its own."""
+    files, total = sorted(journey.data.archive.glob("*.warc.gz")), 0
+    assert files
+    for path in files:
+        checked = subprocess.run([sys.executable, "-m", "warcio.cli", "check", path], capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout
+        with path.open("rb") as stream:
+            records = sum(1 for _ in ArchiveIterator(stream))
+        assert records > 0, path
+        assert members(path.read_bytes()) == records
+        total += records
+    return total
+
+
+def members(data: bytes) -> int:
+    count = 0
+    while data:
+        unzip = zlib.decompressobj(wbits=31)
+        unzip.decompress(data)
+        assert unzip.eof, "a torn member"
+        data, count = unzip.unused_data, count + 1
+    return count
+
+
+def urls_handed_out(journey: Journey) -> list[str]:
+    """What the killed workers held, from the frontier's own file."""
+    db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
+    rows = db.execute("SELECT url FROM handed JOIN url USING (host, collection, id)").fetchall()
+    db.close()
+    return [str(url) for (url,) in rows]
+
+
+def finished_visits(journey: Journey) -> set[tuple[str, int]]:
+    db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
+    rows = db.execute("SELECT url, visits FROM url WHERE status IS NOT NULL").fetchall()
+    db.close()
+    return {(str(url), int(str(number))) for url, number in rows}
+
+
+def wait_until_kept(journey: Journey, process: "subprocess.Popen[str]", goal: int, name: str = "journey") -> None:
+    """Until the archive holds so many pages of a crawl that must not end before."""
+    kept, cursor = 0, Cursor()
+    while kept < goal:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
+            raise AssertionError(f"the crawl ended with {process.returncode}: {process.communicate()[1]}")
+        for entry in follow(journey.data.archive, dict(cursor)):
+            cursor[entry.file] = entry.end
+            kept += entry.record.collection == name and entry.record.outcome.kept
+
+
+def pids_of(supervisor: "subprocess.Popen[str]", role: str = "") -> list[int]:
+    """The supervisor's children whose command line holds these words."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            line = (path / "cmdline").read_text().replace("\0", " ")
+            if parent == supervisor.pid and role in line:
+                found.append(int(path.name))
+    return found

@@ -1,26 +1,33 @@
 """From a root URL to a search result, with real processes on a synthetic Web."""
 
 import asyncio
-import contextlib
 import json
 import os
 import random
-import subprocess
-import sys
-import zlib
+import signal
 from collections import Counter
 from pathlib import Path
 
-import apsw
 import pytest
 
-from tarrafa.archive.follow import Cursor, behind, follow, published
+from tarrafa.archive.follow import behind, published
 from tarrafa.web.log import politeness
-from tarrafa.web.truth import Expected, expected, reachable
+from tarrafa.web.truth import expected, reachable
 from tarrafa.web.world import World
-from tests.journey.crawling import TYPES, Journey, a_journey, kill_group, tarrafa
-
-TIMER_S = 0.002  # how far apart two processes may read the same instant
+from tests.journey.crawling import (
+    TIMER_S,
+    TYPES,
+    a_journey,
+    assert_exact,
+    assert_polite,
+    check_warc,
+    finished_visits,
+    kill_group,
+    pids_of,
+    tarrafa,
+    urls_handed_out,
+    wait_until_kept,
+)
 
 
 @pytest.fixture
@@ -29,48 +36,6 @@ def forty(tmp_path):
     journey = a_journey(tmp_path, World(seed=11, hosts=40, pages=2000, crawl_delay_s=0.1, crawl_delay_share=0.2))
     with journey.web:
         yield journey
-
-
-def assert_polite(journey: Journey) -> None:
-    """From the server's side: one request at a time, never sooner than the delay after the last answer."""
-    for name, treated in politeness(journey.requests()).items():
-        asked = journey.world.host(int(name[1:5])).robots.crawl_delay_s or 0.0
-        assert treated.simultaneous_max <= 1, name
-        assert treated.gap_s_min >= max(journey.delay_s, asked) - TIMER_S, name
-
-
-def assert_exact(journey: Journey, truth: Expected) -> None:
-    assert set(journey.kept()) == truth.kept
-    asked = {entry.url for entry in journey.requests()}
-    assert asked <= truth.requests, "something was requested that must not be"
-    assert truth.kept | truth.redirects | truth.missing <= asked
-
-
-def check_warc(journey: Journey) -> int:
-    """`warcio check` accepts every file, each has records, and each record is a gzip member of its own."""
-    from warcio.archiveiterator import ArchiveIterator
-
-    files, total = sorted(journey.data.archive.glob("*.warc.gz")), 0
-    assert files
-    for path in files:
-        checked = subprocess.run([sys.executable, "-m", "warcio.cli", "check", path], capture_output=True, text=True)
-        assert checked.returncode == 0, checked.stdout
-        with path.open("rb") as stream:
-            records = sum(1 for _ in ArchiveIterator(stream))
-        assert records > 0, path
-        assert members(path.read_bytes()) == records
-        total += records
-    return total
-
-
-def members(data: bytes) -> int:
-    count = 0
-    while data:
-        unzip = zlib.decompressobj(wbits=31)
-        unzip.decompress(data)
-        assert unzip.eof, "a torn member"
-        data, count = unzip.unused_data, count + 1
-    return count
 
 
 def test_a_crawl_finds_exactly_what_is_reachable_and_allowed_once_and_politely(forty):
@@ -148,35 +113,31 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     assert finished_visits(forty) <= set(numbers), "every finished visit has its record"
 
 
-def urls_handed_out(journey: Journey) -> list[str]:
-    """What the killed workers held, from the frontier's own file."""
-    db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
-    rows = db.execute("SELECT url FROM handed JOIN url USING (host, collection, id)").fetchall()
-    db.close()
-    return [str(url) for (url,) in rows]
+@pytest.mark.parametrize("victim", ["crawl.worker --name w1", "frontier.owner", "follower graph", "follower index"])
+def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
+    journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
+    with journey.web:
+        process = journey.start(journey.write_collection(), "--workers", "2")
+        wait_until_kept(journey, process, 60)
+        (pid,) = pids_of(process, victim)
+        os.kill(pid, signal.SIGKILL)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        truth = expected(journey.world, [journey.world.root(1)], types=TYPES)
+        assert_exact(journey, truth)
+        assert_polite(journey)
+        check_warc(journey)
+        found = json.loads(tarrafa("search", "pescador", "--data", journey.data.root, "--json").stdout)
+        assert found["total"] > 0
+        (status,) = asyncio.run(journey.overview()).collections
+        assert (status.fetched, status.pending, status.handed_out) == (len(truth.kept), 0, 0)
 
 
-def finished_visits(journey: Journey) -> set[tuple[str, int]]:
-    db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
-    rows = db.execute("SELECT url, visits FROM url WHERE status IS NOT NULL").fetchall()
-    db.close()
-    return {(str(url), int(str(number))) for url, number in rows}
-
-
-def wait_until_kept(journey: Journey, process: "subprocess.Popen[str]", goal: int, name: str = "journey") -> None:
-    """Until the archive holds so many pages of a crawl that must not end before."""
-    kept, cursor = 0, Cursor()
-    while kept < goal:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.02)
-            raise AssertionError(f"the crawl ended with {process.returncode}: {process.communicate()[1]}")
-        for entry in follow(journey.data.archive, dict(cursor)):
-            cursor[entry.file] = entry.end
-            kept += entry.record.collection == name and entry.record.outcome.kept
-
-
-def test_a_depth_limit_is_kept_by_the_shortest_path(tmp_path):
+@pytest.mark.parametrize("order", ["fifo", "lifo"])
+def test_a_depth_limit_is_kept_by_the_shortest_path(tmp_path, order):
+    """Last in, first out finds most pages by a detour first: their depths fall later, and so does what they cut."""
     journey = a_journey(tmp_path, World(seed=3, hosts=12, pages=400))
+    journey.sections = f'[strategy]\norder = "{order}"\n'
     with journey.web:
         journey.crawl(journey.write_collection(scope='hosts = ["*.test"]\ndepth_max = 3'))
         truth = expected(journey.world, [journey.world.root(1)], types=TYPES, depth_max=3)
@@ -188,8 +149,6 @@ def test_a_depth_limit_is_kept_by_the_shortest_path(tmp_path):
 
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
-    import signal
-
     journey = a_journey(tmp_path, World(seed=5, hosts=10, pages=300))
     with journey.web:
         file = journey.write_collection()

@@ -1,0 +1,177 @@
+"""What one answer means: outcome, record and where it leads."""
+
+import asyncio
+
+import pytest
+
+from tarrafa import config
+from tarrafa.config import Collection
+from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.visit import Finished, conclude, request_bytes, request_for
+from tarrafa.crawl.worker import Delivered
+from tarrafa.fetch.client import Client
+from tarrafa.fetch.http import Head, Response
+from tarrafa.frontier.protocol import Offer
+from tarrafa.model import Status, Visit
+from tarrafa.parse.url import host_id, host_key, url_id
+from tests.fetch.server import a_server
+
+URL = "http://a.br/dir/page"
+PAGE = b"<html lang=pt><title>Rede</title><p>O pescador da vila lan\xc3\xa7a a rede ao mar de manh\xc3\xa3 cedo."
+
+
+def a_collection(**sections: dict[str, object]) -> Collection:
+    table = {"name": "c", "roots": ["http://a.br/"], "scope": {"hosts": ["a.br", "*.b.br"]}} | sections
+    return config.convert(table, "test")
+
+
+def a_visit(**more: object) -> Visit:
+    settings = {"depth": 1, "redirects": 0, "number": 1} | more
+    return Visit(1, host_id(host_key(URL)), url_id(URL), URL, **settings)  # type: ignore[arg-type]
+
+
+def concluded(
+    body: bytes = PAGE,
+    *,
+    code: int = 200,
+    visit: Visit | None = None,
+    collection: Collection | None = None,
+    **fields: str,
+) -> Finished:
+    collection, visit = collection or a_collection(), visit or a_visit()
+    headers = {"content-type": "text/html; charset=utf-8"} | {
+        key.replace("_", "-"): text for key, text in fields.items()
+    }
+    head = Head(code, tuple(headers.items()))
+    response = Response(code, head, b"HTTP/1.1 200 OK\r\n\r\n", body, "192.0.2.1", 0.25)
+    request = request_for(visit.url, collection, visit)
+    return conclude(visit, request, response, collection, Admission(collection), 1000.0)
+
+
+def offered(done: Finished) -> dict[str, int]:
+    return {offer.url: offer.depth for offer in done.offers}
+
+
+def test_a_page_is_kept_with_its_bytes_its_text_and_its_links_in_scope():
+    done = concluded(
+        PAGE + b'<a href="../x">X</a> <a href="http://www.b.br/y#z">Y</a> <a href="http://elsewhere.com/">Z</a>'
+    )
+    assert done.record.outcome.kept
+    assert done.record.page is not None
+    assert (done.record.page.title, done.record.page.language) == ("Rede", "pt")
+    assert offered(done) == {"http://a.br/x": 2, "http://www.b.br/y": 2}
+    assert done.exchange is not None
+    assert done.exchange.response.endswith(b"</a>")
+    assert [link.url for link in done.record.page.links][-1] == "http://elsewhere.com/", "the graph knows them all"
+
+
+@pytest.mark.parametrize("rel", ["nofollow", "ugc", "noopener SPONSORED"])
+def test_links_that_their_author_does_not_vouch_for_are_recorded_not_followed(rel):
+    done = concluded(PAGE + f'<a rel="{rel}" href="/x">X</a>'.encode())
+    assert done.offers == []
+    assert done.record.page is not None
+    assert len(done.record.page.links) == 1
+
+
+def test_a_page_that_says_nofollow_leads_nowhere_by_meta_or_by_header():
+    assert concluded(b"<meta name=robots content=nofollow><a href=/x>").offers == []
+    assert concluded(PAGE + b"<a href=/x>", x_robots_tag="nofollow").offers == []
+
+
+def test_a_redirect_leads_to_its_target_at_no_cost_in_depth():
+    done = concluded(b"", code=301, location="/new", visit=a_visit(depth=3, redirects=2))
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.offers] == [("http://a.br/new", 3, 3)]
+    assert (done.record.outcome.location, done.record.outcome.kept) == ("http://a.br/new", False)
+    assert done.exchange is not None, "redirects are archived"
+
+
+def test_a_chain_of_redirects_ends_at_its_limit():
+    done = concluded(b"", code=302, location="/new", visit=a_visit(redirects=5))
+    assert (done.record.outcome.status, done.offers) == (Status.REDIRECTS_EXCEEDED, [])
+
+
+@pytest.mark.parametrize("location", ["javascript:alert(1)", "http://[", "", "mailto:a@b.br", "http://elsewhere.com/"])
+def test_a_redirect_to_nowhere_or_out_of_scope_leads_nowhere(location):
+    assert concluded(b"", code=301, location=location).offers == []
+
+
+def test_a_location_in_raw_utf8_is_understood():
+    done = concluded(b"", code=301, location="/açúcar".encode().decode("latin-1"))
+    assert list(offered(done)) == ["http://a.br/a%C3%A7%C3%BAcar"]
+
+
+def test_pages_in_other_languages_are_not_kept_but_followed():
+    english = (
+        b"<title>Net</title><p>The fisherman of the village throws the net into the sea in the morning.<a href=/x>x</a>"
+    )
+    done = concluded(english, collection=a_collection(scope={"hosts": ["a.br"], "languages": ["pt"]}))
+    assert done.record.outcome.status == Status.LANGUAGE_NOT_WANTED
+    assert not done.record.outcome.kept
+    assert done.exchange is None
+    assert done.record.page is not None
+    assert done.record.page.text == "", "no body of what is not kept"
+    assert list(offered(done)) == ["http://a.br/x"]
+
+
+def test_only_structured_pages_are_kept_if_so_asked():
+    structured = a_collection(scope={"hosts": ["a.br"], "keep": "structured"})
+    assert not concluded(PAGE, collection=structured).record.outcome.kept
+    rich = b'<div vocab="https://schema.org/" typeof="Person"><span property="name">Ana</span></div>'
+    assert concluded(PAGE + rich, collection=structured).record.outcome.kept
+
+
+def test_what_cannot_be_decoded_is_a_status():
+    assert concluded(b"not gzip", content_encoding="gzip").record.outcome.status == Status.INVALID_RESPONSE
+
+
+def test_excluded_patterns_are_left_out():
+    collection = a_collection(scope={"hosts": ["a.br"], "exclude": ["*/login*", "*.pdf"]})
+    done = concluded(PAGE + b"<a href=/login?x=1>1</a><a href=/a.pdf>2</a><a href=/ok>3</a>", collection=collection)
+    assert list(offered(done)) == ["http://a.br/ok"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "verdict"),
+    [
+        ({"content-type": "image/png"}, Status.TYPE_NOT_WANTED),
+        ({"content-type": "text/html", "content-length": "99999999999"}, Status.TOO_LARGE),
+        ({"content-type": "TEXT/HTML; charset=x"}, 0),
+        ({}, 0),
+    ],
+)
+def test_the_header_decides_before_the_body_is_fetched(fields, verdict):
+    request = request_for(URL, a_collection(), a_visit())
+    assert request.verdict(Head(200, tuple(fields.items()))) == verdict
+
+
+def test_the_archived_request_is_byte_for_byte_what_went_over_the_wire():
+    async def scene() -> tuple[bytes, bytes]:
+        async with a_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as server:
+            collection = a_collection(politeness={"contact": "https://a.br/bot"})
+            visit = a_visit(etag='"abc"', last_modified="Sun, 06 Nov 1994 08:49:37 GMT")
+            request = request_for("http://a.br:8080/x?y=%C3%A7&z=1", collection, visit)
+            request.connect_to = f"127.0.0.1:{server.port}"
+            client = Client(1)
+            await client.fetch(request)
+            client.close()
+            return server.requests[0], request_bytes(request)
+
+    sent, archived = asyncio.run(scene())
+    assert archived == sent
+    assert b"User-Agent: Tarrafa/" in sent
+    assert b"(+https://a.br/bot)" in sent
+
+
+def test_a_worker_offers_each_url_once_at_its_smallest_depth_and_again_only_if_it_falls():
+    def offer(number: int, depth: int) -> Offer:
+        return Offer(1, bytes([number]) * 16, f"http://a.br/{number}", "http://a.br:80", depth)
+
+    delivered = Delivered(most=3)
+    news = delivered.news(1, [offer(1, 3), offer(1, 2), offer(2, 5)])
+    assert [(one.url, one.depth) for one in news] == [("http://a.br/1", 2), ("http://a.br/2", 5)]
+    delivered.remember(1, news)
+    assert delivered.news(1, [offer(1, 2), offer(2, 6)]) == []
+    assert delivered.news(1, [offer(2, 4)]) == [offer(2, 4)]
+    assert delivered.news(2, [offer(1, 2)]) == [offer(1, 2)], "another collection has not heard of it"
+    delivered.remember(1, [offer(number, 1) for number in (3, 4, 5)])
+    assert delivered.news(1, [offer(1, 2)]) == [offer(1, 2)], "bounded: the oldest is forgotten"
