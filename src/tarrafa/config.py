@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterable
 from fnmatch import translate
 from functools import cached_property
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,6 +19,7 @@ import msgspec
 from tarrafa.errors import ConfigError
 
 ROOTS_MAX = 1_000_000
+NUMBER_MAX = 10**12  # of anything: pages, seconds, bytes
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "hour": 3600, "hours": 3600, "day": 86400}
 UNITS_S |= {"days": 86400, "d": 86400, "week": 604800, "weeks": 604800}
@@ -76,6 +78,7 @@ class Fetch(_Section, frozen=True):
     hosts_at_once: int = 500
     redirects_max: int = 5
     retries: int = 2
+    host_failures_max: int = 5
 
 
 class Strategy(_Section, frozen=True):
@@ -141,7 +144,7 @@ class HostMatcher:
     """Host patterns: `a.br` is that host, `*.br` everything below br at any depth, `a.br:8080` that port only."""
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        folded = [pattern.lower() for pattern in patterns]
+        folded = [_ascii(pattern.lower()) for pattern in patterns]
         self._everything = "*" in folded
         self._exact = frozenset(pattern for pattern in folded if not pattern.startswith("*."))
         self._below = tuple(pattern[1:] for pattern in folded if pattern.startswith("*."))
@@ -151,6 +154,16 @@ class HostMatcher:
         if self._everything or name in self._exact or f"{name}:{port}" in self._exact:
             return True
         return name.endswith(self._below) if self._below else False
+
+
+def _ascii(pattern: str) -> str:
+    """Names as URLs have them: `*.são.br` is `*.xn--so-mia.br`."""
+    if pattern.isascii():
+        return pattern
+    try:
+        return ".".join(label if label == "*" else label.encode("idna").decode() for label in pattern.split("."))
+    except UnicodeError:
+        return pattern
 
 
 def duration(text: str) -> float:
@@ -180,7 +193,9 @@ def _decode_hook(kind: type, value: Any) -> Any:
     if kind is Size:
         if not number and not isinstance(value, str):
             raise ValueError("expected a size such as 200 KB")
-        return Size(value if number else size(value))
+        if not abs(size_b := value if number else size(value)) < NUMBER_MAX:
+            raise ValueError(f"a size is {NUMBER_MAX:,} bytes at most")
+        return Size(size_b)
     raise NotImplementedError(kind)
 
 
@@ -267,8 +282,10 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
     scope, politeness, fetch = collection.scope, collection.politeness, collection.fetch
 
     def least(section: str, key: str, value: float | None, low: float) -> tuple[bool, str]:
-        wrong = value is not None and not value >= low
-        return wrong, f"[{section}] {key} must be {low:g} or more, got {value if value is None else f'{value:g}'}"
+        if value is None or low <= value <= NUMBER_MAX:
+            return False, ""
+        allowed = f"{low:g} or more" if value < low else f"{NUMBER_MAX:g} at most"
+        return True, f"[{section}] {key} must be {allowed}, got {value:g}"
 
     return [
         (not NAME.fullmatch(collection.name), f"name: {collection.name!r} may hold a-z, 0-9, '.', '_' and '-' only"),
@@ -294,10 +311,21 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         least("fetch", "hosts_at_once", fetch.hosts_at_once, 1),
         least("fetch", "redirects_max", fetch.redirects_max, 0),
         least("fetch", "retries", fetch.retries, 0),
-        *[(not TARGET.fullmatch(target),
+        least("fetch", "host_failures_max", fetch.host_failures_max, 0),
+        *[(not _is_target(target),
            f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
           for target in collection.network.connect_to.values()],
     ]  # fmt: skip
+
+
+def _is_target(text: str) -> bool:
+    """`127.0.0.1:8090` or `[::1]:8090`."""
+    address, _, port = text.rpartition(":")
+    try:
+        ip_address(address.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return TARGET.fullmatch(text) is not None and 0 < int(port) < 65536
 
 
 def encode(collection: Collection) -> bytes:

@@ -30,7 +30,9 @@ class Status(IntEnum):
     TLS_ERROR = -15  # no secure connection under the configured policy
     REDIRECTS_EXCEEDED = -16  # a chain longer than redirects_max
     LANGUAGE_NOT_WANTED = -20  # fetched, but not in one of the collection's languages
+    OUT_OF_SCOPE = -21  # waited, but the collection no longer wants it
     HOSTILE = -30  # the page cost more than one page may
+    NOT_SENT = -40  # our own side: never a record, the visit is simply made later
 
 
 STATUS_MEANING: dict[int, str] = {
@@ -46,11 +48,18 @@ STATUS_MEANING: dict[int, str] = {
     Status.TLS_ERROR: "TLS error",
     Status.REDIRECTS_EXCEEDED: "too many redirects",
     Status.LANGUAGE_NOT_WANTED: "language not wanted",
+    Status.OUT_OF_SCOPE: "no longer in scope",
     Status.HOSTILE: "hostile page",
 }
 
-# Worth another try: the Web's weather, not its word.
-TRANSIENT = frozenset({429, 500, 502, 503, 504, Status.TOO_SLOW, Status.SYSTEM_ERROR})
+# What a status means for what comes next, in one place.
+BUSY = frozenset({429, 503})  # "not now": the host rests, nobody is blamed
+UNREACHED = frozenset({Status.TOO_SLOW, Status.SYSTEM_ERROR})  # the host may be in trouble, or we are
+TRANSIENT = BUSY | UNREACHED | {500, 502, 504}  # the URL is tried again
+GIVEN_UP = TRANSIENT | {  # no answer worth the name: FAILED in the end
+    Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.TLS_ERROR, Status.HOSTILE, Status.HOST_GIVEN_UP,
+}  # fmt: skip
+NO_REQUEST = frozenset({Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 

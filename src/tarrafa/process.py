@@ -6,6 +6,7 @@ Processes of one machine are named by (boot id, pid, start time): a pid alone is
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -54,6 +55,13 @@ def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> Non
     if os.getppid() != parent_pid:  # it died before prctl
         os._exit(EXIT_RETRY)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def raise_file_limit(wanted: int) -> None:
+    """Allow this process so many open files, or as many as the system lets it have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard >= 0 else wanted, hard))
 
 
 def run_child(main: Callable[[], None]) -> None:

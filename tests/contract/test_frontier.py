@@ -99,7 +99,7 @@ def urls(leases: list[Lease]) -> list[str]:
 def done(lease: Lease | Visit, visits: list[Visit], outcome: Outcome | None = None, **more: object) -> HostReport:
     outcome = outcome or Outcome(200, 1_000_000.0, kept=True, type="text/html")
     reports = [Report(visit.id, visit.number, outcome) for visit in visits]
-    settings = {"next_at": 1_000_000.0, "delay_s": 1.0, "keep": True} | more
+    settings = {"next_at": 1_000_000.0, "ended_at": 1_000_000.0, "delay_s": 1.0, "keep": True} | more
     return HostReport(lease.host, lease.collection, reports, **settings)  # type: ignore[arg-type]
 
 
@@ -362,6 +362,135 @@ def test_pages_max_is_never_passed(play):
     play(scene)
 
 
+def test_one_bad_url_does_not_stand_in_the_way_of_the_others(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(30)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        bad = lease.visits[0]
+        await frontier.finish(worker, [done(lease, [bad], Outcome(Status.SYSTEM_ERROR, 0.0), keep=False, failures=1)])
+        (lease,) = await frontier.lease(worker, 1)
+        assert bad.url not in [visit.url for visit in lease.visits], "it goes last"
+
+    play(scene)
+
+
+def test_a_host_that_is_busy_is_not_blamed_and_its_url_keeps_all_its_tries(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(fetch={"retries": 0}))
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        worker = (await frontier.join("w", myself())).worker
+        for _ in range(5):
+            (lease,) = await frontier.lease(worker, 1)
+            await frontier.finish(worker, [done(lease, lease.visits, Outcome(429, 0.0), keep=False)])
+        status = await numbers(frontier)
+        assert (status.pending, status.failed, lease.visits[0].attempts) == (1, 0, 0)
+
+    play(scene)
+
+
+def test_only_a_kept_page_leaves_its_validators(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/")])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        error = Outcome(503, 0.0, etag='"of-the-error"', last_modified="yesterday")
+        await frontier.finish(worker, [done(lease, lease.visits, error, keep=False)])
+        (lease,) = await frontier.lease(worker, 1)
+        assert (lease.visits[0].etag, lease.visits[0].last_modified) == (None, None)
+
+    play(scene)
+
+
+def test_a_root_that_was_visited_as_something_deeper_is_visited_again(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/x", 3)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.finish(worker, [done(lease, lease.visits)])
+        for expected in (1, 0):  # only once
+            await frontier.open_collection(a_collection(), [offer("http://a.br/x")])
+            leases = await frontier.lease(worker, 1)
+            assert len(leases) == expected
+            for lease in leases:
+                assert [(visit.depth, visit.number) for visit in lease.visits] == [(0, 2)]
+                await frontier.finish(worker, [done(lease, lease.visits)])
+
+    play(scene)
+
+
+def test_a_collection_is_never_running_without_its_roots(play):
+    async def scene(frontier):
+        opening = frontier.open_collection(a_collection(), [offer("http://a.br/")])
+        _, overview = await asyncio.gather(opening, frontier.overview())
+        assert all(one.pending for one in overview.collections)
+
+    play(scene)
+
+
+def test_a_collection_that_waits_for_a_host_gets_it_though_the_holder_still_has_visits(play):
+    async def scene(frontier):
+        one = await frontier.open_collection(a_collection("one"))
+        two = await frontier.open_collection(a_collection("two"))
+        await frontier.discover(one.id, [offer(f"http://a.br/{n}") for n in range(100)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.discover(two.id, [offer("http://a.br/")])
+        for number, visit in enumerate(lease.visits):
+            (answer,) = await frontier.finish(worker, [done(lease, [visit])])
+            assert answer == Continuation(number < 7, []), "it brings home what it has, and no more"
+        seen = {found.collection for _ in range(2) for found in await frontier.lease(worker, 1)}
+        assert len(seen) == 1
+
+    play(scene)
+
+
+def test_requests_max_counts_requests_only(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "requests_max": 3}))
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(20)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits, Outcome(Status.ROBOTS, 0.0))])
+        assert len(answer.visits) == 3, "what robots.txt forbids is no request"
+        (answer,) = await frontier.finish(worker, [done(lease, answer.visits)])
+        assert answer == Continuation(False, [])
+
+    play(scene)
+
+
+def test_fifo_is_the_order_of_discovery_within_a_batch_too(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(8)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        assert [int(visit.url[-1]) for visit in lease.visits] == list(range(8))
+
+    play(scene)
+
+
+def test_types_that_servers_invent_are_counted_within_bounds(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(300)])
+        worker = (await frontier.join("w", myself())).worker
+        (lease,) = await frontier.lease(worker, 1)
+        visits, number = lease.visits, 0
+        while visits:
+            (answer,) = await frontier.finish(
+                worker, [done(lease, visits, Outcome(200, 0.0, kept=True, type=f"x/{number}"))]
+            )
+            visits, number = answer.visits, number + 8
+            number += 1
+        assert len((await numbers(frontier)).types) <= 201
+
+    play(scene)
+
+
 def test_the_weather_is_tried_again_and_then_given_up(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(fetch={"retries": 1}))
@@ -381,15 +510,23 @@ def test_the_weather_is_tried_again_and_then_given_up(play):
 
 def test_a_host_that_only_fails_is_given_up_with_all_that_waits_on_it(play):
     async def scene(frontier):
-        row = await frontier.open_collection(a_collection(fetch={"retries": 1}))
+        settings = a_collection(fetch={"host_failures_max": 1})
+        row = await frontier.open_collection(settings)
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(20)])
         worker = (await frontier.join("w", myself())).worker
-        for failures in (1, 2):
+        for failures, later in ((1, 1_000_000.0), (2, 1_000_060.0)):
             (lease,) = await frontier.lease(worker, 1)
-            await frontier.finish(worker, [done(lease, [], keep=False, failures=failures)])
+            await frontier.finish(worker, [done(lease, [], keep=False, failures=failures, next_at=later)])
         status = await numbers(frontier)
         assert (status.pending, status.failed, status.handed_out) == (0, 20, 0)
+        await frontier.discover(row.id, [offer("http://a.br/new")])
+        assert (await numbers(frontier)).failed == 21, "links to it do not keep the crawl alive"
         assert await frontier.lease(worker, 1) == []
+        await frontier.open_collection(settings)
+        status = await numbers(frontier)
+        assert (status.pending, status.failed) == (21, 0), "started again, it gets another chance"
+        (lease,) = await frontier.lease(worker, 1)
+        assert (len(lease.visits), lease.failures) == (8, 0)
 
     play(scene)
 
@@ -402,11 +539,13 @@ def test_robots_are_kept_with_the_host_for_all_collections(play):
         worker = (await frontier.join("w", myself())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert lease.robots is None
-        copy = RobotsCopy(200, b"digest", 1_086_400.0, b"User-agent: *\nDisallow: /x\n")
-        await frontier.finish(worker, [done(lease, lease.visits, robots=copy)])
+        text = b"User-agent: *\nDisallow: /x\n"
+        await frontier.finish(worker, [done(lease, lease.visits, robots=RobotsCopy(200, b"digest", 1_086_400.0, text))])
         await frontier.discover(second.id, [offer("http://a.br/")])
         (lease,) = await frontier.lease(worker, 1)
-        assert (lease.robots, lease.collection) == (copy, second.id)
+        assert (lease.robots, lease.collection) == (RobotsCopy(200, b"digest", 1_086_400.0), second.id)
+        assert await frontier.robots_text(b"digest") == text
+        assert await frontier.robots_text(b"unknown") == b""
 
     play(scene)
 
@@ -486,7 +625,7 @@ def test_an_address_is_with_one_host_at_a_time_and_rests_between_two(play):
         assert await frontier.claim(worker, one.host, "192.0.2.1") == 0
         assert await frontier.claim(worker, one.host, "192.0.2.1") == 0, "it has it already"
         assert await frontier.claim(worker, two.host, "192.0.2.2") == 0, "another address is free"
-        assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_002.0
+        assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_020.0
         await frontier.finish(worker, [done(one, one.visits, delay_s=2.0)])
         assert await frontier.claim(worker, two.host, "192.0.2.1") == 1_000_002.0, "it was just visited"
         FalseClock.shift[0] = 2.0

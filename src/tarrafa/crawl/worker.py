@@ -34,7 +34,7 @@ from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Offer, Report, RobotsCopy
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId, Status, UrlId
-from tarrafa.process import EXIT_RETRY, become_child, myself, run_child
+from tarrafa.process import EXIT_RETRY, become_child, myself, raise_file_limit, run_child
 
 COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
@@ -45,6 +45,7 @@ STOP_GRACE_S = 5.0
 DELIVERED_MAX = 1_000_000
 ROBOTS_CACHED_MAX = 5_000
 OFFERS_PER_CALL_MAX = 20_000
+FILES_WANTED = 10_000  # a socket per host, and some
 
 
 class Delivered:
@@ -297,6 +298,7 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
     become_child(options.parent)
+    raise_file_limit(FILES_WANTED)
 
     def work() -> None:
         try:

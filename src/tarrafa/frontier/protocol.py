@@ -42,7 +42,7 @@ class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
     status: int
     digest: bytes
     expires: float
-    text: bytes = b""  # sent with reports, and with leases when the worker may not know it
+    text: bytes = b""  # in reports only; `robots_text` gives it for a lease
 
 
 class Lease(msgspec.Struct, frozen=True, array_like=True):
@@ -53,6 +53,8 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     collection: int
     revision: int  # of the collection's configuration: a worker that knows an older one asks for it
     next_at: float
+    ended_at: float  # of the last answer
+    delay_s: float  # as last known
     failures: int
     robots: RobotsCopy | None
     visits: list[Visit]
@@ -73,6 +75,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     collection: int
     reports: list[Report]
     next_at: float
+    ended_at: float
     delay_s: float
     keep: bool
     wanted: int = VISITS_PER_LEASE
@@ -88,11 +91,10 @@ class Continuation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a worker is told when it joins: its number, and the public suffix list that all share."""
+    """What a worker is told when it joins: its number, and until when it holds what it leases."""
 
     worker: int
     deadline: float
-    suffix_list: str
 
 
 class CollectionRow(msgspec.Struct, frozen=True):
@@ -124,6 +126,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     excluded: int = 0
     too_deep: int = 0
     visits: int = 0
+    requests: int = 0
     pages_max: int | None = None
     requests_max: int | None = None
     statuses: dict[str, int] = {}
@@ -149,8 +152,11 @@ class Overview(msgspec.Struct, frozen=True):
 class Frontier(Protocol):
     """The URL server."""
 
-    async def open_collection(self, config: bytes) -> CollectionRow:
-        """Create the collection, or take up its newer configuration; it runs from now on."""
+    async def open_collection(self, config: bytes, roots: list[Offer]) -> CollectionRow:
+        """Create the collection, or take up its newer configuration, with (some of) its roots; it runs from now on.
+
+        What had failed gets another chance. Together with the roots, so that nobody finds it running and empty.
+        """
 
     async def collections(self) -> list[CollectionRow]: ...
 
@@ -170,6 +176,9 @@ class Frontier(Protocol):
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
+
+    async def robots_text(self, digest: bytes) -> bytes:
+        """A robots.txt that some host has had; empty if none had."""
 
     async def claim(self, worker: int, host: HostId, address: str) -> float:
         """Take an IP address for a leased host: 0 if it is ours, else from when on to try again."""

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import itertools
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class _Session:
                 raise FrontierError(f"the URL server knows no {asked.method!r}")
             arguments = method.arguments.decode(asked.arguments)
             reply = wire.answer(asked.number, await getattr(self._frontier, asked.method)(*arguments))
-        except (TarrafaError, msgspec.MsgspecError) as error:
+        except Exception as error:  # whoever asked must hear something
             reply = wire.answer(asked.number, None, error)
         with contextlib.suppress(ConnectionError):
             self._writer.write(reply)
@@ -89,7 +90,7 @@ class RemoteFrontier:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
         self._numbers = itertools.count()
-        self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}
+        self._waiting: dict[int, tuple[str, asyncio.Future[Any] | None]] = {}
         self._gone = False
         self._listener = asyncio.create_task(self._listen(reader))
 
@@ -108,8 +109,8 @@ class RemoteFrontier:
         try:
             while True:
                 reply = wire.decode_answer(await _read_frame(reader))
-                method, future = self._waiting.pop(reply.number)
-                if future.done():
+                method, future = self._waiting.pop(reply.number, ("", None))
+                if future is None or future.done():
                     continue
                 try:
                     future.set_result(wire.result_of(method, reply))
@@ -120,7 +121,7 @@ class RemoteFrontier:
         finally:
             self._gone = True
             for _, future in self._waiting.values():
-                if not future.done():
+                if future is not None and not future.done():
                     future.set_exception(FrontierError(GONE))
             self._waiting.clear()
 
@@ -131,10 +132,14 @@ class RemoteFrontier:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (method, future)
         self._writer.write(wire.question(number, method, arguments))
-        return await future
+        try:
+            return await asyncio.wait_for(future, CALL_TIMEOUT_S)
+        except TimeoutError:
+            self._waiting.pop(number, None)
+            raise FrontierError(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
 
-    async def open_collection(self, config: bytes) -> CollectionRow:
-        row: CollectionRow = await self._call("open_collection", config)
+    async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
+        row: CollectionRow = await self._call("open_collection", config, list(roots))
         return row
 
     async def collections(self) -> list[CollectionRow]:
@@ -161,6 +166,10 @@ class RemoteFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         leases: list[Lease] = await self._call("lease", worker, hosts)
         return leases
+
+    async def robots_text(self, digest: bytes) -> bytes:
+        text: bytes = await self._call("robots_text", digest)
+        return text
 
     async def claim(self, worker: int, host: HostId, address: str) -> float:
         free_at: float = await self._call("claim", worker, host, address)

@@ -15,7 +15,6 @@ import asyncio
 import errno
 import gc
 import ipaddress
-import resource
 import signal
 import socket
 import time
@@ -29,6 +28,7 @@ import uvloop
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ServeError, TarrafaError
+from tarrafa.process import raise_file_limit
 from tarrafa.web import truth
 from tarrafa.web.answer import PLAIN, Answer, Request, answer, typed
 from tarrafa.web.connection import Connection
@@ -222,7 +222,7 @@ class WebServer:
         """The sockets, the one for names first. A port of our own choice must be free on every address: try some."""
         if not self._addresses:
             return [_bind(self.host, self.port)]
-        _raise_file_limit(self.world.hosts)
+        raise_file_limit(self.world.hosts + 10_000)
         places = [endpoint(no) for no in range(1, self.world.hosts + 1)]
         for left in range(PORT_TRIES - 1, -1, -1):
             sockets = [_bind(self.host, self.port)]
@@ -294,13 +294,6 @@ def _bind(address: str, port: int) -> socket.socket:
             raise ServeError(f"{address}:{port}: the port is already in use; choose another with --port") from error
         raise ServeError(f"{address}:{port}: cannot listen ({error}); choose another with --port") from error
     return sock
-
-
-def _raise_file_limit(sockets: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = sockets + 10_000
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard >= 0 else wanted, hard))
 
 
 def _json(value: object) -> Answer:

@@ -6,14 +6,20 @@ Pure: a rank from what is known of the URL; the smallest goes first. Touches nei
 from tarrafa.model import UrlId
 
 TIE = 1e-12  # the discovery number decides between equals; a thousand billion of them stay below one in-link
+LAST = 1e15  # beyond every other rank
 
 
-def rank(order: str, sequence: int, url_id: UrlId, in_links: int) -> float:
-    """`sequence` is the URL's number in the order of discovery."""
+def rank(order: str, sequence: int, url_id: UrlId, in_links: int, attempts: int = 0) -> float:
+    """`sequence` is the URL's number in the order of discovery.
+
+    What failed before goes last: one bad URL must not stand in the way of a host's good ones.
+    """
     if order == "lifo":
-        return float(-sequence)
-    if order == "random":
-        return float(int.from_bytes(url_id[:6], "big"))
-    if order == "backlinks":
-        return sequence * TIE - in_links
-    return float(sequence)
+        place = float(-sequence)
+    elif order == "random":
+        place = float(int.from_bytes(url_id[:6], "big"))
+    elif order == "backlinks":
+        place = sequence * TIE - in_links
+    else:
+        place = float(sequence)
+    return place + attempts * LAST

@@ -18,7 +18,7 @@ from tarrafa.model import UrlState
 
 STATES = ("running", "paused", "finished")
 RATE_WINDOW_S = 10.0
-KNOWN, HOSTS, VISITS = "known", "hosts", "visits"
+KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
 
 
 def state_bucket(state: int) -> str:
@@ -50,6 +50,10 @@ class Counters:
     def with_prefix(self, collection: int, prefix: str) -> dict[str, int]:
         keys = {key for key in (*self._values, *self._deltas) if key[0] == collection and key[1].startswith(prefix)}
         return {key[1][len(prefix) :]: value for key in sorted(keys) if (value := self.value(*key))}
+
+    def size(self, collection: int, prefix: str) -> int:
+        """How many buckets begin so."""
+        return len(self.with_prefix(collection, prefix))
 
     def flush(self) -> None:
         """Write this transaction's deltas; the transaction may still fail, see `settle` and `forget`."""
@@ -151,12 +155,16 @@ class Collections:
         except KeyError:
             raise FrontierError(f"no collection has the number {number}") from None
 
+    def all(self) -> list[Known]:
+        return list(self._by_id.values())
+
     def running(self) -> list[Known]:
         return [known for known in self._by_id.values() if known.row.state == "running"]
 
-    def next_sequence(self, known: Known) -> int:
-        known.sequence += 1
-        return known.sequence
+    def number(self, known: Known, count: int) -> int:
+        """The first of so many new numbers in the order of discovery."""
+        known.sequence += count
+        return known.sequence - count
 
     def flush(self) -> None:
         self._db.many(
@@ -172,7 +180,7 @@ class Collections:
         if scope.pages_max is not None:
             free = scope.pages_max - self._counters.value(number, state_bucket(UrlState.FETCHED)) - out
         if scope.requests_max is not None:
-            free = min(free, scope.requests_max - self._counters.value(number, VISITS) - out)
+            free = min(free, scope.requests_max - self._counters.value(number, REQUESTS) - out)
         return max(0, free)
 
     def rows(self) -> list[CollectionRow]:
@@ -205,6 +213,7 @@ class Collections:
             excluded=state(UrlState.EXCLUDED),
             too_deep=state(UrlState.TOO_DEEP),
             visits=self._counters.value(number, VISITS),
+            requests=self._counters.value(number, REQUESTS),
             pages_max=known.config.scope.pages_max,
             requests_max=known.config.scope.requests_max,
             statuses=self._counters.with_prefix(number, "status:"),

@@ -25,7 +25,7 @@ from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
-CLAIM_WAIT_MIN_S = 0.2  # a refused host comes back no sooner
+CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
 
 
 class Hosts:
@@ -42,7 +42,7 @@ class Hosts:
             "INSERT INTO worker (name, boot, pid, started, deadline) VALUES (?, ?, ?, ?, ?)",
             (name, process.boot, process.pid, process.started, deadline),
         )
-        return Terms(self._db.connection.last_insert_rowid(), deadline, self._urls.suffix_list)
+        return Terms(self._db.connection.last_insert_rowid(), deadline)
 
     def renew(self, worker: int) -> float:
         self._check(worker)
@@ -64,7 +64,7 @@ class Hosts:
             if is_dead(ProcessId(boot, pid, started)):
                 self._free(worker, wait_s=0.0)
             elif deadline < now:
-                limits = [known.config.fetch.time_max for known in self._collections.running()]
+                limits = [known.config.fetch.time_max for known in self._collections.all()]
                 self._free(worker, wait_s=max(limits, default=0.0))
 
     def _free(self, worker: int, wait_s: float) -> None:
@@ -72,6 +72,7 @@ class Hosts:
         rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
         for host, next_at, delay_s in rows:  # its last request may have gone out just now
             self._hand_back(host, max(next_at, earliest + delay_s))
+            self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (earliest, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
     def _check(self, worker: int) -> None:
@@ -111,19 +112,17 @@ class Hosts:
         return max(0, min(wanted, ceil((ready + held) / max(1, workers)) - mine))
 
     def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
-        key, next_at, delay_s, failures, status, digest, expires = self._db.must(
-            "SELECT key, next_at, delay_s, failures, robots_status, robots_digest, robots_expires"
+        key, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.must(
+            "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
             " FROM host WHERE id = ?",
             (host,),
         )
         self._unready(host, next_at)
         visits = self._urls.take(known, host, count)
-        robots = None
-        if status is not None:
-            text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
-            robots = RobotsCopy(status, digest, expires, text)
-        lease = Lease(host, key, known.row.id, known.row.revision, next_at, failures, robots, visits)
+        robots = None if status is None else RobotsCopy(status, digest, expires)
         delay = max(delay_s, known.config.politeness.delay)
+        moments = (next_at, ended_at, float(delay))
+        lease = Lease(host, key, known.row.id, known.row.revision, *moments, failures, robots, visits)
         self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
         if not visits:
             self._hand_back(host, next_at)
@@ -146,7 +145,7 @@ class Hosts:
         holder, next_at = self._db.row("SELECT host, next_at FROM address WHERE address = ?", (address,)) or (None, 0.0)
         if holder not in {None, host}:
             delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (holder,))
-            return float(now + max(delay_s, CLAIM_WAIT_MIN_S))
+            return float(now + max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S))
         if holder is None and next_at > now:
             return float(next_at)
         self._db.run("INSERT OR REPLACE INTO address VALUES (?, ?, ?)", (address, host, next_at))
@@ -163,17 +162,18 @@ class Hosts:
         known = self._collections.by_id(report.collection)
         self._urls.finish(known, report.host, report.reports)
         self._db.run(
-            "UPDATE host SET next_at = ?, delay_s = ?, failures = ? WHERE id = ?",
-            (report.next_at, report.delay_s, report.failures, report.host),
+            "UPDATE host SET next_at = ?, ended_at = max(ended_at, ?), delay_s = ?, failures = ? WHERE id = ?",
+            (report.next_at, report.ended_at, report.delay_s, report.failures, report.host),
         )
         if report.robots is not None:
             self._store_robots(report.host, report.robots)
-        if report.failures > known.config.fetch.retries:
+        if not report.keep and report.failures > known.config.fetch.host_failures_max:
             self._urls.take_back(report.host)
             self._urls.give_up(known, report.host)
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))
-        if report.keep and known.row.state == "running" and (held or not self._others_wait(report)):
-            visits = self._urls.take(known, report.host, max(0, report.wanted - held))
+        if report.keep and known.row.state == "running":
+            more = 0 if self._others_wait(report) else max(0, report.wanted - held)
+            visits = self._urls.take(known, report.host, more)
             if held or visits:
                 return Continuation(True, visits)
         if report.keep and held:  # paused: let it bring home what it has
@@ -188,6 +188,10 @@ class Hosts:
             (report.host, report.collection),
         )
         return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
+
+    def robots_text(self, digest: bytes) -> bytes:
+        text: bytes | None = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
+        return text or b""
 
     def _store_robots(self, host: HostId, robots: RobotsCopy) -> None:
         self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))

@@ -23,7 +23,8 @@ CREATE TABLE collection (
 );
 CREATE TABLE host (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
-    next_at REAL NOT NULL DEFAULT 0, delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
+    next_at REAL NOT NULL DEFAULT 0, ended_at REAL NOT NULL DEFAULT 0,
+    delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
     worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL
 );
 CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;

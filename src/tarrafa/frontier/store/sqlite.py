@@ -5,9 +5,10 @@ fails changes nothing and harms no other. One thread does all the work, so nothi
 """
 
 import asyncio
+import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,14 +49,16 @@ class Store:
         self.urls = Urls(self.db, self.counters, self.catalogue, clock)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, clock)
 
-    def open_collection(self, content: bytes) -> CollectionRow:
+    def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
         known, before = self.catalogue.open(content)
         if before is not None:
+            self.urls.try_failures_again(known)
             old, new = before.scope.depth_max, known.config.scope.depth_max
             if old is not None and (new is None or new > old):
                 self.urls.reopen_depth(known)
             if before.strategy.order != known.config.strategy.order:
                 self.urls.reorder(known, before.strategy.order)
+        self.urls.seed(known.row.id, roots)
         return known.row
 
     def weigh(self, name: str, weights: list[Weight]) -> None:
@@ -136,12 +139,12 @@ class SqliteFrontier:
             store.catalogue.flush()
             store.db.connection.execute("COMMIT")
             store.counters.settle()
-        except apsw.Error as error:
-            if store.db.connection.in_transaction:
+        except Exception as error:
+            with contextlib.suppress(apsw.Error):
                 store.db.connection.execute("ROLLBACK")
             store.counters.forget()
             store.catalogue.reload()
-            told = self._translate(error)
+            told = self._translate(error) if isinstance(error, apsw.Error) else DataError(f"{self._path}: {error!r}")
             for job in jobs:
                 job.error = job.error or told
             if self._on_fatal is not None:
@@ -177,8 +180,8 @@ class SqliteFrontier:
         self._jobs.put(_Job(work, future, loop))
         return await future
 
-    async def open_collection(self, config: bytes) -> CollectionRow:
-        return await self._call(lambda store: store.open_collection(config))
+    async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
+        return await self._call(lambda store: store.open_collection(config, list(roots)))
 
     async def collections(self) -> list[CollectionRow]:
         return await self._call(lambda store: store.catalogue.rows())
@@ -200,6 +203,9 @@ class SqliteFrontier:
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         return await self._call(lambda store: store.hosts.lease(worker, hosts))
+
+    async def robots_text(self, digest: bytes) -> bytes:
+        return await self._call(lambda store: store.hosts.robots_text(digest))
 
     async def claim(self, worker: int, host: HostId, address: str) -> float:
         return await self._call(lambda store: store.hosts.claim(worker, host, address))

@@ -5,16 +5,26 @@ every move, so that nobody ever looks for waiting URLs by scanning.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.order import rank
 from tarrafa.frontier.protocol import Offer, Report, Weight
-from tarrafa.frontier.store.collections import HOSTS, KNOWN, VISITS, Collections, Counters, Known, state_bucket
+from tarrafa.frontier.store.collections import (
+    HOSTS,
+    KNOWN,
+    REQUESTS,
+    VISITS,
+    Collections,
+    Counters,
+    Known,
+    state_bucket,
+)
 from tarrafa.frontier.store.schema import Database
-from tarrafa.model import TRANSIENT, HostId, Outcome, Status, UrlId, UrlState, Visit
+from tarrafa.model import BUSY, GIVEN_UP, NO_REQUEST, TRANSIENT, HostId, Outcome, Status, UrlId, UrlState, Visit
 from tarrafa.parse.site import Suffixes
 
-GIVE_UP_CODES = frozenset({Status.TLS_ERROR, Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.HOSTILE})
+TYPES_COUNTED_MAX = 200  # servers invent them
 
 
 class Urls:
@@ -25,42 +35,65 @@ class Urls:
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], Suffixes] = {}
 
-    @property
-    def suffix_list(self) -> str:
-        return self._suffix_text
-
     def discover(self, number: int, offers: list[Offer]) -> None:
         """Insert what is new, lower what was deeper. Sorted, so that neighbours in the tree are touched together."""
         known = self._collections.by_id(number)
         waiting: dict[HostId, int] = {}
-        for offer in sorted(offers, key=lambda one: (one.host, one.id)):
+        first = self._collections.number(known, len(offers))
+        for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             row = self._db.row(
                 "SELECT depth, redirects, state FROM url WHERE host = ? AND collection = ? AND id = ?",
                 (offer.host, number, offer.id),
             )
             if row is None:
-                self._insert(known, offer, waiting)
+                self._insert(known, offer, sequence, waiting)
             elif (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
         self.add_waiting(number, waiting)
 
-    def _insert(self, known: Known, offer: Offer, waiting: dict[HostId, int]) -> None:
+    def seed(self, number: int, roots: list[Offer]) -> None:
+        """The roots. One that was visited as something deeper is visited again: only so does the graph hear of it."""
+        known, waiting = self._collections.by_id(number), dict[HostId, int]()
+        for root in roots:
+            row = self._db.row(
+                "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0",
+                (root.host, number, root.id),
+            )
+            if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
+                self._db.run(
+                    "UPDATE url SET state = 0, depth = 0 WHERE host = ? AND collection = ? AND id = ?",
+                    (root.host, number, root.id),
+                )
+                self._requeue(known, root.host, root.id, row[0], waiting)
+        self.add_waiting(number, waiting)
+        self.discover(number, roots)
+
+    def _insert(self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int]) -> None:
         number, limit = known.row.id, known.config.scope.depth_max
-        state = UrlState.PENDING if limit is None or offer.depth <= limit else UrlState.TOO_DEEP
-        sequence = self._collections.next_sequence(known)
         if offer.host not in waiting:
             self._ensure_host(known, offer)
             waiting[offer.host] = 0
+        state, status = UrlState.PENDING, None
+        if limit is not None and offer.depth > limit:
+            state = UrlState.TOO_DEEP
+        elif self._is_given_up(known, offer.host):
+            state, status = UrlState.FAILED, int(Status.HOST_GIVEN_UP)
+            self._counters.add(number, f"status:{status}")
         self._db.run(
-            "INSERT INTO url (host, collection, id, url, depth, redirects, state, sequence, discovered)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), sequence,
+            "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status, sequence,
              self._clock.now()),
         )  # fmt: skip
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(state))
         if state == UrlState.PENDING:
-            self._enqueue(known, offer.host, offer.id, sequence, 0, waiting)
+            self._enqueue(known, offer.host, offer.id, (sequence, 0, 0), waiting)
+
+    def _is_given_up(self, known: Known, host: HostId) -> bool:
+        """It failed too often, and its time has not come yet: nothing new waits for it."""
+        failures, next_at = self._db.must("SELECT failures, next_at FROM host WHERE id = ?", (host,))
+        return bool(failures > known.config.fetch.host_failures_max and next_at > self._clock.now())
 
     def _ensure_host(self, known: Known, offer: Offer) -> None:
         extra = known.config.network.suffixes
@@ -88,16 +121,19 @@ class Urls:
 
     def _requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
         """Put a known URL among the waiting ones; its row says PENDING already."""
-        sequence, in_links = self._db.must(
-            "SELECT sequence, in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, known.row.id, url)
+        facts = self._db.must(
+            "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
+            (host, known.row.id, url),
         )
         self._counters.move(known.row.id, before, UrlState.PENDING)
-        self._enqueue(known, host, url, sequence, in_links, waiting)
+        self._enqueue(known, host, url, facts, waiting)
 
     def _enqueue(
-        self, known: Known, host: HostId, url: UrlId, sequence: int, in_links: int, waiting: dict[HostId, int]
+        self, known: Known, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
     ) -> None:
-        place = rank(known.config.strategy.order, sequence, url, in_links)
+        """`facts` are sequence, in-links and attempts."""
+        sequence, in_links, attempts = facts
+        place = rank(known.config.strategy.order, sequence, url, in_links, attempts)
         self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, place, url))
         waiting[host] = waiting.get(host, 0) + 1
 
@@ -158,22 +194,36 @@ class Urls:
         attempts = self._db.value(
             "SELECT attempts FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, report.id)
         )
-        again = outcome.status in TRANSIENT and attempts < known.config.fetch.retries
+        busy = outcome.status in BUSY  # the host rests; the URL has not had its try
+        again = outcome.status in TRANSIENT and (busy or attempts < known.config.fetch.retries)
         state = UrlState.PENDING if again else state_after(outcome)
         self._db.run(
-            "UPDATE url SET state = ?, attempts = ?, status = ?, type = ?, fetched = ?, content_id = ?, etag = ?,"
-            " last_modified = ? WHERE host = ? AND collection = ? AND id = ?",
-            (int(state), attempts + 1 if again else 0, outcome.status, outcome.type or None, outcome.at,
-             outcome.content_id or None, outcome.etag, outcome.last_modified, host, number, report.id),
+            "UPDATE url SET state = ?, attempts = ?, status = ?, type = ?, fetched = ?"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            (int(state), attempts + (not busy) if again else 0, outcome.status, outcome.type or None, outcome.at,
+             host, number, report.id),
         )  # fmt: skip
-        self._counters.add(number, VISITS)
-        self._counters.add(number, f"status:{outcome.status}")
-        if outcome.type:
-            self._counters.add(number, f"type:{outcome.type}")
+        if outcome.kept:  # what an error page says of itself is nothing to compare the page with
+            self._db.run(
+                "UPDATE url SET content_id = ?, etag = ?, last_modified = ?"
+                " WHERE host = ? AND collection = ? AND id = ?",
+                (outcome.content_id or None, outcome.etag, outcome.last_modified, host, number, report.id),
+            )
+        self._count(number, outcome)
         if again:
             self._requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
         else:
             self._counters.move(number, UrlState.HANDED_OUT, state)
+
+    def _count(self, number: int, outcome: Outcome) -> None:
+        self._counters.add(number, VISITS)
+        if outcome.status not in NO_REQUEST:
+            self._counters.add(number, REQUESTS)
+        self._counters.add(number, f"status:{outcome.status}")
+        if outcome.type:
+            bucket = f"type:{outcome.type}"
+            known = self._counters.value(number, bucket) or self._counters.size(number, "type:") < TYPES_COUNTED_MAX
+            self._counters.add(number, bucket if known else "type:other")
 
     def take_back(self, host: HostId) -> None:
         """What a host's former holder did not report on waits again."""
@@ -202,13 +252,13 @@ class Urls:
         number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, sequence, in_links FROM url"
+                "SELECT depth, redirects, state, sequence, in_links, attempts FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, sequence, in_links = row
+            depth, redirects, state, sequence, in_links, attempts = row
             key = (weight.host, number, weight.id)
             if weight.in_links != in_links:
                 self._db.run(
@@ -217,8 +267,8 @@ class Urls:
                 if state == UrlState.PENDING and order == "backlinks":
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-                        (rank(order, sequence, weight.id, weight.in_links), weight.host, number,
-                         rank(order, sequence, weight.id, in_links), weight.id),
+                        (rank(order, sequence, weight.id, weight.in_links, attempts), weight.host, number,
+                         rank(order, sequence, weight.id, in_links, attempts), weight.id),
                     )  # fmt: skip
             if 0 <= weight.depth < depth:
                 self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
@@ -236,21 +286,50 @@ class Urls:
             self._requeue(known, host, url, UrlState.TOO_DEEP, waiting)
         self.add_waiting(number, waiting)
 
+    def try_failures_again(self, known: Known) -> None:
+        """Somebody starts the collection anew: what failed gets another chance. Scans it, if anything failed."""
+        number, waiting = known.row.id, dict[HostId, int]()
+        if not self._counters.value(number, state_bucket(UrlState.FAILED)):
+            return
+        rows = self._db.rows(
+            "UPDATE url SET state = 0, attempts = 0 WHERE collection = ? AND state = ? RETURNING host, id",
+            (number, int(UrlState.FAILED)),
+        )
+        for host, url in rows:
+            self._requeue(known, host, url, UrlState.FAILED, waiting)
+        for host in waiting:
+            self._forgive(host)
+        self.add_waiting(number, waiting)
+
+    def _forgive(self, host: HostId) -> None:
+        """Its failures are forgotten, and so is its back-off; wherever it is ready, it is so under its new time."""
+        next_at, worker = self._db.must("SELECT next_at, worker FROM host WHERE id = ?", (host,))
+        self._db.run("UPDATE host SET failures = 0, next_at = min(next_at, ?) WHERE id = ?", (self._clock.now(), host))
+        if worker is None:
+            self._db.run(
+                "DELETE FROM ready WHERE next_at = ? AND host = ? AND collection IN"
+                " (SELECT collection FROM work WHERE work.host = ?)",
+                (next_at, host, host),
+            )
+            self._db.run(
+                "INSERT OR IGNORE INTO ready SELECT collection, (SELECT next_at FROM host WHERE id = work.host), host"
+                " FROM work WHERE host = ? AND pending > 0",
+                (host,),
+            )
+
     def reorder(self, known: Known, before: str) -> None:
         """The order of discovery was changed: every waiting URL gets its new rank. Scans what waits, once."""
         number, order = known.row.id, known.config.strategy.order
         rows = self._db.rows(
-            "SELECT url.host, url.id, sequence, in_links FROM pending JOIN url USING (host, collection, id)"
+            "SELECT url.host, url.id, sequence, in_links, attempts FROM pending JOIN url USING (host, collection, id)"
             " WHERE pending.collection = ?",
             (number,),
         )
-        self._db.many(
-            "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-            [
-                (rank(order, sequence, url, links), host, number, rank(before, sequence, url, links), url)
-                for host, url, sequence, links in rows
-            ],
-        )
+        moves = [
+            (rank(order, seen, url, links, tries), host, number, rank(before, seen, url, links, tries), url)
+            for host, url, seen, links, tries in rows
+        ]
+        self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
 
 
 def state_after(outcome: Outcome) -> UrlState:
@@ -259,5 +338,4 @@ def state_after(outcome: Outcome) -> UrlState:
         return UrlState.FETCHED
     if outcome.status == Status.ROBOTS:
         return UrlState.EXCLUDED
-    failed = outcome.status in TRANSIENT or outcome.status in GIVE_UP_CODES
-    return UrlState.FAILED if failed else UrlState.DROPPED
+    return UrlState.FAILED if outcome.status in GIVEN_UP else UrlState.DROPPED
