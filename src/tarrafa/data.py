@@ -63,7 +63,7 @@ class DataDirectory:
 
     @property
     def socket(self) -> str:
-        """The owner's socket; a path too long for the kernel is reached through the directory's descriptor."""
+        """Where the frontier's owner listens."""
         return str(self.run / "frontier.sock")
 
     def exists(self) -> bool:

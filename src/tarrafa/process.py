@@ -57,11 +57,13 @@ def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def raise_file_limit(wanted: int) -> None:
-    """Allow this process so many open files, or as many as the system lets it have."""
+def raise_file_limit(wanted: int) -> int:
+    """Allow this process so many open files, or as many as the system lets it have; how many that are."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(wanted, hard) if hard >= 0 else wanted, hard))
+    if 0 <= soft < wanted:
+        soft = min(wanted, hard) if hard >= 0 else wanted
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return soft if soft >= 0 else wanted
 
 
 def run_child(main: Callable[[], None]) -> None:

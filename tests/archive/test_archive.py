@@ -113,6 +113,25 @@ def test_recovery_cuts_what_was_not_made_durable_and_nothing_else(tmp_path, torn
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("tail", [b"\0" * 5000, b"WARC/1.1\r\nnot gzip", b"\x1f\x8b\x08rubbish" * 100])
+def test_whatever_lies_behind_the_durable_part_is_not_looked_at(tmp_path, tail):
+    writer = write(tmp_path, range(3))
+    writer.seal()()
+    with next(tmp_path.glob("*.meta.warc.gz")).open("ab") as file:
+        file.write(tail)
+    assert [entry.record.visit for entry in follow(tmp_path, {})] == [0, 1, 2]
+
+
+def test_damage_within_the_durable_part_is_reported(tmp_path):
+    write(tmp_path, range(3)).close()
+    victim = next(tmp_path.glob("*.meta.warc.gz"))
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
+    victim.write_bytes(bytes(data))
+    with pytest.raises(DataError):
+        list(follow(tmp_path, {}))
+
+
 def test_recovery_removes_files_that_never_published(tmp_path):
     write(tmp_path, range(3))
     recover(tmp_path)

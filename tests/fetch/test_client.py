@@ -112,6 +112,8 @@ def test_a_server_that_stalls_is_left_after_the_time_limit():
         (b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nless than promised", 200),
         (b"HTTP/1.1 100 Continue\r\n\r\n" + OK, 200),
         (b"HTTP/1.0 200\r\n\r\nno reason phrase, no length", 200),
+        (b"HTTP/1.1 2000 What\r\n\r\n", Status.INVALID_RESPONSE),
+        (b"HTTP/1.1 200 OK\r\nno colon at all\r\nX: a\x00b\r\n\r\n", Status.INVALID_RESPONSE),
     ],
 )
 def test_broken_servers_give_a_status_never_an_exception(answer, status):
@@ -146,7 +148,7 @@ def test_nothing_leaves_once_the_fence_is_down():
         return response
 
     response, server = scene_with(work, OK)
-    assert response.status == Status.SYSTEM_ERROR
+    assert response.status == Status.NOT_SENT
     assert server.requests == []
 
 
@@ -170,21 +172,40 @@ def test_an_environment_proxy_is_never_used(monkeypatch):
     assert fetch_one(OK).status == 200
 
 
-def test_aborting_ends_every_transfer_at_once():
-    async def silence(writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
+def test_a_request_that_a_dead_connection_swallowed_is_not_repeated_at_once():
+    """libcurl sends it again by itself, on a new connection, without any delay."""
 
+    async def hang_up(writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    responses, server = fetch_from(OK, hang_up, OK, keep=True, times=2)
+    assert [response.status for response in responses] == [200, Status.NOT_SENT]
+    assert len(server.requests) == 2
+
+
+def test_odd_characters_in_header_values_are_sent_as_one_line():
     async def work(server: RawServer) -> Response:
         client = Client(10)
-        task = asyncio.create_task(client.fetch(Request("http://a.test/", [], f"127.0.0.1:{server.port}")))
-        while not server.requests:
-            await asyncio.sleep(0)
-        client.abort_all()
-        response = await task
+        headers = [("User-Agent", "Tarrafa (+São Paulo → €)"), ("If-None-Match", '"caf\xe9\r\nX-Evil: 1"')]
+        response = await client.fetch(Request("http://a.test/", headers, f"127.0.0.1:{server.port}"))
         client.close()
         return response
 
-    assert scene_with(work, silence)[0].status == Status.SYSTEM_ERROR
+    response, server = scene_with(work, OK)
+    assert response.status == 200
+    assert b"(+S\xe3o Paulo ? ?)" in server.requests[0]
+    assert b"\r\nX-Evil" not in server.requests[0]
+
+
+def test_a_redirect_with_an_endless_body_is_still_a_redirect():
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 301 Moved\r\nLocation: /x\r\n\r\n")
+        for _ in range(20_000):
+            writer.write(b"x" * 10_000)
+            await writer.drain()
+
+    response = fetch_one(endless, size_max=100_000)
+    assert (response.status, response.head.get("location")) == (301, "/x")
 
 
 def test_folded_and_repeated_header_fields_are_read():
@@ -214,6 +235,15 @@ def test_several_gzip_members_and_a_stream_cut_short_give_what_is_there():
     packed = gzip.compress(bytes(range(256)) * 40)
     part = decode_body(head, packed[: len(packed) // 2], 100_000)
     assert (bytes(range(256)) * 40).startswith(part)
+
+
+def test_a_stream_of_empty_members_ends_soon():
+    assert decode_body(Head(200, (("content-encoding", "gzip"),)), gzip.compress(b"") * 50_000, 100) == b""
+
+
+def test_as_a_prefix_the_body_is_cut_at_the_limit():
+    packed = gzip.compress(b"0123456789" * 100)
+    assert decode_body(Head(200, (("content-encoding", "gzip"),)), packed, 15, prefix=True) == b"012345678901234"
 
 
 def test_what_cannot_be_decoded_is_said():

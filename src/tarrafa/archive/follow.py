@@ -8,10 +8,10 @@ Knows nothing of who follows.
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
-from fastwarc.warc import ArchiveIterator, WarcRecordType
+from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tarrafa.archive.writer import read_durable
 from tarrafa.errors import DataError
@@ -58,23 +58,49 @@ def _read(path: Path, file: str, start: int, length: int) -> Iterator[Entry]:
     held: Record | None = None
     with path.open("rb") as stream:
         stream.seek(start)
-        for raw in ArchiveIterator(stream, parse_http=False):
-            if raw.stream_pos >= length:
-                break
+        for raw in _records(path, _Upto(stream, length)):
+            position = start + raw.stream_pos
             if raw.record_type not in (WarcRecordType.metadata, WarcRecordType.conversion):
                 continue
             body = raw.reader.read()
             if len(body) != raw.content_length:  # the reader alone accepts a torn record
-                raise DataError(f"{path}: the record at {raw.stream_pos} is not whole")
+                raise DataError(f"{path}: the record at {position} is not whole")
             if raw.record_type == WarcRecordType.metadata:
                 if held is not None:
-                    yield Entry(file, raw.stream_pos, held)
-                held = _parse(path, raw.stream_pos, body)
+                    yield Entry(file, position, held)
+                held = _parse(path, position, body)
             elif held is not None and held.page is not None:
                 text = body.decode("utf-8", "surrogatepass")
                 held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, text=text))
     if held is not None:
         yield Entry(file, length, held)
+
+
+class _Upto:
+    """A file that ends where its durable part does: behind it may be anything."""
+
+    def __init__(self, stream: IO[bytes], length: int) -> None:
+        self._stream, self._length, self._start = stream, length, stream.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._length - self._stream.tell())
+        return self._stream.read(left if size < 0 else min(size, left))
+
+    def tell(self) -> int:
+        return self._stream.tell() - self._start
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        raise OSError("only forward")
+
+    def close(self) -> None:
+        """The file is closed by whoever opened it."""
+
+
+def _records(path: Path, stream: _Upto) -> Iterator[WarcRecord]:
+    try:
+        yield from ArchiveIterator(stream, parse_http=False)
+    except OSError as error:
+        raise DataError(f"{path}: damaged: {error}") from None
 
 
 def _parse(path: Path, position: int, body: bytes) -> Record:

@@ -11,6 +11,7 @@ tarrafa rebuild     make graph or index again from the archive
 tarrafa web         a synthetic Web to play with
 """
 
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,7 +20,7 @@ import typer
 
 from tarrafa import __version__
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError
+from tarrafa.errors import ConfigError, from_os
 
 app = typer.Typer(
     help="Throw the net over a part of the Web, keep the catch fresh, and let people search it.",
@@ -94,7 +95,11 @@ def init(
     """Write a collection file to begin with."""
     if file.exists():
         raise ConfigError(f"{file}: exists already; nothing was changed")
-    file.write_text(SAMPLE.format(file=file, name=file.stem.lower(), root=root))
+    name = re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("-._") or "collection"
+    try:
+        file.write_text(SAMPLE.format(file=file, name=name, root=root))
+    except OSError as error:
+        raise from_os(error, file) from None
     typer.echo(f"{file} is written; edit it, then: tarrafa crawl {file}")
 
 
@@ -213,6 +218,7 @@ def rebuild(
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Make the link graph or the index again, from the archive alone; not while a crawl runs."""
+    from tarrafa.archive.writer import recover
     from tarrafa.graph import follower as graph
     from tarrafa.index import follower as index
 
@@ -222,6 +228,7 @@ def rebuild(
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
+        recover(directory.archive)
         count = index.rebuild(directory) if what == "index" else graph.rebuild(directory)
     typer.echo(f"{what}: made again from {count:,} visits")
 

@@ -7,6 +7,7 @@ peace is handed back with the time from which it may be visited again, and costs
 
 import asyncio
 import random
+import traceback
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,19 +18,17 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.visit import Finished, conclude, refused, request_for, user_agent
-from tarrafa.fetch.http import Request, Response, TooLarge, Undecodable, decode_body
-from tarrafa.fetch.robots import Robots
+from tarrafa.fetch.http import Request, Response, Undecodable, decode_body, retry_after
+from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, Robots
 from tarrafa.frontier.protocol import Lease, RobotsCopy
-from tarrafa.model import REDIRECTS, HostId, Status, Visit
+from tarrafa.model import BUSY, REDIRECTS, UNREACHED, HostId, Status, Visit
 from tarrafa.parse.url import canonical, host_key, host_name
 
 BACKOFF_MAX_S = 86_400.0
 ROBOTS_LIFE_S = 86_400.0
-ROBOTS_BYTES_MAX = 500 << 10  # RFC 9309 section 2.5
 ROBOTS_REDIRECTS_MAX = 5  # RFC 9309 section 2.3.1.2
 WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
-BUSY_CODES = frozenset({429, 503})
-HOST_FAILURES = frozenset({Status.TOO_SLOW, Status.SYSTEM_ERROR, Status.NAME_UNKNOWN, *BUSY_CODES})
+TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place; robots.txt and settings are looked at anew
 
 
 class Kit(Protocol):
@@ -41,13 +40,19 @@ class Kit(Protocol):
 
     async def find(self, name: str, host: HostId, collection: Collection) -> "Place": ...
 
-    def robots(self, copy: RobotsCopy) -> Robots: ...
+    async def rules(self, copy: RobotsCopy) -> Robots: ...
 
     def finished(self, walk: "Walk", done: Finished) -> None: ...
 
     def archive_robots(self, request: Request, response: Response) -> None: ...
 
+    def learned(self, walk: "Walk") -> None: ...
+
     def hungry(self) -> None: ...
+
+    def is_crowded(self, walk: "Walk") -> bool: ...
+
+    def is_offline(self, host: HostId, reached: bool) -> bool: ...
 
     def leaving(self, walk: "Walk") -> None: ...
 
@@ -77,6 +82,8 @@ class Walk:
     failures: int = 0
     new_robots: RobotsCopy | None = None  # to be reported
     unreported: int = 0
+    visited: int = 0
+    began_at: float = 0.0
     left: bool = False  # hand the host back
     released: bool = False  # it is no longer ours
     rules: Robots | None = None
@@ -85,8 +92,9 @@ class Walk:
 
     def __post_init__(self) -> None:
         self.queue.extend(self.lease.visits)
-        self.next_at, self.failures = self.lease.next_at, self.lease.failures
-        self.delay_s = float(self.collection.politeness.delay)
+        self.failures, self.ended_at, self.delay_s = self.lease.failures, self.lease.ended_at, self.lease.delay_s
+        self.next_at = max(self.lease.next_at, self.ended_at + self.collection.politeness.delay)
+        self.began_at = self.kit.clock.now()
 
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
@@ -116,11 +124,13 @@ class Walk:
             copy = await self._fetch_robots()
             if copy is None:
                 return False
-        self.rules = self.kit.robots(copy)
+        self.rules = await self.kit.rules(copy)
         asked = self.rules.crawl_delay(user_agent(self.collection))
         politeness = self.collection.politeness
         self.delay_s = float(max(politeness.delay, min(asked or 0.0, politeness.delay_max)))
         self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
+        if self.new_robots is not None:
+            self.kit.learned(self)  # at once: if we are killed, the next one must know the delay
         return True
 
     async def _fetch_robots(self) -> RobotsCopy | None:
@@ -139,14 +149,15 @@ class Walk:
                 url = canonical(response.head.get("location"), url)
             elif 200 <= response.status < 300 or response.status == Status.TOO_LARGE:
                 try:
-                    text = decode_body(response.head, response.raw_body[:ROBOTS_BYTES_MAX], ROBOTS_BYTES_MAX)
-                except (Undecodable, TooLarge):
+                    text = decode_body(response.head, response.raw_body, ROBOTS_BYTES_MAX, prefix=True)
+                except Undecodable:
                     text = b""
                 return self._robots_copy(200, text)
             elif 300 <= response.status < 500 and response.status != 429:
                 return self._robots_copy(response.status, b"")
             else:
-                self._fail(0.0)
+                if not self.kit.is_offline(self.lease.host, response.status not in UNREACHED):
+                    self._fail(retry_after(response.head, self.kit.clock.now()))
                 return None
         return self._robots_copy(404, b"")
 
@@ -162,10 +173,11 @@ class Walk:
             self.more.clear()
             self.kit.hungry()
             await self.more.wait()
-        if self.left or not self.queue:
+        if self.left or not self.queue or self._is_tired():
             return False
         visit = self.queue.popleft()
         self.unreported += 1
+        self.visited += 1
         if reason := self._objection(visit):
             self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
             return True
@@ -174,19 +186,39 @@ class Walk:
         if response is None:  # nothing was sent: the visit goes back with the host
             self.unreported -= 1
             return False
-        done = conclude(visit, request, response, self.collection, self.admission, self.kit.clock.now())
-        status = done.record.outcome.status
+        unreached = response.status in UNREACHED
+        if self.kit.is_offline(self.lease.host, not unreached):  # it is not the host: the visit goes back
+            self.unreported -= 1
+            return False
+        done = self._concluded(visit, request, response)
         self.kit.finished(self, done)
-        if status in HOST_FAILURES:
+        if unreached or response.status in BUSY:
             self._fail(done.record.outcome.retry_after_s)
             return False
         self.failures = 0
         return True
 
+    def _concluded(self, visit: Visit, request: Request, response: Response) -> Finished:
+        """Whatever a page does to us, it is one page."""
+        now = self.kit.clock.now()
+        try:
+            return conclude(visit, request, response, self.collection, self.admission, now)
+        except Exception as error:
+            traceback.print_exc()
+            return refused(visit, self.collection.name, Status.HOSTILE, now, f"{type(error).__name__}: {error}")
+
+    def _is_tired(self) -> bool:
+        """It had its turn, and somebody else wants the place; or it has been here for so long that rules may be old."""
+        long = (self.kit.clock.now() - self.began_at) / self.kit.clock.scale > TURN_S
+        return long or (self.visited >= TURN_VISITS and self.kit.is_crowded(self))
+
     def _objection(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if it may."""
         if self.place.error:
             return self.place.error
+        limit = self.collection.scope.depth_max
+        if visit.depth and (self.admission.offer(visit.url, 0) is None or (limit is not None and visit.depth > limit)):
+            return Status.OUT_OF_SCOPE
         allowed = self.rules is None or self.rules.allows(user_agent(self.collection), visit.url)
         return 0 if allowed else Status.ROBOTS
 
@@ -199,11 +231,14 @@ class Walk:
         if self.left:
             return None
         request.connect_to, request.address = self.place.connect_to, self.place.address
-        response = await self.kit.fetch(request)
-        pause = max(self.delay_s, self.collection.politeness.delay_factor * response.elapsed_s * clock.scale)
-        self.ended_at = clock.now()
-        self.next_at = self.ended_at + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
-        return response
+        began = clock.now()
+        try:
+            response = await self.kit.fetch(request)
+        finally:  # also when we are cut off in the middle
+            self.ended_at = clock.now()
+            pause = max(self.delay_s, self.collection.politeness.delay_factor * (self.ended_at - began))
+            self.next_at = self.ended_at + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
+        return response if response.status != Status.NOT_SENT else None
 
     def _fail(self, retry_after_s: float) -> None:
         """Leave the host alone: 60 s, doubling to a day, with jitter; longer if it asks for that."""

@@ -6,7 +6,7 @@ loses none.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -60,8 +60,8 @@ class _Reader:
         self._path = data.cursors / f"pages-{name}.json"
         self._cursor: Cursor = msgspec.json.decode(self._path.read_bytes(), type=Cursor) if self._path.exists() else {}
 
-    def entries(self) -> list[Entry]:
-        return list(follow(self._archive, dict(self._cursor)))
+    def entries(self) -> Iterator[Entry]:
+        return follow(self._archive, dict(self._cursor))
 
     def is_mine(self, entry: Entry) -> bool:
         return entry.record.collection == self._name

@@ -30,6 +30,7 @@ from tarrafa.process import EXIT_ERROR
 
 READY_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
+PAUSE_TIMEOUT_S = 5.0
 TICK_S = 0.25
 RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
 ROOTS_PER_CALL = 5_000
@@ -82,9 +83,9 @@ class Supervisor:
         self._lock = self._data.try_lock()
         if self._lock is None:
             raise Locked(f"{self._data.root}: another Tarrafa process is working here")
-        self._data.check_space()
-        recover(self._data.archive)
         try:
+            self._data.check_space()
+            recover(self._data.archive)
             await self._start_owner()
             for child in self._children:
                 await self._start(child)
@@ -110,7 +111,10 @@ class Supervisor:
         process = self._owner.process
         assert process is not None
         assert process.stdout is not None
-        line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
+        except TimeoutError:
+            raise DataError(f"the frontier is not ready after {READY_TIMEOUT_S:.0f} s; see {self._owner.log}") from None
         if line.strip() != b"ready":
             await process.wait()
             raise DataError(self._owner.last_error())
@@ -151,8 +155,8 @@ class Supervisor:
     async def _end(self) -> None:
         """Workers first, so that they can hand back; then the followers; the owner last."""
         self._stopping = True
-        with contextlib.suppress(FrontierError):
-            await self._pause_what_runs()
+        with contextlib.suppress(FrontierError, TimeoutError):
+            await asyncio.wait_for(self._pause_what_runs(), PAUSE_TIMEOUT_S)
         running = [child for child in self._children if child.process is not None and child.process.returncode is None]
         await _terminate(running)
         if self._frontier is not None:
@@ -230,7 +234,7 @@ def is_exhausted(status: CollectionStatus) -> bool:
     if status.handed_out:
         return False
     full = status.pages_max is not None and status.fetched >= status.pages_max
-    spent = status.requests_max is not None and status.visits >= status.requests_max
+    spent = status.requests_max is not None and status.requests >= status.requests_max
     return full or spent or not status.pending
 
 
@@ -244,7 +248,6 @@ def finish_reason(status: CollectionStatus) -> str:
 
 async def submit(frontier: RemoteFrontier, collection: Collection) -> None:
     """Hand a collection to the frontier, with its roots."""
-    row = await frontier.open_collection(config.encode(collection))
-    roots = list(Admission(collection).roots())
+    roots, content = list(Admission(collection).roots()), config.encode(collection)
     for start in range(0, len(roots), ROOTS_PER_CALL):
-        await frontier.discover(row.id, roots[start : start + ROOTS_PER_CALL])
+        await frontier.open_collection(content, roots[start : start + ROOTS_PER_CALL])

@@ -14,7 +14,17 @@ from tarrafa.archive.writer import Exchange
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
 from tarrafa.errors import TarrafaError
-from tarrafa.fetch.http import Head, Request, Response, TooLarge, Undecodable, decode_body, retry_after, truncation
+from tarrafa.fetch.http import (
+    Head,
+    Request,
+    Response,
+    TooLarge,
+    Undecodable,
+    decode_body,
+    header_lines,
+    retry_after,
+    truncation,
+)
 from tarrafa.frontier.protocol import Offer
 from tarrafa.model import REDIRECTS, Outcome, Page, Record, Status, Visit
 from tarrafa.parse.page import parse
@@ -74,8 +84,8 @@ def request_bytes(request: Request) -> bytes:
     """The request as libcurl sends it (tests/fetch compares them)."""
     parts = split(request.url)
     host = parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
-    lines = [f"GET {parts.target} HTTP/1.1", f"Host: {host}", *(f"{name}: {value}" for name, value in request.headers)]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
+    first = [f"GET {parts.target} HTTP/1.1".encode(), f"Host: {host}".encode()]
+    return b"\r\n".join([*first, *header_lines(request)]) + b"\r\n\r\n"
 
 
 def exchange_of(request: Request, response: Response, at: float) -> Exchange:
@@ -90,9 +100,9 @@ def exchange_of(request: Request, response: Response, at: float) -> Exchange:
     )
 
 
-def refused(visit: Visit, name: str, status: int, at: float) -> Finished:
-    """A visit that was never a request: robots.txt forbids it."""
-    outcome = Outcome(status, at)
+def refused(visit: Visit, name: str, status: int, at: float, error: str = "") -> Finished:
+    """A visit that was never a request, or that nothing could be made of."""
+    outcome = Outcome(status, at, error=error[:200])
     return Finished(visit, Record(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 
@@ -111,7 +121,7 @@ def conclude(
         status,
         at,
         kept=kept,
-        type=response.head.content_type[:100],
+        type=response.head.content_type,
         length=len(response.raw_body),
         elapsed_s=round(response.elapsed_s, 4),
         content_id=page.content_id if page else "",
@@ -145,7 +155,12 @@ def _parsed(
     try:
         body = decode_body(head, response.raw_body, collection.scope.size_max)
         page = parse(
-            body, visit.url, head.get("content-type"), head.joined("x-robots-tag", "\n"), identity=admission.identity
+            body,
+            visit.url,
+            head.get("content-type"),
+            head.joined("x-robots-tag", "\n"),
+            identity=admission.identity,
+            agent=collection.politeness.user_agent.partition("/")[0],
         )
     except Undecodable as error:
         return None, Status.INVALID_RESPONSE, str(error)

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import signal
 import sys
+import traceback
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import uvloop
@@ -23,7 +24,7 @@ from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.fence import Fence
 from tarrafa.crawl.host import Place, Walk
-from tarrafa.crawl.visit import Finished, exchange_of
+from tarrafa.crawl.visit import Finished, exchange_of, refused
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError
 from tarrafa.fetch.client import Client
@@ -31,7 +32,7 @@ from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.names import Resolver
 from tarrafa.fetch.robots import Robots
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Offer, Report, RobotsCopy
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, Continuation, HostReport, Lease, Offer, Report, RobotsCopy
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId, Status, UrlId
 from tarrafa.process import EXIT_RETRY, become_child, myself, raise_file_limit, run_child
@@ -45,7 +46,9 @@ STOP_GRACE_S = 5.0
 DELIVERED_MAX = 1_000_000
 ROBOTS_CACHED_MAX = 5_000
 OFFERS_PER_CALL_MAX = 20_000
-FILES_WANTED = 10_000  # a socket per host, and some
+FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
+MESSAGE_BYTES = 8 << 20
+OFFLINE_HOSTS, OFFLINE_PAUSE_S = 20, 30.0
 
 
 class Delivered:
@@ -78,8 +81,10 @@ class Delivered:
 class Worker:
     """One crawling process; also the `Kit` of its walks."""
 
-    def __init__(self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock) -> None:
-        self.clock = clock
+    def __init__(
+        self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock, connections_max: int
+    ) -> None:
+        self.clock, self._connections_max = clock, connections_max
         self._data, self._name, self._frontier = data, name, frontier
         self._writer = Writer(data.archive, name, clock.now())
         self._resolver = Resolver()
@@ -90,9 +95,12 @@ class Worker:
         self._tasks: dict[HostId, asyncio.Task[None]] = {}
         self._finished: list[tuple[Walk, Finished]] = []
         self._leaving: list[Walk] = []
+        self._learned: list[Walk] = []
+        self._unreached: set[HostId] = set()
         self._stopping = asyncio.Event()
         self._commit_now = asyncio.Event()
         self._lost = ""
+        self._closing = False
         self._failure: BaseException | None = None
         self._number = 0
         self._fence: Fence | None = None
@@ -117,16 +125,23 @@ class Worker:
                 return Place(free_at=free_at)
         return Place(address=answer.address)
 
-    def robots(self, copy: RobotsCopy) -> Robots:
+    async def rules(self, copy: RobotsCopy) -> Robots:
         rules = self._robots.get(copy.digest)
         if rules is None:
+            text = copy.text or await self._frontier.robots_text(copy.digest)
             if len(self._robots) >= ROBOTS_CACHED_MAX:
                 self._robots.clear()
-            rules = self._robots[copy.digest] = parse_robots(copy.text)
+            rules = self._robots[copy.digest] = parse_robots(text)
         return rules
 
     def finished(self, walk: Walk, done: Finished) -> None:
-        self._writer.append(done.record, done.exchange)
+        try:
+            self._writer.append(done.record, done.exchange)
+        except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
+            traceback.print_exc()
+            name, now = walk.collection.name, self.clock.now()
+            done = refused(done.visit, name, Status.HOSTILE, now, type(error).__name__)
+            self._writer.append(done.record, None)
         self._finished.append((walk, done))
         if len(self._finished) >= COMMIT_VISITS_MAX:
             self._commit_now.set()
@@ -134,6 +149,21 @@ class Worker:
     def archive_robots(self, request: Request, response: Response) -> None:
         if response.raw_head:
             self._writer.append_exchange(exchange_of(request, response, self.clock.now()))
+
+    def learned(self, walk: Walk) -> None:
+        self._learned.append(walk)
+
+    def is_crowded(self, walk: Walk) -> bool:
+        """Somebody else could use its place: we have no room for more hosts, or it holds an address."""
+        return walk.place.address is not None or len(self._walks) >= self._hosts_at_once()
+
+    def is_offline(self, host: HostId, reached: bool) -> bool:
+        """So many different hosts in a row were out of reach that it must be us."""
+        if reached:
+            self._unreached.clear()
+        else:
+            self._unreached.add(host)
+        return len(self._unreached) >= OFFLINE_HOSTS
 
     def hungry(self) -> None:
         """A walk has nothing left to visit until its visits are reported."""
@@ -156,7 +186,7 @@ class Worker:
             loop.call_soon_threadsafe(self._stopping.set)
 
         self._fence = Fence(self._data.socket, terms.worker, terms.deadline, lost)
-        self._client = Client(1000, self._fence.is_up)
+        self._client = Client(self._connections_max, self._fence.is_up)
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         leasing = asyncio.create_task(self._lease_hosts())
         committing = asyncio.create_task(self._commit_groups())
@@ -183,8 +213,9 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        committing.cancel()
-        await asyncio.gather(committing, return_exceptions=True)
+        self._closing = True  # a commit that is under way must come to its end
+        self._commit_now.set()
+        await committing
         await self._commit()
         await self._frontier.leave(self._number)
         self._fence.close()
@@ -195,6 +226,9 @@ class Worker:
     async def _lease_hosts(self) -> None:
         await self._refresh_collections()
         while True:
+            if len(self._unreached) >= OFFLINE_HOSTS:  # nothing answers: look again later
+                await asyncio.sleep(OFFLINE_PAUSE_S)
+                self._unreached.clear()
             room = self._hosts_at_once() - len(self._walks)
             leases = await self._frontier.lease(self._number, room) if room > 0 else []
             for lease in leases:
@@ -206,7 +240,7 @@ class Worker:
 
     def _hosts_at_once(self) -> int:
         limits = [collection.fetch.hosts_at_once for _, collection, _ in self._collections.values()]
-        return max(limits, default=FIRST_HOSTS)
+        return min(max(limits, default=FIRST_HOSTS), self._connections_max)
 
     async def _refresh_collections(self) -> None:
         """Configurations may change while we run; a walk keeps the one that it began with."""
@@ -229,13 +263,13 @@ class Worker:
             self._commit_now.set()
 
     async def _commit_groups(self) -> None:
-        while True:
+        while not self._closing:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._commit_now.wait(), COMMIT_EVERY_S)
             self._commit_now.clear()
             if self._failure is not None:
                 raise self._failure
-            if self._finished or self._leaving:
+            if self._finished or self._leaving or self._learned:
                 await self._commit()
                 await asyncio.sleep(COMMIT_PAUSE_S)
 
@@ -243,21 +277,25 @@ class Worker:
         """Durable record, then links, then the end of the visit."""
         finished, self._finished = self._finished, []
         leaving, self._leaving = self._leaving, []
+        learned, self._learned = self._learned, []
+        batch = self._reports(finished, leaving, learned)  # as things stand now: the walks go on meanwhile
         await asyncio.to_thread(self._writer.seal())
         await self._deliver(finished)
-        batch = self._reports(finished, leaving)
-        if not batch:
+        for part in _parts(batch):
+            answers = await self._frontier.finish(self._number, [report for _, report in part])
+            for (walk, report), answer in zip(part, answers, strict=True):
+                self._continue(walk, report, answer)
+
+    def _continue(self, walk: Walk, report: HostReport, answer: Continuation) -> None:
+        if walk.released:
             return
-        answers = await self._frontier.finish(self._number, batch)
-        for report, answer in zip(batch, answers, strict=True):
-            walk = self._walks[report.host]
-            walk.unreported -= len(report.reports)
-            if answer.held:
-                walk.queue.extend(answer.visits)
-            else:
-                walk.left = walk.released = True
-                del self._walks[report.host], self._tasks[report.host]
-            walk.more.set()
+        walk.unreported -= len(report.reports)
+        if answer.held:
+            walk.queue.extend(answer.visits)
+        else:
+            walk.left = walk.released = True
+            del self._walks[report.host], self._tasks[report.host]
+        walk.more.set()
 
     async def _deliver(self, finished: list[tuple[Walk, Finished]]) -> None:
         offers: defaultdict[int, list[Offer]] = defaultdict(list)
@@ -269,25 +307,52 @@ class Worker:
                 await self._frontier.discover(collection, news[start : start + OFFERS_PER_CALL_MAX])
             self._delivered.remember(collection, news)
 
-    def _reports(self, finished: list[tuple[Walk, Finished]], leaving: list[Walk]) -> list[HostReport]:
+    def _reports(
+        self, finished: list[tuple[Walk, Finished]], leaving: list[Walk], learned: list[Walk]
+    ) -> list[tuple[Walk, HostReport]]:
         """One report per host that something happened on."""
         reports: defaultdict[HostId, list[Report]] = defaultdict(list)
-        walks = {walk.lease.host: walk for walk in leaving}
-        gone = set(walks)
+        touched = (*learned, *leaving, *(walk for walk, _ in finished))
+        walks = {walk.lease.host: walk for walk in touched if not walk.released}  # else it is somebody's, maybe ours
+        gone = {walk.lease.host for walk in leaving if not walk.released}
         for walk, done in finished:
-            walks[walk.lease.host] = walk
             reports[walk.lease.host].append(Report(done.visit.id, done.visit.number, done.record.outcome))
-        batch: list[HostReport] = []
+        batch: list[tuple[Walk, HostReport]] = []
         for host, walk in walks.items():
             robots, walk.new_robots = walk.new_robots, None
-            settings = (walk.next_at, walk.delay_s, host not in gone, VISITS_PER_LEASE, walk.failures, robots)
-            batch.append(HostReport(host, walk.lease.collection, reports[host], *settings))
+            report = HostReport(
+                host,
+                walk.lease.collection,
+                reports[host],
+                walk.next_at,
+                walk.ended_at,
+                walk.delay_s,
+                keep=host not in gone,
+                wanted=VISITS_PER_LEASE,
+                failures=walk.failures,
+                robots=robots,
+            )
+            batch.append((walk, report))
         return batch
 
 
-async def _main(data: DataDirectory, name: str) -> None:
+def _parts(batch: list[tuple[Walk, HostReport]]) -> Iterator[list[tuple[Walk, HostReport]]]:
+    """So many reports that a message stays small, robots.txt texts and all."""
+    part: list[tuple[Walk, HostReport]] = []
+    size = 0
+    for walk, report in batch:
+        part.append((walk, report))
+        size += 1000 * (1 + len(report.reports)) + len(report.robots.text if report.robots else b"")
+        if size > MESSAGE_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+async def _main(data: DataDirectory, name: str, connections_max: int) -> None:
     frontier = await RemoteFrontier.connect(data.socket)
-    await Worker(data, name, frontier, Clock.from_environment()).run()
+    await Worker(data, name, frontier, Clock.from_environment(), connections_max).run()
 
 
 def main() -> None:
@@ -298,11 +363,11 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
     become_child(options.parent)
-    raise_file_limit(FILES_WANTED)
+    connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
 
     def work() -> None:
         try:
-            uvloop.run(_main(DataDirectory(options.data), options.name))
+            uvloop.run(_main(DataDirectory(options.data), options.name, connections_max))
         except FrontierError as error:
             sys.stderr.write(f"worker {options.name}: {error}\n")
             sys.exit(EXIT_RETRY)

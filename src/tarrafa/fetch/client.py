@@ -8,17 +8,18 @@ remembered behind our back; every transfer ends within its limits with a `Respon
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 import pycurl
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.http import HEADER_BYTES_MAX, Head, Request, Response, parse_head
+from tarrafa.fetch.http import HEADER_BYTES_MAX, Head, Request, Response, header_lines, parse_head
 from tarrafa.model import Status
+from tarrafa.parse.url import split
 
 IDLE_HANDLES_MAX = 1000
 
@@ -29,7 +30,11 @@ CURL_STATUS = {
     pycurl.E_PEER_FAILED_VERIFICATION: Status.TLS_ERROR,
     pycurl.E_UNSUPPORTED_PROTOCOL: Status.INVALID_RESPONSE,
     pycurl.E_HTTP2: Status.INVALID_RESPONSE,
+    8: Status.INVALID_RESPONSE,  # CURLE_WEIRD_SERVER_REPLY
+    100: Status.INVALID_RESPONSE,  # CURLE_TOO_LARGE: a header line
 }
+OUR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+MILLISECONDS_MAX = 2_000_000_000
 
 
 @dataclass(slots=True)
@@ -44,6 +49,8 @@ class _Transfer:
     parsed: Head | None = None
     complete_head: bool = False
     refused: int = 0  # our own reason for cutting the transfer
+    enough: bool = False  # of a body that is not wanted whole: its head is the answer
+    sent: bool = False
 
     def take_header(self, line: bytes) -> int:
         """Header lines as they come; an interim answer (1xx) is followed by another block."""
@@ -71,7 +78,10 @@ class _Transfer:
     def take_body(self, part: bytes) -> int:
         self.body += part
         if len(self.body) > self.request.size_max:
-            self.refused = Status.TOO_LARGE
+            if self.parsed is not None and self.parsed.code != 200:
+                self.enough = True
+            else:
+                self.refused = Status.TOO_LARGE
             return -1
         return len(part)
 
@@ -104,12 +114,6 @@ class Client:
             if self._under_way.get(curl) is transfer:  # cancelled; else the handle may serve another one by now
                 self._end(curl)
 
-    def abort_all(self) -> None:
-        """The fence has fallen: nothing that is still under way goes on."""
-        for curl, transfer in list(self._under_way.items()):
-            transfer.refused = Status.SYSTEM_ERROR
-            self._done(curl, pycurl.E_ABORTED_BY_CALLBACK, "aborted: the lease has ended")
-
     def close(self) -> None:
         for curl in list(self._under_way):
             self._end(curl)
@@ -123,7 +127,7 @@ class Client:
         request = transfer.request
         curl.reset()
         curl.setopt(pycurl.URL, request.url)
-        curl.setopt(pycurl.HTTPHEADER, [f"{name}: {value}" for name, value in request.headers])
+        curl.setopt(pycurl.HTTPHEADER, header_lines(request))
         curl.setopt(pycurl.PROXY, "")  # an environment proxy would go round the address guard
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
@@ -133,28 +137,27 @@ class Client:
         curl.setopt(pycurl.PATH_AS_IS, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.TCP_NODELAY, 1)
-        curl.setopt(pycurl.TIMEOUT_MS, max(1, int(request.time_max_s * 1000)))
-        curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(1, int(request.connect_timeout_s * 1000)))
+        curl.setopt(pycurl.TIMEOUT_MS, _whole(request.time_max_s * 1000))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, _whole(request.connect_timeout_s * 1000))
         curl.setopt(pycurl.LOW_SPEED_LIMIT, 1)
-        curl.setopt(pycurl.LOW_SPEED_TIME, max(1, int(request.stall_timeout_s)))
+        curl.setopt(pycurl.LOW_SPEED_TIME, _whole(request.stall_timeout_s))
         curl.setopt(pycurl.HEADERFUNCTION, transfer.take_header)
         curl.setopt(pycurl.WRITEFUNCTION, transfer.take_body)
         curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._last_question(transfer, str(where[0])))
         if request.connect_to is not None:
             curl.setopt(pycurl.CONNECT_TO, [f"::{request.connect_to}"])
         elif request.address is not None:
-            parts = urlsplit(request.url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
             literal = f"[{request.address}]" if ":" in request.address else request.address
-            curl.setopt(pycurl.CONNECT_TO, [f"::{literal}:{port}"])
+            curl.setopt(pycurl.CONNECT_TO, [f"::{literal}:{split(request.url).port}"])
 
     def _last_question(self, transfer: _Transfer, connected: str) -> int:
         """The connection stands: is it the vetted address, and do we still hold the lease?"""
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
             transfer.refused = Status.ADDRESS_REFUSED
-        elif not self._may_send():
-            transfer.refused = Status.SYSTEM_ERROR
+        elif transfer.sent or not self._may_send():  # curl repeats by itself what a dead connection swallowed
+            transfer.refused = Status.NOT_SENT
+        transfer.sent = True
         return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
 
     def _on_socket(self, what: int, fd: int, _multi: Any, _data: Any) -> None:
@@ -204,6 +207,8 @@ class Client:
         if transfer is None:
             return
         address = curl.getinfo(pycurl.PRIMARY_IP) or ""
+        if code and curl.getinfo(pycurl.OS_ERRNO) in OUR_ERRNOS:
+            transfer.refused = Status.NOT_SENT
         self._end(curl)
         if not transfer.future.done():
             transfer.future.set_result(_response(transfer, code, message, address))
@@ -212,6 +217,7 @@ class Client:
         del self._under_way[curl]
         with contextlib.suppress(pycurl.error):
             self._multi.remove_handle(curl)
+        curl.reset()  # it would keep the transfer and its body
         if len(self._idle) < IDLE_HANDLES_MAX:
             self._idle.append(curl)
         else:
@@ -223,7 +229,9 @@ def _response(transfer: _Transfer, code: int, message: str, address: str) -> Res
     head = transfer.parsed
     if transfer.refused:
         status: int = transfer.refused
-    elif code == pycurl.E_PARTIAL_FILE and head is not None:  # fewer bytes than promised: browsers show what came
+    elif (
+        transfer.enough or code == pycurl.E_PARTIAL_FILE
+    ) and head is not None:  # fewer bytes than promised: browsers show what came
         status = head.code
     elif code:
         status = CURL_STATUS.get(code, Status.SYSTEM_ERROR)
@@ -232,6 +240,10 @@ def _response(transfer: _Transfer, code: int, message: str, address: str) -> Res
     return Response(
         status, head or Head(0, ()), bytes(transfer.head), bytes(transfer.body), address, elapsed, message[:200]
     )
+
+
+def _whole(number: float) -> int:
+    return max(1, min(int(number), MILLISECONDS_MAX))
 
 
 def same_address(one: str, other: str) -> bool:

@@ -4,6 +4,7 @@ The shapes of a request and its answer, and the pure functions that read a heade
 body. Everything here is bounded: a megabyte that unpacks to a gigabyte is cut where the caller's limit is.
 """
 
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from tarrafa.model import Status
 
 HEADER_BYTES_MAX = 256 << 10
 CHUNK_LINE_MAX = 1 << 10
+GZIP_MEMBERS_MAX = 64
+CODE = re.compile(r"[1-5][0-9][0-9]")
+MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
 
 
 class Head(msgspec.Struct, frozen=True):
@@ -33,8 +37,9 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def content_type(self) -> str:
-        """The MIME type alone, in lower case, or an empty text."""
-        return self.get("content-type").partition(";")[0].strip().lower()
+        """The MIME type alone, in lower case, or an empty text if it is none."""
+        kind = self.get("content-type").partition(";")[0].strip().lower()
+        return kind if MIME.fullmatch(kind) else ""
 
 
 @dataclass(slots=True)
@@ -54,7 +59,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """What came back. `status` is the HTTP code, or why there is none; `cut` says why the body is not whole."""
+    """What came back. `status` is the HTTP code, or why there is none, or why the body is not whole."""
 
     status: int
     head: Head = field(default=Head(0, ()))
@@ -69,7 +74,7 @@ def parse_head(block: bytes) -> Head | None:
     """A raw header block as HTTP/1.x servers send it, folded lines joined; None if it is no such thing."""
     lines = block.decode("latin-1").split("\n")
     parts = lines[0].split(None, 2)
-    if len(parts) < 2 or not parts[0].startswith("HTTP/") or not (parts[1].isascii() and parts[1].isdigit()):
+    if len(parts) < 2 or not parts[0].startswith("HTTP/") or not CODE.fullmatch(parts[1]):
         return None
     fields: list[tuple[str, str]] = []
     for line in lines[1:]:
@@ -79,7 +84,7 @@ def parse_head(block: bytes) -> Head | None:
         elif ":" in text:
             name, _, value = text.partition(":")
             fields.append((name.strip().lower(), value.strip()))
-    return Head(int(parts[1][:6]), tuple(fields))
+    return Head(int(parts[1]), tuple(fields))
 
 
 class Undecodable(ValueError):
@@ -90,8 +95,17 @@ class TooLarge(ValueError):
     """The body unpacks to more than allowed."""
 
 
-def decode_body(head: Head, raw: bytes, size_max: int) -> bytes:
-    """The body without its transfer and content encodings; never more than `size_max` bytes of it."""
+def header_lines(request: Request) -> list[bytes]:
+    """As they are sent: one line each, whatever a server or a configuration put into them."""
+    lines = (f"{name}: {value}" for name, value in request.headers)
+    return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]
+
+
+def decode_body(head: Head, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
+    """The body without its transfer and content encodings; never more than `size_max` bytes of it.
+
+    What is larger is an error, or, as `prefix`, cut there.
+    """
     body = raw
     if "chunked" in head.joined("transfer-encoding").lower():
         body = _unchunk(body)
@@ -106,9 +120,9 @@ def decode_body(head: Head, raw: bytes, size_max: int) -> bytes:
                 body = _inflate(body, size_max, -15)
         else:
             raise Undecodable(f"content encoding {coding[:40]!r}")
-    if len(body) > size_max:
+    if len(body) > size_max and not prefix:
         raise TooLarge
-    return body
+    return body[:size_max]
 
 
 def _unchunk(raw: bytes) -> bytes:
@@ -136,10 +150,10 @@ def _unchunk(raw: bytes) -> bytes:
 
 
 def _inflate(data: bytes, size_max: int, window: int) -> bytes:
-    """All members of a gzip or zlib stream; a stream that ends too soon gives what was there."""
+    """All members of a gzip or zlib stream, to one byte beyond the limit; what ends too soon gives what was there."""
     parts: list[bytes] = []
     size = 0
-    while data:
+    while data and size <= size_max and len(parts) < GZIP_MEMBERS_MAX:
         unzip = zlib.decompressobj(wbits=window)
         try:
             part = unzip.decompress(data, size_max + 1 - size)
@@ -149,8 +163,6 @@ def _inflate(data: bytes, size_max: int, window: int) -> bytes:
             raise Undecodable(str(error)) from None
         parts.append(part)
         size += len(part)
-        if size > size_max:
-            raise TooLarge
         data = unzip.unused_data
     return b"".join(parts)
 

@@ -1,6 +1,6 @@
 """Which address does this host's name lead to, and may we go there?
 
-Asynchronous look-ups (c-ares), cached for their time to live within bounds. The guard is on by default: loopback,
+Asynchronous look-ups (c-ares), cached for a minute. The guard is on by default: loopback,
 private, link-local, metadata, multicast and reserved addresses are refused, in whatever spelling they come, unless
 the collection says `allow_private`. Hosts matched by `connect_to` never come here.
 """
@@ -14,7 +14,7 @@ import aiodns
 from tarrafa.clock import boottime
 
 NAMES_CACHED_MAX = 50_000
-LIFE_MIN_S, LIFE_MAX_S, LIFE_OF_FAILURE_S = 60.0, 3600.0, 30.0
+LIFE_S, LIFE_OF_FAILURE_S = 60.0, 30.0
 LOOKUP_TIMEOUT_S = 10.0
 
 
@@ -68,7 +68,7 @@ class Resolver:
         try:
             found = await self._resolver.getaddrinfo(name, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM)
             addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in found.nodes))
-            life, error = LIFE_MIN_S, ""
+            life, error = LIFE_S, ""
         except (aiodns.error.DNSError, UnicodeError, ValueError) as failure:
             addresses, life, error = (), LIFE_OF_FAILURE_S, f"{name} does not resolve: {failure}"
         if len(self._cache) >= NAMES_CACHED_MAX:
