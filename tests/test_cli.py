@@ -5,7 +5,6 @@ import resource
 import shutil
 import socket
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from tarrafa.cli import commands
 from tarrafa.web.truth import expected
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, tarrafa
+from tests.warc import check
 
 ONE_PAGE = 'name = "c"\nroots = ["http://h0001.br.test/"]\n'
 
@@ -107,7 +107,7 @@ def test_a_full_disk_stops_the_crawl_with_one_line_and_nothing_is_damaged(tmp_pa
         done = tarrafa("crawl", file, "--data", data, "--quiet")
         assert done.returncode == 0, done.stderr
         for path in (data / "archive").glob("*.warc.gz"):
-            assert tarrafa_warc_check(path) == 0
+            check(path)
 
 
 @pytest.mark.parametrize("limit", [60_000, 400_000])
@@ -124,11 +124,7 @@ def test_a_write_that_fails_stops_the_crawl_with_one_line_and_nothing_is_damaged
         journey.crawl(file)
         assert set(journey.kept()) == expected(journey.world, [journey.world.root(1)], types=TYPES).kept
         for path in journey.data.archive.glob("*.warc.gz"):
-            assert tarrafa_warc_check(path) == 0
-
-
-def tarrafa_warc_check(path: Path) -> int:
-    return subprocess.run([sys.executable, "-m", "warcio.cli", "check", path], capture_output=True).returncode
+            check(path)
 
 
 def test_every_command_has_a_help_that_says_what_it_does():

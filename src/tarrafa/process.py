@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from tarrafa.clock import boot_id
-from tarrafa.errors import TarrafaError
+from tarrafa.errors import FrontierError, TarrafaError
 
 PR_SET_PDEATHSIG = 1
 EXIT_ERROR = 2  # a message for a person was printed
@@ -67,9 +67,16 @@ def raise_file_limit(wanted: int) -> int:
 
 
 def run_child(main: Callable[[], None]) -> None:
-    """Run a child's main function; what it cannot mend becomes one line on stderr and exit status 2."""
+    """Run a child's main function.
+
+    What nobody here can mend becomes one line on stderr and exit status 2; without its frontier a child ends, to be
+    started again.
+    """
     try:
         main()
+    except FrontierError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(EXIT_RETRY)
     except TarrafaError as error:
         with contextlib.suppress(OSError):
             sys.stderr.write(f"error: {error}\n")

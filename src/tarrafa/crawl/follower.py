@@ -6,18 +6,16 @@ that goes back are the graph's weights, to the frontier.
 
 import argparse
 import signal
-import sys
 import threading
 from pathlib import Path
 from types import FrameType
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import FrontierError
 from tarrafa.frontier.protocol import Weight
 from tarrafa.frontier.remote import Line
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.process import EXIT_RETRY, become_child, run_child
+from tarrafa.process import become_child, run_child
 
 ROLES = ("graph", "index")
 
@@ -47,15 +45,7 @@ def main() -> None:
         stop.set()
 
     signal.signal(signal.SIGTERM, on_term)
-
-    def work() -> None:
-        try:
-            _follow(DataDirectory(options.data), options.role, stop)
-        except FrontierError as error:
-            sys.stderr.write(f"{options.role}: {error}\n")
-            sys.exit(EXIT_RETRY)
-
-    run_child(work)
+    run_child(lambda: _follow(DataDirectory(options.data), options.role, stop))
 
 
 if __name__ == "__main__":

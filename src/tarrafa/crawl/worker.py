@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import contextlib
 import signal
-import sys
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -35,7 +34,7 @@ from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, Continuation, HostReport, Lease, Offer, Report, RobotsCopy
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId, Status, UrlId
-from tarrafa.process import EXIT_RETRY, become_child, myself, raise_file_limit, run_child
+from tarrafa.process import become_child, myself, raise_file_limit, run_child
 
 COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
@@ -364,15 +363,7 @@ def main() -> None:
     options = parser.parse_args()
     become_child(options.parent)
     connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
-
-    def work() -> None:
-        try:
-            uvloop.run(_main(DataDirectory(options.data), options.name, connections_max))
-        except FrontierError as error:
-            sys.stderr.write(f"worker {options.name}: {error}\n")
-            sys.exit(EXIT_RETRY)
-
-    run_child(work)
+    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.name, connections_max)))
 
 
 if __name__ == "__main__":

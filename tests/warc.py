@@ -1,0 +1,29 @@
+"""Is this a sound WARC file, to tools other than ours?"""
+
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+from warcio.archiveiterator import ArchiveIterator
+
+
+def check(path: Path) -> int:
+    """`warcio check` accepts it and each record is a gzip member of its own; the number of records."""
+    checked = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+    assert "digest pass" in checked.stdout
+    with path.open("rb") as stream:
+        records = sum(1 for _ in ArchiveIterator(stream))
+    assert _members(path.read_bytes()) == records
+    return records
+
+
+def _members(data: bytes) -> int:
+    count, view = 0, memoryview(data)
+    while view:
+        unzip = zlib.decompressobj(wbits=31)
+        unzip.decompress(view)
+        assert unzip.eof, "a torn member"
+        view, count = view[len(view) - len(unzip.unused_data) :], count + 1
+    return count
