@@ -47,4 +47,4 @@ lock:
 	uv pip compile --quiet --all-extras --no-header --no-annotate --python-version 3.11 --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) tarrafa-data tarrafa-demo
+	rm -rf $(VENV) tarrafa-demo

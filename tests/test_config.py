@@ -46,7 +46,9 @@ def test_hosts_absent_means_exactly_the_roots_hosts(tmp_path):
 
 
 def test_roots_come_from_a_file_too_one_url_or_host_per_line(tmp_path):
-    (tmp_path / "roots.txt").write_text("# the universities\nusp.br\n\nhttps://www.unicamp.br/unicamp/\n")
+    (tmp_path / "roots.txt").write_text(
+        "# the universities\nusp.br  # the largest\n\nhttps://www.unicamp.br/unicamp/\n"
+    )
     collection = load(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"'))
     assert collection.roots == ("http://usp.br/", "https://www.unicamp.br/unicamp/")
 
@@ -60,7 +62,7 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
     ("text", "told"),
     [
         ("name = ", "not valid TOML"),
-        ('roots = ["a.br"]', "missing required field name"),
+        ('roots = ["a.br"]', "name is missing"),
         ('name = "a"', "roots: at least one"),
         ('name = "A b"\nroots = ["a.br"]', "name: 'A b' may hold"),
         ('name = "a"\nroots = ["not a url"]', "roots[0]: not an http(s) URL or a host name: 'not a url'"),
@@ -68,10 +70,14 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
         ('name = "a"\nroots = ["javascript:alert(1)"]', "roots[0]: not an http(s) URL"),
         ('name = "a"\nroots = ["nonsense"]', "roots[0]: not an http(s) URL or a host name"),
         ('name = "a"\nroots_file = "none.txt"', "none.txt: no such file"),
+        ('name = "a"\nroots = "a.br"', "roots: expected a list"),
         ('name = "a"\nroots = ["a.br"]\ncolour = 1', "unknown key 'colour' (allowed: name, roots,"),
         ('name = "a"\nroots = ["a.br"]\n[scope]\ndepth = 1', "[scope] unknown key 'depth' (allowed: hosts,"),
         ('name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = -1', "[scope] depth_max must be 0 or more, got -1"),
-        ('name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = "x"', "[scope] depth_max: expected int"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = "x"',
+            "[scope] depth_max: expected a whole number",
+        ),
         ('name = "a"\nroots = ["a.br"]\n[scope]\nhosts = ["a b"]', "[scope] hosts: 'a b' is no pattern"),
         ('name = "a"\nroots = ["a.br"]\n[scope]\ntypes = ["html"]', "[scope] types: 'html' is no MIME type"),
         ('name = "a"\nroots = ["a.br"]\n[scope]\nsize_max = "big"', "[scope] size_max: not a size: 'big'"),
@@ -103,6 +109,9 @@ def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_pa
         ("a.br", "a.br", "8080", True),
         ("a.br:8080", "a.br", "8080", True),
         ("a.br:8080", "a.br", "", False),
+        ("*.br:8080", "a.br", "8080", True),
+        ("*.br:8080", "a.br", "", False),
+        ("*.são.br", "www.xn--so-sia.br", "", True),
         ("*", "anything.at.all", "99", True),
         ("A.BR", "a.br", "", True),
     ],

@@ -27,6 +27,7 @@ UNITS_B = {"b": 1, "kb": 1000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 
 MIME = re.compile(r"[\w.+-]+/(\*|[\w.+-]+)")
 HOST = re.compile(r"\*|(\*\.)?[^\s/*?]+")
 TARGET = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:]+\]):\d{1,5}")
+COMMENT = re.compile(r"(?:^|\s)#")  # a fragment has no space before it
 AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
@@ -151,13 +152,14 @@ class HostMatcher:
 
     def matches(self, name: str, port: str) -> bool:
         """`port` is empty for the scheme's own."""
-        if self._everything or name in self._exact or f"{name}:{port}" in self._exact:
+        with_port = f"{name}:{port}"
+        if self._everything or name in self._exact or with_port in self._exact:
             return True
-        return name.endswith(self._below) if self._below else False
+        return bool(self._below) and (name.endswith(self._below) or with_port.endswith(self._below))
 
 
 def _ascii(pattern: str) -> str:
-    """Names as URLs have them: `*.são.br` is `*.xn--so-mia.br`."""
+    """Names as URLs have them: `*.são.br` is `*.xn--so-sia.br`."""
     if pattern.isascii():
         return pattern
     try:
@@ -212,8 +214,12 @@ def read(path: Path) -> tuple[Collection, list[tuple[str, str]]]:
     roots = [(root, f"{path}: roots[{number}]") for number, root in enumerate(collection.roots)]
     if collection.roots_file is not None:
         listed = path.parent / collection.roots_file
-        for number, line in enumerate(_text(listed).splitlines(), 1):
-            root = line.partition("#")[0].strip() if line.lstrip().startswith("#") else line.strip()
+        try:
+            lines = _text(listed).splitlines()
+        except ConfigError as error:
+            raise ConfigError(f"{path}: roots_file: {error}") from None
+        for number, line in enumerate(lines, 1):
+            root = COMMENT.split(line, maxsplit=1)[0].strip()
             if root:
                 roots.append((root, f"{listed}:{number}"))
     if not roots:
@@ -264,7 +270,9 @@ def _explain(message: str) -> str:
         allowed = ", ".join(field.name for field in msgspec.structs.fields(holder))
         return f"{f'[{section}] ' if section else ''}unknown key {unknown['key']!r} (allowed: {allowed})"
     name = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
-    what = what[0].lower() + what[1:].replace("`", "")
+    what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
+    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
+    what = what.replace("object missing required field name", "name is missing")
     allowed = _choices(steps) if "enum value" in what else ""
     return f"{name}: {what}{allowed}" if name else what
 

@@ -11,7 +11,9 @@ tarrafa rebuild     make graph or index again from the archive
 tarrafa web         a synthetic Web to play with
 """
 
+import json
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -73,7 +75,7 @@ SAMPLE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
 # `tarrafa crawl {file}` starts it, and goes on after a stop.
 name  = "{name}"
-roots = ["{root}"]            # URLs or host names; or roots_file = "roots.txt", one per line
+roots = [{root}]            # URLs or host names; or roots_file = "roots.txt", one per line
 
 [scope]
 # hosts = ["*.br"]            # absent: exactly the roots' hosts; *.br is everything below br
@@ -97,10 +99,10 @@ def init(
         raise ConfigError(f"{file}: exists already; nothing was changed")
     name = re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("-._") or "collection"
     try:
-        file.write_text(SAMPLE.format(file=file, name=name, root=root))
+        file.write_text(SAMPLE.format(file=file.name, name=name, root=json.dumps(root)))
     except OSError as error:
         raise from_os(error, file) from None
-    typer.echo(f"{file} is written; edit it, then: tarrafa crawl {file}")
+    typer.echo(f"{file} is written; edit it, then: tarrafa crawl {shlex.quote(str(file))}")
 
 
 @app.command()
@@ -124,7 +126,7 @@ def crawl(
 
 
 @app.command()
-def status(data: Data = DEFAULT_DATA, json: Json = False) -> None:
+def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     """Show every collection's state and numbers, and the workers."""
     import asyncio
 
@@ -132,24 +134,21 @@ def status(data: Data = DEFAULT_DATA, json: Json = False) -> None:
     from tarrafa.cli.running import overview_of
 
     found = asyncio.run(overview_of(DataDirectory(data)))
-    if json:
+    if as_json:
         show.as_json(found)
     else:
         show.overview(found)
 
 
-@app.command()
+@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
 def search(
-    query: Annotated[
-        list[str],
-        typer.Argument(help='Words; +must, -not, "a phrase", site:, host:, lang:. Put -- before a leading -.'),
-    ],
+    query: Annotated[list[str], typer.Argument(help='Words; +must, -not, "a phrase", site:, host:, lang:.')],
     data: Data = DEFAULT_DATA,
-    n: Annotated[int, typer.Option("-n", min=1, max=100, help="How many results.")] = 10,
+    n: Annotated[int, typer.Option("--results", min=1, max=100, help="How many results.")] = 10,
     offset: Annotated[int, typer.Option(min=0, help="Skip so many.")] = 0,
     all_words: Annotated[bool, typer.Option("--all", help="Every word must be there.")] = False,
     collection: Named = None,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Search what was crawled; works while the crawl runs."""
     from tarrafa.cli import show
@@ -158,7 +157,7 @@ def search(
     directory = DataDirectory(data)
     directory.check_version()
     result = ask(directory, " ".join(query), n=n, offset=offset, collection=collection, all_words=all_words)
-    if json:
+    if as_json:
         show.as_json(result)
     else:
         show.hits(result, offset)
@@ -172,7 +171,7 @@ def links(
     outgoing: Annotated[bool, typer.Option("--out", help="Only where it leads.")] = False,
     n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many of each.")] = 50,
     collection: Named = None,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show who links to a URL, and where it leads, with anchor texts."""
     from tarrafa.cli import show
@@ -181,12 +180,12 @@ def links(
     directory = DataDirectory(data)
     directory.check_version()
     reader = GraphReader(directory)
+    if reader.node(url, collection) is None:
+        raise ConfigError(f"{url}: no crawled page is or links to this URL")
     found = reader.neighbours(url, collection, limit=n)
     both = incoming == outgoing
-    if json:
+    if as_json:
         show.as_json(found)
-    elif reader.node(url, collection) is None:
-        raise ConfigError(f"{url}: no crawled page is or links to this URL")
     else:
         show.neighbours(found, incoming=incoming or both, outgoing=outgoing or both)
 

@@ -16,6 +16,7 @@ from tarrafa.cli.running import overview_of, status_of, summary, watch
 from tarrafa.clock import boottime
 from tarrafa.crawl.collection import load
 from tarrafa.data import DataDirectory
+from tarrafa.errors import from_os
 from tarrafa.frontier.protocol import CollectionStatus
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import serve
@@ -74,7 +75,10 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool) -> in
 def _collection_file(data: DataDirectory, root: str, pages: int, connect_to: str) -> Path:
     data.create()
     path = data.root / "demo.toml"
-    path.write_text(COLLECTION.format(root=root, pages=pages, connect_to=connect_to))
+    try:
+        path.write_text(COLLECTION.format(root=root, pages=pages, connect_to=connect_to))
+    except OSError as error:
+        raise from_os(error, path) from None
     return path
 
 
@@ -98,6 +102,7 @@ def _tell(data: DataDirectory, address: str) -> bool:
         result = searcher.search(query)
         sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
     sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
+    sys.stdout.write("(The hosts end in .test and exist for the crawler only: open a result's Relations instead.)\n")
     sys.stdout.flush()
     return searcher.documents > 0
 

@@ -36,9 +36,9 @@ def expected_total(status: CollectionStatus) -> int:
 
 def time_left(status: CollectionStatus) -> str:
     left = expected_total(status) - status.fetched
-    if left <= 0:
-        return "nearly done"
-    return f"about {duration_text(left / status.pages_per_s)} left" if status.pages_per_s > 0 else "..."
+    if not status.pages_per_s:
+        return "waiting for hosts to answer" if status.pending + status.handed_out else "nearly done"
+    return f"about {duration_text(left / status.pages_per_s)} left" if left > 0 else "nearly done"
 
 
 def numbers(status: CollectionStatus) -> str:
@@ -77,14 +77,7 @@ class Progress:
             sys.stderr.flush()
 
     def _drawn(self, status: CollectionStatus) -> Group:
-        table = Table.grid(padding=(0, 3))
-        table.add_row(
-            f"[bold]{status.fetched:,}[/] pages",
-            f"[bold]{status.pages_per_s:,.0f}[/] pages/s",
-            f"[bold]{status.hosts:,}[/] hosts",
-            f"[bold]{status.pending + status.handed_out:,}[/] in the queue",
-            f"[bold]{status.failed:,}[/] errors",
-            Text(time_left(status), style="cyan"),
-        )
-        bar = ProgressBar(total=max(1, expected_total(status)), completed=status.fetched, width=60)
-        return Group(Text(self._name, style="bold cyan"), bar, table)
+        bar = Table.grid(padding=(0, 1))
+        total = max(1, expected_total(status))
+        bar.add_row(Text(self._name, style="bold cyan"), ProgressBar(total=total, completed=status.fetched, width=40))
+        return Group(bar, Text(numbers(status)))

@@ -19,9 +19,15 @@ from tarrafa.errors import FrontierError, Locked
 from tarrafa.frontier.protocol import CollectionStatus, Overview
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.frontier.store.sqlite import read_overview
+from tarrafa.model import Status
 
 WATCH_EVERY_S = 0.5
 INTERRUPTED = 130
+HINTS = {
+    Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them once more",
+    Status.ADDRESS_REFUSED: "addresses that are not on the public Internet were refused; "
+    "[network] allow_private = true lets them be visited",
+}
 
 
 def run_until_interrupted(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
@@ -103,10 +109,11 @@ def summary(status: CollectionStatus, elapsed_s: float) -> None:
     """What was caught, for a person."""
     sys.stderr.write(
         f"{status.name}: {status.state} ({status.reason}) in {duration_text(elapsed_s)}\n"
-        f"  {status.fetched:,} pages of {status.hosts:,} hosts; "
+        f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
-        f"  visits: {show.statuses(status)}\n"
+        + (f"  visits: {show.statuses(status)}\n" if status.statuses else "")
+        + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )
 
 
