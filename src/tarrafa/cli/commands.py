@@ -114,8 +114,9 @@ def crawl(
 ) -> None:
     """Crawl a collection, archive and index it; the same command goes on after a stop.
 
-    Exit status 0 when nothing is left to visit or a limit of the collection is reached. If another process already
-    works in the data directory, the collection is handed to it, and Ctrl-C only detaches.
+    Exit status 0: nothing is left to visit, or a limit of the collection is reached.
+
+    If another process works in the data directory already, it takes the collection over, and Ctrl-C only detaches.
     """
     from tarrafa.cli import running
     from tarrafa.crawl.collection import load
@@ -241,7 +242,9 @@ def web(
     addresses: Annotated[bool, typer.Option(help="Every host also on its own 127.x.y.z, for other crawlers.")] = False,
     latency: Annotated[float, typer.Option(min=0, help="Mean seconds that an answer takes.")] = 0.0,
     crawl_delay: Annotated[float, typer.Option(min=0, help="Seconds that robots.txt asks for.")] = 1.0,
-    crawl_delay_share: Annotated[float, typer.Option(min=0, max=1, help="On this share of the hosts.")] = 0.0,
+    crawl_delay_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of hosts that ask for --crawl-delay.")
+    ] = 0.0,
     changes: Annotated[float, typer.Option(min=0, help="Multiplies the rate at which pages change.")] = 1.0,
     corners: Annotated[bool, typer.Option(help="Add the badly behaved hosts.")] = False,
     speed: Annotated[float, typer.Option(min=0.001, help="How much faster than ours its clock runs.")] = 1.0,
