@@ -410,13 +410,14 @@ def test_a_root_that_was_visited_as_something_deeper_is_visited_again(play):
         await frontier.discover(row.id, [offer("http://a.br/x", 3)])
         worker = (await frontier.join("w", myself())).worker
         (lease,) = await frontier.lease(worker, 1)
-        await frontier.finish(worker, [done(lease, lease.visits)])
+        kept = Outcome(200, 1_000_000.0, kept=True, etag='"1"', last_modified="yesterday")
+        await frontier.finish(worker, [done(lease, lease.visits, kept)])
         for expected in (1, 0):  # only once
             await frontier.open_collection(a_collection(), [offer("http://a.br/x")])
             leases = await frontier.lease(worker, 1)
             assert len(leases) == expected
             for lease in leases:
-                assert [(visit.depth, visit.number) for visit in lease.visits] == [(0, 2)]
+                assert [(visit.depth, visit.number, visit.etag) for visit in lease.visits] == [(0, 2, None)]
                 await frontier.finish(worker, [done(lease, lease.visits)])
 
     play(scene)

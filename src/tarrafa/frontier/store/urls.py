@@ -52,7 +52,8 @@ class Urls:
         self.add_waiting(number, waiting)
 
     def seed(self, number: int, roots: list[Offer]) -> None:
-        """The roots. One that was visited as something deeper is visited again: only so does the graph hear of it."""
+        """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
+        graph hear of it and of its links."""
         known, waiting = self._collections.by_id(number), dict[HostId, int]()
         for root in roots:
             row = self._db.row(
@@ -61,7 +62,8 @@ class Urls:
             )
             if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.run(
-                    "UPDATE url SET state = 0, depth = 0 WHERE host = ? AND collection = ? AND id = ?",
+                    "UPDATE url SET state = 0, depth = 0, etag = NULL, last_modified = NULL"
+                    " WHERE host = ? AND collection = ? AND id = ?",
                     (root.host, number, root.id),
                 )
                 self._requeue(known, root.host, root.id, row[0], waiting)
