@@ -66,9 +66,6 @@ class DataDirectory:
         """Where the frontier's owner listens."""
         return str(self.run / "frontier.sock")
 
-    def exists(self) -> bool:
-        return self.version.exists()
-
     def check_version(self) -> None:
         """Refuse a directory that is not ours to touch."""
         if not self.version.exists():

@@ -122,8 +122,11 @@ def crawl(
     from tarrafa.crawl.collection import load
 
     collection = load(file)
-    code = running.run_until_interrupted(lambda: running.crawl(DataDirectory(data), collection, workers, quiet=quiet))
-    raise typer.Exit(code)
+
+    async def to_its_end() -> int:
+        return 0 if await running.crawl(DataDirectory(data), collection, workers, quiet=quiet) else 1
+
+    raise typer.Exit(running.run_until_interrupted(to_its_end))
 
 
 @app.command()

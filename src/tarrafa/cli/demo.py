@@ -5,19 +5,15 @@ on.
 """
 
 import asyncio
-import contextlib
 import os
 import sys
 import webbrowser
 from pathlib import Path
 
-from tarrafa.cli.progress import Progress
-from tarrafa.cli.running import overview_of, status_of, summary, watch
-from tarrafa.clock import boottime
+from tarrafa.cli.running import crawl, overview_of
 from tarrafa.crawl.collection import load
 from tarrafa.data import DataDirectory
 from tarrafa.errors import from_os
-from tarrafa.frontier.protocol import CollectionStatus
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import serve
 from tarrafa.web.spawn import start_process
@@ -60,13 +56,14 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool) -> in
         with start_process(world) as web:
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
-            status = await _crawl(data, _collection_file(data, world.root(1), pages, web.connect_to))
+            file = _collection_file(data, world.root(1), pages, web.connect_to)
+            finished = await crawl(data, load(file), workers=2)
             good = await asyncio.to_thread(_tell, data, address)
             _open(address, leave=leave)
             if not leave:
                 sys.stderr.write("Ctrl-C stops.\n")
                 await asyncio.Event().wait()
-            return 0 if good and status.state == "finished" else 1
+            return 0 if good and finished else 1
     finally:
         stop.set()
         await page
@@ -80,18 +77,6 @@ def _collection_file(data: DataDirectory, root: str, pages: int, connect_to: str
     except OSError as error:
         raise from_os(error, path) from None
     return path
-
-
-async def _crawl(data: DataDirectory, file: Path) -> CollectionStatus:
-    started, status = boottime(), None
-    with Progress("demo") as progress:
-        async with contextlib.aclosing(watch(data, load(file), workers=2)) as overviews:
-            async for overview in overviews:
-                status = status_of(overview, "demo")
-                progress.show(status)
-    assert status is not None
-    summary(status, boottime() - started)
-    return status
 
 
 def _tell(data: DataDirectory, address: str) -> bool:

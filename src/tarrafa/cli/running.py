@@ -50,21 +50,21 @@ def status_of(overview: Overview, name: str) -> CollectionStatus:
     return next(one for one in overview.collections if one.name == name)
 
 
-async def crawl(data: DataDirectory, collection: Collection, workers: int, *, quiet: bool) -> int:
-    """Crawl a collection to its end; exit status 0 when it was reached."""
+async def crawl(data: DataDirectory, collection: Collection, workers: int, *, quiet: bool = False) -> bool:
+    """Crawl a collection in front of a person; whether its end was reached."""
     started, status = boottime(), None
     with Progress(collection.name, quiet=quiet) as progress:
-        async with contextlib.aclosing(watch(data, collection, workers)) as overviews:
+        async with contextlib.aclosing(_watch(data, collection, workers)) as overviews:
             async for overview in overviews:
                 status = status_of(overview, collection.name)
                 progress.show(status)
     assert status is not None
     if not quiet:
         summary(status, boottime() - started)
-    return 0 if status.state == "finished" else 1
+    return status.state == "finished"
 
 
-async def watch(data: DataDirectory, collection: Collection, workers: int) -> AsyncGenerator[Overview, None]:
+async def _watch(data: DataDirectory, collection: Collection, workers: int) -> AsyncGenerator[Overview, None]:
     """The crawl's numbers until it is over: run here, or handed to the process that works in this directory already."""
     try:
         async with Supervisor(data, workers) as supervisor:

@@ -46,6 +46,9 @@ class Child:
     process: asyncio.subprocess.Process | None = None
     starts: deque[float] = field(default_factory=lambda: deque(maxlen=RESTARTS_MAX))
 
+    def keeps_dying(self) -> bool:
+        return len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S
+
     def last_error(self) -> str:
         """The last line that it wrote, without the word in front."""
         lines = self.log.read_text(errors="replace").strip().splitlines() if self.log.exists() else []
@@ -131,7 +134,7 @@ class Supervisor:
             if code == EXIT_ERROR:
                 self._failure = DataError(child.last_error())
                 return
-            if len(child.starts) == RESTARTS_MAX and boottime() - child.starts[0] < RESTARTS_WINDOW_S:
+            if child.keeps_dying():
                 self._failure = DataError(f"{child.name} keeps dying (exit status {code}); see {child.log}")
                 return
             await self._start(child)
@@ -144,12 +147,12 @@ class Supervisor:
             return
         if code == EXIT_ERROR:
             self._failure = DataError(self._owner.last_error())
-        elif len(self._owner.starts) == RESTARTS_MAX and boottime() - self._owner.starts[0] < RESTARTS_WINDOW_S:
+        elif self._owner.keeps_dying():
             self._failure = DataError(f"the frontier keeps dying (exit status {code}); see {self._owner.log}")
         else:
             try:
                 await self._start_owner()
-            except (TarrafaError, TimeoutError) as error:
+            except TarrafaError as error:
                 self._failure = DataError(f"the frontier does not come back: {error}")
 
     async def _end(self) -> None:

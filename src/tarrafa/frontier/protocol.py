@@ -106,7 +106,6 @@ class CollectionRow(msgspec.Struct, frozen=True):
     reason: str
     config: bytes
     revision: int = 1
-    kept: int = 0
 
 
 class CollectionStatus(msgspec.Struct, frozen=True):

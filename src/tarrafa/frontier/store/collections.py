@@ -184,10 +184,7 @@ class Collections:
         return max(0, free)
 
     def rows(self) -> list[CollectionRow]:
-        return [
-            msgspec.structs.replace(known.row, kept=self._counters.value(known.row.id, state_bucket(UrlState.FETCHED)))
-            for known in self._by_id.values()
-        ]
+        return [known.row for known in self._by_id.values()]
 
     def status(self) -> list[CollectionStatus]:
         return [self._status(known) for known in self._by_id.values()]
