@@ -53,6 +53,8 @@ class Scope(_Section, frozen=True):
     depth_max: int | None = None
     pages_max: int | None = None
     requests_max: int | None = None
+    host_pages_max: int = 100_000
+    site_hosts_max: int = 1_000
     languages: tuple[str, ...] = ()
     keep: Literal["all", "structured"] = "all"
 
@@ -68,6 +70,7 @@ class Politeness(_Section, frozen=True):
     robots: Literal["obey", "ignore"] = "obey"
     user_agent: str = "Tarrafa"
     contact: str = ""
+    email: str = ""
 
 
 class Fetch(_Section, frozen=True):
@@ -80,6 +83,10 @@ class Fetch(_Section, frozen=True):
     redirects_max: int = 5
     retries: int = 2
     host_failures_max: int = 5
+    bandwidth: Size | None = None
+    host_bandwidth: Size | None = None
+    sitemaps: bool = True
+    feeds: bool = True
 
 
 class Strategy(_Section, frozen=True):
@@ -93,6 +100,7 @@ class Network(_Section, frozen=True):
 
     connect_to: dict[str, str] = {}
     allow_private: bool = False
+    tls: Literal["strict", "accept"] = "strict"
     suffixes: tuple[str, ...] = ()
 
 
@@ -299,6 +307,8 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         least("scope", "pages_max", scope.pages_max, 1),
         least("scope", "requests_max", scope.requests_max, 1),
         least("scope", "size_max", scope.size_max, 1),
+        least("scope", "host_pages_max", scope.host_pages_max, 1),
+        least("scope", "site_hosts_max", scope.site_hosts_max, 1),
         (not scope.types, "[scope] types must name at least one MIME type, such as text/html"),
         *[(not MIME.fullmatch(kind), f"[scope] types: {kind!r} is no MIME type such as text/html")
           for kind in scope.types],
@@ -311,6 +321,10 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         (not politeness.user_agent.isprintable() or not politeness.user_agent,
          "[politeness] user_agent must be one line of printable text"),
         (not politeness.contact.isprintable(), "[politeness] contact must be one line of printable text"),
+        (not politeness.email.isprintable() or " " in politeness.email,
+         "[politeness] email must be one address, such as crawl@example.br"),
+        least("fetch", "bandwidth", fetch.bandwidth, 1000),
+        least("fetch", "host_bandwidth", fetch.host_bandwidth, 1000),
         least("fetch", "time_max", fetch.time_max, 0.1),
         least("fetch", "connect_timeout", fetch.connect_timeout, 0.1),
         least("fetch", "stall_timeout", fetch.stall_timeout, 1),

@@ -29,10 +29,14 @@ class Status(IntEnum):
     ADDRESS_REFUSED = -14  # the name leads to an address that the guard forbids
     TLS_ERROR = -15  # no secure connection under the configured policy
     REDIRECTS_EXCEEDED = -16  # a chain longer than redirects_max
+    TRAP = -17  # its URL, or where it was found, says that there is no end to such pages
+    HOST_FULL = -18  # its host, or the number of hosts of its site, has reached the collection's cap
     LANGUAGE_NOT_WANTED = -20  # fetched, but not in one of the collection's languages
     OUT_OF_SCOPE = -21  # waited, but the collection no longer wants it
+    COPY = -22  # the same text as many other URLs of its host: a soft 404, a session in the URL
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
+    STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
 
 
 STATUS_MEANING: dict[int, str] = {
@@ -49,7 +53,11 @@ STATUS_MEANING: dict[int, str] = {
     Status.REDIRECTS_EXCEEDED: "too many redirects",
     Status.LANGUAGE_NOT_WANTED: "language not wanted",
     Status.OUT_OF_SCOPE: "no longer in scope",
+    Status.TRAP: "a trap",
+    Status.HOST_FULL: "host or site is full",
+    Status.COPY: "one more copy",
     Status.HOSTILE: "hostile page",
+    Status.STARVED: "our own machine was too slow",
 }
 
 # What a status means for what comes next, in one place.
@@ -74,6 +82,14 @@ class UrlState(IntEnum):
     FAILED = 4  # given up after its retries
     EXCLUDED = 5  # robots.txt forbids it
     TOO_DEEP = 6  # known, but beyond depth_max
+
+
+class Role(IntEnum):
+    """What a URL is for."""
+
+    PAGE = 0
+    SITEMAP = 1  # lists pages and when they changed
+    FEED = 2  # lists the newest pages
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -112,8 +128,27 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     content_id: str = ""
     simhash: int = 0
     vocabularies: tuple[str, ...] = ()
-    refresh: str = ""
+    refresh: str = ""  # where a meta refresh leads
+    refresh_s: float = 0.0  # and after how long
+    alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages
+    feeds: tuple[str, ...] = ()  # RSS and Atom that the page announces
     parser: str = ""
+
+
+class Listed(msgspec.Struct, frozen=True, array_like=True):
+    """One entry of a sitemap or feed. `changed` is when its author says that it last changed, 0 if he does not."""
+
+    url: str
+    changed: float = 0.0
+
+
+class Listing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a sitemap or a feed lists: pages, and further sitemaps (of an index)."""
+
+    entries: tuple[Listed, ...] = ()
+    sitemaps: tuple[Listed, ...] = ()
+    kind: str = ""  # "sitemap", "sitemapindex", "text", "rss", "atom"; empty: none of these
+    cut: bool = False  # there was more than one file may list, or its end was missing
 
 
 class Visit(msgspec.Struct, frozen=True, array_like=True):
@@ -130,6 +165,7 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     etag: str | None = None
     last_modified: str | None = None
     content_id: str | None = None
+    role: int = Role.PAGE
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -148,6 +184,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str = ""
     retry_after_s: float = 0.0
     error: str = ""
+    tls: str = ""  # why the certificate would not do, where the collection accepts it all the same
+    role: int = Role.PAGE
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
