@@ -55,6 +55,8 @@ class Scope(_Section, frozen=True):
     requests_max: int | None = None
     host_pages_max: int = 100_000
     site_hosts_max: int = 1_000
+    copies_max: int = 10
+    alike_max: int = 1_000
     languages: tuple[str, ...] = ()
     keep: Literal["all", "structured"] = "all"
 
@@ -309,6 +311,8 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         least("scope", "size_max", scope.size_max, 1),
         least("scope", "host_pages_max", scope.host_pages_max, 1),
         least("scope", "site_hosts_max", scope.site_hosts_max, 1),
+        least("scope", "copies_max", scope.copies_max, 1),
+        least("scope", "alike_max", scope.alike_max, 1),
         (not scope.types, "[scope] types must name at least one MIME type, such as text/html"),
         *[(not MIME.fullmatch(kind), f"[scope] types: {kind!r} is no MIME type such as text/html")
           for kind in scope.types],

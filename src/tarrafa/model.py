@@ -29,11 +29,11 @@ class Status(IntEnum):
     ADDRESS_REFUSED = -14  # the name leads to an address that the guard forbids
     TLS_ERROR = -15  # no secure connection under the configured policy
     REDIRECTS_EXCEEDED = -16  # a chain longer than redirects_max
-    TRAP = -17  # its URL, or where it was found, says that there is no end to such pages
+    TRAP = -17  # not requested: its URL says that there is no end to such pages
     HOST_FULL = -18  # its host, or the number of hosts of its site, has reached the collection's cap
     LANGUAGE_NOT_WANTED = -20  # fetched, but not in one of the collection's languages
     OUT_OF_SCOPE = -21  # waited, but the collection no longer wants it
-    COPY = -22  # the same text as many other URLs of its host: a soft 404, a session in the URL
+    COPY = -22  # fetched: the same text as many other URLs of its host; a soft 404, a session in the URL, a calendar
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
@@ -63,11 +63,12 @@ STATUS_MEANING: dict[int, str] = {
 # What a status means for what comes next, in one place.
 BUSY = frozenset({429, 503})  # "not now": the host rests, nobody is blamed
 UNREACHED = frozenset({Status.TOO_SLOW, Status.SYSTEM_ERROR})  # the host may be in trouble, or we are
-TRANSIENT = BUSY | UNREACHED | {500, 502, 504}  # the URL is tried again
+UNBLAMED = BUSY | {Status.STARVED}  # the URL has not had its try
+TRANSIENT = UNBLAMED | UNREACHED | {500, 502, 504}  # the URL is tried again
 GIVEN_UP = TRANSIENT | {  # no answer worth the name: FAILED in the end
     Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.TLS_ERROR, Status.HOSTILE, Status.HOST_GIVEN_UP,
 }  # fmt: skip
-NO_REQUEST = frozenset({Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE})
+NO_REQUEST = frozenset({Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE, Status.TRAP, Status.HOST_FULL})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 
@@ -166,6 +167,7 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     last_modified: str | None = None
     content_id: str | None = None
     role: int = Role.PAGE
+    parent: bytes = b""  # of the page that led here, if on the same host: the first half of its content id
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -7,8 +7,10 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import apsw
+import msgspec
 import pytest
 
 from tarrafa import config
@@ -22,6 +24,7 @@ from tarrafa.frontier.protocol import (
     HostReport,
     Lease,
     Offer,
+    PastVisit,
     Report,
     RobotsCopy,
     Weight,
@@ -32,6 +35,7 @@ from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.process import ProcessId, myself, start_ticks
 
 SUFFIXES = "com\nbr\ncom.br\npt\n"
+FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
 
 
 class FalseClock(Clock):
@@ -240,7 +244,7 @@ def test_a_killed_worker_is_noticed_at_once_and_its_host_rests_for_its_delay(pla
         FalseClock.shift[0] = 5.0
         assert len(await frontier.lease(worker, 1)) == 1
         with pytest.raises(LeaseLost):
-            await frontier.renew(victim)
+            await frontier.renew(victim, "")
 
     play(scene)
 
@@ -645,3 +649,177 @@ def test_an_address_cannot_be_claimed_for_a_host_that_is_not_held(play):
             await frontier.claim(two.worker, lease.host, "192.0.2.1")
 
     play(scene)
+
+
+async def a_worker(frontier: Frontier, **sections: Any) -> tuple[int, int]:
+    """A collection and a worker."""
+    row = await frontier.open_collection(a_collection(**sections), [])
+    return row.id, (await frontier.join("w", myself())).worker
+
+
+def refusal(url: str, status: int) -> Offer:
+    return msgspec.structs.replace(offer(url, 1), status=status)
+
+
+def test_what_is_refused_by_its_looks_is_known_and_counted_and_never_handed_out(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        await frontier.discover(number, [offer("http://a.br/"), refusal("http://a.br/x.zip", Status.TYPE_NOT_WANTED)])
+        await frontier.discover(number, [refusal("http://a.br/x.zip", Status.TYPE_NOT_WANTED)])
+        assert urls(await frontier.lease(worker, 10)) == ["http://a.br/"]
+        status = await numbers(frontier)
+        assert (status.known, status.dropped, status.statuses, status.requests) == (2, 1, {"-3": 1}, 0)
+
+    play(scene)
+
+
+def test_a_changed_scope_has_what_was_refused_unseen_judged_again(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        await frontier.discover(number, [refusal("http://a.br/x.zip", Status.TYPE_NOT_WANTED)])
+        await frontier.open_collection(a_collection(scope={"hosts": ["*"], "types": ["application/zip"]}), [])
+        (lease,) = await frontier.lease(worker, 10)
+        assert [visit.url for visit in lease.visits] == ["http://a.br/x.zip"]
+        assert (await numbers(frontier)).statuses == {}
+
+    play(scene)
+
+
+def test_a_host_gives_no_more_visits_than_its_cap_and_the_rest_is_said_to_be_too_much(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier, scope={"hosts": ["*"], "host_pages_max": 3})
+        await frontier.discover(number, [offer(f"http://a.br/{n}") for n in range(10)])
+        (lease,) = await frontier.lease(worker, 10)
+        assert len(lease.visits) == 3
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits)])
+        assert not answer.visits
+        await frontier.discover(number, [offer("http://a.br/late")])
+        status = await numbers(frontier)
+        assert (status.pending, status.fetched, status.statuses) == (0, 3, {"200": 3, "-18": 8})
+        await frontier.open_collection(a_collection(scope={"hosts": ["*"], "host_pages_max": 5}), [])
+        FalseClock.shift[0] += 10
+        (lease,) = await frontier.lease(worker, 10)
+        assert len(lease.visits) == 2, "raised, the cap lets more through"
+
+    play(scene)
+
+
+def test_a_site_has_no_more_hosts_than_its_cap(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier, scope={"hosts": ["*"], "site_hosts_max": 2})
+        await frontier.discover(number, [offer(f"http://h{n}.a.br/") for n in range(5)] + [offer("http://b.br/")])
+        assert len(await frontier.lease(worker, 10)) == 3
+        assert (await numbers(frontier)).statuses == {"-18": 3}
+        await frontier.open_collection(a_collection(scope={"hosts": ["*"], "site_hosts_max": 4}), [])
+        assert len(await frontier.lease(worker, 10)) == 2
+
+    play(scene)
+
+
+def test_what_a_walk_remembers_of_a_host_is_given_to_the_next_one(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        await frontier.discover(number, [offer(f"http://a.br/{n}") for n in range(20)])
+        (lease,) = await frontier.lease(worker, 1)
+        assert lease.memory == b""
+        await frontier.finish(worker, [done(lease, lease.visits[:1], keep=False, memory=b"sleepy")])
+        FalseClock.shift[0] += 10
+        (lease,) = await frontier.lease(worker, 1)
+        assert lease.memory == b"sleepy"
+        await frontier.finish(worker, [done(lease, lease.visits[:1], keep=False)])
+        FalseClock.shift[0] += 10
+        assert (await frontier.lease(worker, 1))[0].memory == b"sleepy"
+
+    play(scene)
+
+
+def test_a_host_may_be_borrowed_for_an_errand_by_one_worker_at_a_time_and_never_before_its_time(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        other = (await frontier.join("other", myself())).worker
+        key = "https://elsewhere.com:443"
+        host = host_id(key)
+        loan = await frontier.borrow(worker, host, key)
+        assert (loan.granted, loan.robots) == (True, None)
+        refused = await frontier.borrow(other, host, key)
+        assert not refused.granted
+        assert refused.free_at > 1_000_000.0
+        robots = RobotsCopy(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
+        report = HostReport(host, number, [], 1_000_030.0, 1_000_000.0, 1.0, keep=False, robots=robots)
+        assert await frontier.finish(worker, [report]) == [Continuation(False, [])]
+        again = await frontier.borrow(other, host, key)
+        assert (again.granted, again.free_at) == (False, 1_000_030.0), "its delay holds"
+        assert again.robots is not None
+        assert (again.robots.status, await frontier.robots_text(again.robots.digest)) == (200, b"User-agent: *")
+        FalseClock.shift[0] = 31.0
+        assert (await frontier.borrow(other, host, key)).granted
+        await frontier.discover(number, [offer("https://elsewhere.com/")])
+        assert await frontier.lease(worker, 5) == [], "and while it is lent nobody else has it"
+
+    play(scene)
+
+
+def test_a_url_can_be_looked_up_with_its_history(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        first, second = offer("http://a.br/", 0), offer("http://a.br/two", 1)
+        await frontier.discover(number, [first, second, msgspec.structs.replace(second, announced=900_000.0)])
+        (lease,) = await frontier.lease(worker, 1)
+        outcome = Outcome(200, 1_000_000.0, kept=True, type="text/html", length=77, content_id="aa")
+        await frontier.finish(worker, [done(lease, lease.visits[:1], outcome, keep=False)])
+        facts = await frontier.look_up(first.host, first.id)
+        assert facts.host is not None
+        assert (facts.host.key, facts.host.site, facts.host.waiting, facts.host.visited) == (
+            "http://a.br:80", "a.br", 1, 1)  # fmt: skip
+        (known,) = facts.urls
+        assert (known.collection, known.state, known.depth, known.status) == ("c", "fetched", 0, 200)
+        assert known.history == [PastVisit(1, 1_000_000.0, 200, 77, None)]
+        (waits,) = (await frontier.look_up(second.host, second.id)).urls
+        assert (waits.state, waits.place, waits.announced) == ("pending", 0, 900_000.0)
+        nothing = await frontier.look_up(host_id("http://z.br:80"), b"\0" * 16)
+        assert (nothing.host, nothing.urls) == (None, [])
+
+    play(scene)
+
+
+def test_a_time_limit_that_passed_because_of_us_is_no_try_of_the_url(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier, fetch={"retries": 0})
+        await frontier.discover(number, [offer("http://a.br/")])
+        for _ in range(3):
+            FalseClock.shift[0] += 10
+            (lease,) = await frontier.lease(worker, 1)
+            starved = Outcome(Status.STARVED, 1_000_000.0)
+            await frontier.finish(worker, [done(lease, lease.visits, starved, keep=False)])
+        assert (await numbers(frontier)).pending == 1
+
+    play(scene)
+
+
+def test_a_worker_has_something_to_say_about_itself(play):
+    async def scene(frontier):
+        _, worker = await a_worker(frontier)
+        await frontier.renew(worker, "take fewer hosts at once")
+        assert [node.note for node in (await frontier.overview()).nodes] == ["take fewer hosts at once"]
+
+    play(scene)
+
+
+def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_it_knows(tmp_path):
+    """Only for the body on a file: `FIRST_SCHEMA` is what version 0.1.0 wrote."""
+    path = tmp_path / "frontier.sqlite"
+    old = apsw.Connection(str(path))
+    old.execute(FIRST_SCHEMA.read_text())
+    old.close()
+
+    async def scene() -> None:
+        frontier = SqliteFrontier(path, FalseClock(0, 0), SUFFIXES)
+        status = await numbers(frontier)
+        assert (status.known, status.fetched, status.pending) == (2, 1, 1)
+        facts = await frontier.look_up(host_id("http://a.br:80"), url_id("http://a.br/"))
+        assert [(visit.number, visit.status) for visit in facts.urls[0].history] == [(1, 200)]
+        worker = (await frontier.join("w", myself())).worker
+        assert urls(await frontier.lease(worker, 5)) == ["http://a.br/x"]
+        await frontier.close()
+
+    asyncio.run(scene())

@@ -21,6 +21,7 @@ class Fence:
 
     def __init__(self, socket: str, worker: int, deadline: float, on_lost: Callable[[str], None]) -> None:
         self._socket, self._worker, self._deadline, self._on_lost = socket, worker, deadline, on_lost
+        self.note = ""  # for people, sent with every renewal
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
         self._thread.start()
@@ -36,7 +37,7 @@ class Fence:
         try:
             line = Line(self._socket)
             while not self._stop.wait(RENEW_EVERY_S):
-                self._deadline = float(line.call("renew", self._worker))
+                self._deadline = float(line.call("renew", self._worker, self.note))
             line.close()
         except TarrafaError as error:
             if not self._stop.is_set():

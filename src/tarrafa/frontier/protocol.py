@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from tarrafa.model import HostId, Outcome, UrlId, Visit
+from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
 from tarrafa.process import ProcessId
 
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
@@ -17,7 +17,10 @@ VISITS_PER_LEASE = 8
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True):
-    """A URL that somebody points to. `host_key` is scheme://host:port; `redirects` counts hops since a real link."""
+    """A URL that somebody points to. `host_key` is scheme://host:port; `redirects` counts hops since a real link.
+
+    With a `status` it is only to be known: its looks say that it must not be visited.
+    """
 
     host: HostId
     id: UrlId
@@ -25,6 +28,10 @@ class Offer(msgspec.Struct, frozen=True, array_like=True):
     host_key: str
     depth: int
     redirects: int = 0
+    role: int = Role.PAGE
+    status: int = 0
+    announced: float = 0.0  # when its author says that it last changed: from a sitemap or feed
+    parent: bytes = b""  # see `Visit`
 
 
 class Weight(msgspec.Struct, frozen=True, array_like=True):
@@ -58,6 +65,18 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     failures: int
     robots: RobotsCopy | None
     visits: list[Visit]
+    memory: bytes = b""  # what the last walk wished to remember of the host
+
+
+class Loan(msgspec.Struct, frozen=True, array_like=True):
+    """A host asked for by name, for one errand. Not `granted`: ask again at `free_at`. It is given back by `finish`."""
+
+    granted: bool
+    free_at: float
+    ended_at: float = 0.0
+    delay_s: float = 0.0
+    failures: int = 0
+    robots: RobotsCopy | None = None  # also when it is not granted
 
 
 class Report(msgspec.Struct, frozen=True, array_like=True):
@@ -81,6 +100,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     wanted: int = VISITS_PER_LEASE
     failures: int = 0  # in a row, at the host
     robots: RobotsCopy | None = None
+    memory: bytes | None = None  # None: as it was
 
 
 class Continuation(msgspec.Struct, frozen=True, array_like=True):
@@ -139,6 +159,62 @@ class NodeStatus(msgspec.Struct, frozen=True):
     pid: int
     hosts: int
     deadline_s: float
+    note: str = ""  # what it has to say about itself
+
+
+class PastVisit(msgspec.Struct, frozen=True, array_like=True):
+    """One line of a URL's history. `changed` None: there was nothing to compare it with."""
+
+    number: int
+    at: float
+    status: int
+    length: int
+    changed: bool | None
+
+
+class UrlFacts(msgspec.Struct, frozen=True):
+    """All that the frontier knows of a URL in one collection."""
+
+    collection: str
+    url: str
+    state: str
+    role: str
+    depth: int
+    redirects: int
+    in_links: int
+    status: int | None
+    type: str | None
+    discovered: float
+    fetched: float | None
+    attempts: int
+    announced: float | None
+    content_id: str | None
+    place: int | None = None  # how many of its host's waiting URLs go before it; None if it does not wait
+    history: list[PastVisit] = []
+
+
+class HostFacts(msgspec.Struct, frozen=True):
+    """All that the frontier knows of a host."""
+
+    key: str
+    site: str
+    next_at: float
+    ended_at: float
+    delay_s: float
+    failures: int
+    worker: str | None  # who has it now
+    robots_status: int | None
+    robots_expires: float | None
+    robots: bytes
+    waiting: int  # URLs, over all collections
+    visited: int  # visits made, over all collections
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """The answer to `look_up`. No host: nobody ever pointed there."""
+
+    host: HostFacts | None
+    urls: list[UrlFacts]
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -167,14 +243,20 @@ class Frontier(Protocol):
 
     async def join(self, name: str, process: ProcessId) -> Terms: ...
 
-    async def renew(self, worker: int) -> float:
-        """Prolong all leases of a worker; the new deadline on the store's machine's boot clock."""
+    async def renew(self, worker: int, note: str) -> float:
+        """Prolong all leases of a worker; the new deadline on the store's machine's boot clock.
+
+        `note` is what the worker has to say about itself, for people.
+        """
 
     async def leave(self, worker: int) -> None:
         """Hand everything back."""
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
+
+    async def borrow(self, worker: int, host: HostId, host_key: str) -> Loan:
+        """Take one host for an errand (a robots.txt that lives elsewhere), or learn what is known of it already."""
 
     async def robots_text(self, digest: bytes) -> bytes:
         """A robots.txt that some host has had; empty if none had."""
@@ -187,5 +269,8 @@ class Frontier(Protocol):
 
     async def weigh(self, collection: str, weights: list[Weight]) -> None:
         """Take absolute in-link counts and depths that fell, from the link graph."""
+
+    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+        """Everything known of a URL, in every collection."""
 
     async def overview(self) -> Overview: ...

@@ -20,15 +20,17 @@ from tarrafa.frontier import wire
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
+    Facts,
     Frontier,
     HostReport,
     Lease,
+    Loan,
     Offer,
     Overview,
     Terms,
     Weight,
 )
-from tarrafa.model import HostId
+from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 CALL_TIMEOUT_S = 60.0
@@ -156,8 +158,8 @@ class RemoteFrontier:
         terms: Terms = await self._call("join", name, process)
         return terms
 
-    async def renew(self, worker: int) -> float:
-        deadline: float = await self._call("renew", worker)
+    async def renew(self, worker: int, note: str) -> float:
+        deadline: float = await self._call("renew", worker, note)
         return deadline
 
     async def leave(self, worker: int) -> None:
@@ -166,6 +168,10 @@ class RemoteFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         leases: list[Lease] = await self._call("lease", worker, hosts)
         return leases
+
+    async def borrow(self, worker: int, host: HostId, host_key: str) -> Loan:
+        loan: Loan = await self._call("borrow", worker, host, host_key)
+        return loan
 
     async def robots_text(self, digest: bytes) -> bytes:
         text: bytes = await self._call("robots_text", digest)
@@ -181,6 +187,10 @@ class RemoteFrontier:
 
     async def weigh(self, collection: str, weights: list[Weight]) -> None:
         await self._call("weigh", collection, weights)
+
+    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+        facts: Facts = await self._call("look_up", host, url)
+        return facts
 
     async def overview(self) -> Overview:
         overview: Overview = await self._call("overview")

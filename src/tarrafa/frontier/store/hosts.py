@@ -15,6 +15,7 @@ from tarrafa.frontier.protocol import (
     Continuation,
     HostReport,
     Lease,
+    Loan,
     NodeStatus,
     RobotsCopy,
     Terms,
@@ -25,6 +26,9 @@ from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
+NOTE_MAX = 300
+LOAN_WAIT_S = 5.0  # a host that is with somebody is asked for again after so long
+MEMORY_BYTES_MAX = 64 << 10
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
 
 
@@ -44,10 +48,10 @@ class Hosts:
         )
         return Terms(self._db.connection.last_insert_rowid(), deadline)
 
-    def renew(self, worker: int) -> float:
+    def renew(self, worker: int, note: str) -> float:
         self._check(worker)
         deadline = boottime() + LEASE_S
-        self._db.run("UPDATE worker SET deadline = ? WHERE id = ?", (deadline, worker))
+        self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
         return deadline
 
     def leave(self, worker: int) -> None:
@@ -112,9 +116,9 @@ class Hosts:
         return max(0, min(wanted, ceil((ready + held) / max(1, workers)) - mine))
 
     def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
-        key, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.must(
-            "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
-            " FROM host WHERE id = ?",
+        key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
+            "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
+            " coalesce(memory, x'') FROM host WHERE id = ?",
             (host,),
         )
         self._unready(host, next_at)
@@ -122,11 +126,29 @@ class Hosts:
         robots = None if status is None else RobotsCopy(status, digest, expires)
         delay = max(delay_s, known.config.politeness.delay)
         moments = (next_at, ended_at, float(delay))
-        lease = Lease(host, key, known.row.id, known.row.revision, *moments, failures, robots, visits)
+        lease = Lease(host, key, known.row.id, known.row.revision, *moments, failures, robots, visits, memory)
         self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
         if not visits:
             self._hand_back(host, next_at)
         return lease
+
+    def borrow(self, worker: int, host: HostId, key: str) -> Loan:
+        """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
+        self._check(worker)
+        self._urls.ensure_host_row(host, key)
+        holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.must(
+            "SELECT worker, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
+            " FROM host WHERE id = ?",
+            (host,),
+        )
+        robots = None if status is None else RobotsCopy(status, digest, expires)
+        now = self._clock.now()
+        if holder is not None or next_at > now:
+            free_at = now + LOAN_WAIT_S if holder is not None else next_at
+            return Loan(False, free_at, ended_at, delay_s, failures, robots)
+        self._unready(host, next_at)
+        self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
+        return Loan(True, next_at, ended_at, delay_s, failures, robots)
 
     def _unready(self, host: HostId, next_at: float) -> None:
         self._db.run(
@@ -167,6 +189,8 @@ class Hosts:
         )
         if report.robots is not None:
             self._store_robots(report.host, report.robots)
+        if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
+            self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
         if not report.keep and report.failures > known.config.fetch.host_failures_max:
             self._urls.take_back(report.host)
             self._urls.give_up(known, report.host)
@@ -217,6 +241,7 @@ class Hosts:
     def nodes(self) -> list[NodeStatus]:
         now = boottime()
         rows = self._db.rows(
-            "SELECT name, pid, (SELECT count(*) FROM host WHERE worker = worker.id), deadline FROM worker ORDER BY name"
+            "SELECT name, pid, (SELECT count(*) FROM host WHERE worker = worker.id), deadline, note"
+            " FROM worker ORDER BY name"
         )
-        return [NodeStatus(name, pid, hosts, round(deadline - now, 1)) for name, pid, hosts, deadline in rows]
+        return [NodeStatus(name, pid, hosts, round(until - now, 1), note) for name, pid, hosts, until, note in rows]

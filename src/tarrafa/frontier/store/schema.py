@@ -6,13 +6,14 @@ hold, so that the crash of one gives it back without a scan.
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import apsw
 
 from tarrafa.errors import DataError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -25,7 +26,7 @@ CREATE TABLE host (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
     next_at REAL NOT NULL DEFAULT 0, ended_at REAL NOT NULL DEFAULT 0,
     delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
-    worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL
+    worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL, memory BLOB
 );
 CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;
 CREATE TABLE address (address TEXT PRIMARY KEY, host INTEGER, next_at REAL NOT NULL) WITHOUT ROWID;
@@ -36,7 +37,7 @@ CREATE TABLE url (
     url TEXT NOT NULL, depth INTEGER NOT NULL, redirects INTEGER NOT NULL, state INTEGER NOT NULL,
     sequence INTEGER NOT NULL, visits INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
     in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
-    content_id TEXT, etag TEXT, last_modified TEXT,
+    content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
     PRIMARY KEY (host, collection, id)
 ) WITHOUT ROWID;
 CREATE TABLE pending (
@@ -45,7 +46,16 @@ CREATE TABLE pending (
 ) WITHOUT ROWID;
 CREATE TABLE work (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, pending INTEGER NOT NULL,
+    visited INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (host, collection)
+) WITHOUT ROWID;
+CREATE TABLE site (
+    collection INTEGER NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL, PRIMARY KEY (collection, name)
+) WITHOUT ROWID;
+CREATE TABLE visit (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
+    at REAL NOT NULL, status INTEGER NOT NULL, length INTEGER NOT NULL, changed INTEGER,
+    PRIMARY KEY (host, collection, id, number)
 ) WITHOUT ROWID;
 CREATE TABLE ready (
     collection INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
@@ -61,9 +71,34 @@ CREATE TABLE counter (
 ) WITHOUT ROWID;
 CREATE TABLE worker (
     id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,
-    boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL, deadline REAL NOT NULL
+    boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL, deadline REAL NOT NULL,
+    note TEXT NOT NULL DEFAULT ''
 );
 """
+
+# What brings a file of that version to the next one.
+MIGRATIONS = {
+    1: """
+ALTER TABLE host ADD COLUMN memory BLOB;
+ALTER TABLE url ADD COLUMN role INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE url ADD COLUMN announced REAL;
+ALTER TABLE url ADD COLUMN parent BLOB;
+ALTER TABLE work ADD COLUMN visited INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE work ADD COLUMN refused INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE worker ADD COLUMN note TEXT NOT NULL DEFAULT '';
+CREATE TABLE site (
+    collection INTEGER NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL, PRIMARY KEY (collection, name)
+) WITHOUT ROWID;
+INSERT INTO site SELECT collection, site, count(*) FROM work JOIN host ON host.id = work.host GROUP BY 1, 2;
+CREATE TABLE visit (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
+    at REAL NOT NULL, status INTEGER NOT NULL, length INTEGER NOT NULL, changed INTEGER,
+    PRIMARY KEY (host, collection, id, number)
+) WITHOUT ROWID;
+INSERT INTO visit SELECT host, collection, id, visits, fetched, status, 0, NULL FROM url
+    WHERE status IS NOT NULL AND fetched IS NOT NULL;
+""",
+}
 
 
 class Database:
@@ -106,12 +141,24 @@ def open_tables(path: str, suffix_list: str) -> Database:
     db.pragma("synchronous", "full")  # a visit's number must survive a power cut; commits come in groups
     db.pragma("cache_size", -64_000)
     db.pragma("journal_size_limit", 64 << 20)
-    version = db.pragma("user_version")
+    version = int(db.pragma("user_version"))
     if version > SCHEMA_VERSION:
         raise DataError(f"{path}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
-    if version == 0:
-        with db:
+    with db:
+        if version == 0:
             db.execute(TABLES)
             db.execute("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
-            db.pragma("user_version", SCHEMA_VERSION)
+        else:
+            for older in range(version, SCHEMA_VERSION):
+                db.execute(MIGRATIONS[older])
+        db.pragma("user_version", SCHEMA_VERSION)
     return Database(db)
+
+
+def check_schema(db: Database, path: Path) -> None:
+    """For those who only read: the next crawl brings the file up to date."""
+    version = db.connection.pragma("user_version")
+    if version != SCHEMA_VERSION:
+        raise DataError(
+            f"{path}: has schema {version}, this Tarrafa reads {SCHEMA_VERSION}; `tarrafa crawl` updates it"
+        )

@@ -21,18 +21,21 @@ from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
+    Facts,
     HostReport,
     Lease,
+    Loan,
     Offer,
     Overview,
     Terms,
     Weight,
 )
 from tarrafa.frontier.store.collections import Collections, Counters
+from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts
-from tarrafa.frontier.store.schema import Database, open_tables
+from tarrafa.frontier.store.schema import Database, check_schema, open_tables
 from tarrafa.frontier.store.urls import Urls
-from tarrafa.model import HostId
+from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 JOBS_PER_COMMIT_MAX = 256
@@ -58,6 +61,8 @@ class Store:
                 self.urls.reopen_depth(known)
             if before.strategy.order != known.config.strategy.order:
                 self.urls.reorder(known, before.strategy.order)
+            if before.scope != known.config.scope:
+                self.urls.judge_again(known)
         self.urls.seed(known.row.id, roots)
         return known.row
 
@@ -195,14 +200,17 @@ class SqliteFrontier:
     async def join(self, name: str, process: ProcessId) -> Terms:
         return await self._call(lambda store: store.hosts.join(name, process))
 
-    async def renew(self, worker: int) -> float:
-        return await self._call(lambda store: store.hosts.renew(worker))
+    async def renew(self, worker: int, note: str) -> float:
+        return await self._call(lambda store: store.hosts.renew(worker, note))
 
     async def leave(self, worker: int) -> None:
         await self._call(lambda store: store.hosts.leave(worker))
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         return await self._call(lambda store: store.hosts.lease(worker, hosts))
+
+    async def borrow(self, worker: int, host: HostId, host_key: str) -> Loan:
+        return await self._call(lambda store: store.hosts.borrow(worker, host, host_key))
 
     async def robots_text(self, digest: bytes) -> bytes:
         return await self._call(lambda store: store.hosts.robots_text(digest))
@@ -216,16 +224,30 @@ class SqliteFrontier:
     async def weigh(self, collection: str, weights: list[Weight]) -> None:
         await self._call(lambda store: store.weigh(collection, weights))
 
+    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+        return await self._call(lambda store: look_up(store.db, host, url))
+
     async def overview(self) -> Overview:
         return await self._call(lambda store: store.overview())
 
 
 def read_overview(path: Path) -> Overview:
     """The frontier's numbers while no process owns it."""
+    return _read(path, lambda db: Overview(Collections(db, Counters(db), Clock.real()).status(), []))
+
+
+def read_facts(path: Path, host: HostId, url: UrlId) -> Facts:
+    """What is known of a URL while no process owns the frontier."""
+    return _read(path, lambda db: look_up(db, host, url))
+
+
+def _read(path: Path, question: Callable[[Database], T]) -> T:
     try:
         db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
-        overview = Overview(Collections(db, Counters(db), Clock.real()).status(), [])
-        db.connection.close()
+        try:
+            check_schema(db, path)
+            return question(db)
+        finally:
+            db.connection.close()
     except apsw.Error as error:
         raise DataError(f"{path}: {error}") from None
-    return overview

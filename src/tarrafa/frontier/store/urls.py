@@ -21,7 +21,7 @@ from tarrafa.frontier.store.collections import (
     state_bucket,
 )
 from tarrafa.frontier.store.schema import Database
-from tarrafa.model import BUSY, GIVEN_UP, NO_REQUEST, TRANSIENT, HostId, Outcome, Status, UrlId, UrlState, Visit
+from tarrafa.model import GIVEN_UP, NO_REQUEST, TRANSIENT, UNBLAMED, HostId, Outcome, Status, UrlId, UrlState, Visit
 from tarrafa.parse.site import Suffixes
 
 TYPES_COUNTED_MAX = 200  # servers invent them
@@ -41,14 +41,19 @@ class Urls:
         waiting: dict[HostId, int] = {}
         first = self._collections.number(known, len(offers))
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
+            key = (offer.host, number, offer.id)
             row = self._db.row(
-                "SELECT depth, redirects, state FROM url WHERE host = ? AND collection = ? AND id = ?",
-                (offer.host, number, offer.id),
+                "SELECT depth, redirects, state, announced FROM url WHERE host = ? AND collection = ? AND id = ?", key
             )
             if row is None:
                 self._insert(known, offer, sequence, waiting)
-            elif (offer.depth, offer.redirects) < (row[0], row[1]):
+                continue
+            if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
+            if offer.announced > (row[3] or 0.0):
+                self._db.run(
+                    "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)
+                )
         self.add_waiting(number, waiting)
 
     def seed(self, number: int, roots: list[Offer]) -> None:
@@ -75,39 +80,64 @@ class Urls:
         if offer.host not in waiting:
             self._ensure_host(known, offer)
             waiting[offer.host] = 0
-        state, status = UrlState.PENDING, None
+        state, status = UrlState.PENDING, offer.status or self._closed(known, offer.host)
         if limit is not None and offer.depth > limit:
-            state = UrlState.TOO_DEEP
-        elif self._is_given_up(known, offer.host):
-            state, status = UrlState.FAILED, int(Status.HOST_GIVEN_UP)
+            state, status = UrlState.TOO_DEEP, 0
+        elif status:
+            state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
             self._counters.add(number, f"status:{status}")
         self._db.run(
-            "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status, sequence,
-             self._clock.now()),
+            "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered,"
+            " role, announced, parent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status or None,
+             sequence, self._clock.now(), offer.role, offer.announced or None, offer.parent or None),
         )  # fmt: skip
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(state))
         if state == UrlState.PENDING:
             self._enqueue(known, offer.host, offer.id, (sequence, 0, 0), waiting)
 
-    def _is_given_up(self, known: Known, host: HostId) -> bool:
-        """It failed too often, and its time has not come yet: nothing new waits for it."""
-        failures, next_at = self._db.must("SELECT failures, next_at FROM host WHERE id = ?", (host,))
-        return bool(failures > known.config.fetch.host_failures_max and next_at > self._clock.now())
+    def _closed(self, known: Known, host: HostId) -> int:
+        """Why nothing new of this host waits; 0 if it may."""
+        failures, next_at, visited, refused = self._db.must(
+            "SELECT failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
+            " WHERE host.id = ? AND collection = ?",
+            (host, known.row.id),
+        )
+        if refused or visited >= known.config.scope.host_pages_max:
+            return Status.HOST_FULL
+        if failures > known.config.fetch.host_failures_max and next_at > self._clock.now():
+            return Status.HOST_GIVEN_UP  # it failed too often, and its time has not come yet
+        return 0
 
     def _ensure_host(self, known: Known, offer: Offer) -> None:
-        extra = known.config.network.suffixes
+        """Its rows; a site's first hosts only are visited, or a wildcard in the DNS would have no end."""
+        self.ensure_host_row(offer.host, offer.host_key, known.config.network.suffixes)
+        if not self._db.run(
+            "INSERT OR IGNORE INTO work (host, collection, pending) VALUES (?, ?, 0)", (offer.host, known.row.id)
+        ):
+            return
+        self._counters.add(known.row.id, HOSTS)
+        self._admit(known, offer.host)
+
+    def _admit(self, known: Known, host: HostId) -> None:
+        """Count the host among those of its site that are visited, or refuse it."""
+        number, most = known.row.id, known.config.scope.site_hosts_max
+        site = self._db.value("SELECT site FROM host WHERE id = ?", (host,))
+        counted = self._db.run(
+            "INSERT INTO site VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET hosts = hosts + 1 WHERE hosts < ?",
+            (number, site, most),
+        )
+        self._db.run("UPDATE work SET refused = ? WHERE host = ? AND collection = ?", (not counted, host, number))
+
+    def ensure_host_row(self, host: HostId, key: str, extra: tuple[str, ...] = ()) -> None:
         if extra not in self._suffixes:
             self._suffixes[extra] = Suffixes(self._suffix_text, extra)
-        name = offer.host_key.partition("://")[2].rpartition(":")[0]
+        name = key.partition("://")[2].rpartition(":")[0]
         self._db.run(
             "INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)",
-            (offer.host, offer.host_key, self._suffixes[extra].site(name)),
+            (host, key, self._suffixes[extra].site(name)),
         )
-        added = self._db.run("INSERT OR IGNORE INTO work VALUES (?, ?, 0)", (offer.host, known.row.id))
-        self._counters.add(known.row.id, HOSTS, added)
 
     def _lower(
         self, known: Known, host: HostId, url: UrlId, depth: int, redirects: int, state: int, waiting: dict[HostId, int]
@@ -155,9 +185,19 @@ class Urls:
     def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
         """The next visits of a host, numbered and handed out."""
         number = known.row.id
+        room = (
+            known.config.scope.host_pages_max
+            - self._db.must(
+                "SELECT visited + (SELECT count(*) FROM handed WHERE handed.host = work.host"
+                " AND handed.collection = work.collection) FROM work WHERE host = ? AND collection = ?",
+                (host, number),
+            )[0]
+        )
+        if room <= 0:
+            self.give_up(known, host, Status.HOST_FULL)
         rows = self._db.rows(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
-            (host, number, min(count, self._collections.slots(known))),
+            (host, number, max(0, min(count, room, self._collections.slots(known)))),
         )
         visits = []
         for place, url in rows:
@@ -168,7 +208,8 @@ class Urls:
             )
             row = self._db.must(
                 "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
-                " RETURNING url, depth, redirects, visits, attempts, etag, last_modified, content_id",
+                " RETURNING url, depth, redirects, visits, attempts, etag, last_modified, content_id, role,"
+                " coalesce(parent, x'')",
                 key,
             )
             self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
@@ -182,6 +223,7 @@ class Urls:
     def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
         """Take what became of visits. A report on what is no longer handed out changes nothing."""
         number, waiting = known.row.id, dict[HostId, int]()
+        settled = 0
         for report in reports:
             held = self._db.run(
                 "DELETE FROM handed WHERE host = ? AND collection = ? AND id = ? AND number = ?",
@@ -189,14 +231,20 @@ class Urls:
             )
             if held:
                 self._settle(known, host, report, waiting)
+                settled += report.outcome.status not in NO_REQUEST
+        if settled:
+            self._db.run(
+                "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
+            )
         self.add_waiting(number, waiting)
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
         number, outcome = known.row.id, report.outcome
-        attempts = self._db.value(
-            "SELECT attempts FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, report.id)
+        attempts, content_id = self._db.must(
+            "SELECT attempts, content_id FROM url WHERE host = ? AND collection = ? AND id = ?",
+            (host, number, report.id),
         )
-        busy = outcome.status in BUSY  # the host rests; the URL has not had its try
+        busy = outcome.status in UNBLAMED
         again = outcome.status in TRANSIENT and (busy or attempts < known.config.fetch.retries)
         state = UrlState.PENDING if again else state_after(outcome)
         self._db.run(
@@ -211,6 +259,11 @@ class Urls:
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (outcome.content_id or None, outcome.etag, outcome.last_modified, host, number, report.id),
             )
+        self._db.run(
+            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (host, number, report.id, report.number, outcome.at, outcome.status, outcome.length,
+             _changed(outcome, content_id)),
+        )  # fmt: skip
         self._count(number, outcome)
         if again:
             self._requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
@@ -219,7 +272,8 @@ class Urls:
 
     def _count(self, number: int, outcome: Outcome) -> None:
         self._counters.add(number, VISITS)
-        if outcome.status not in NO_REQUEST:
+        by_its_looks = outcome.status == Status.TYPE_NOT_WANTED and not outcome.type
+        if outcome.status not in NO_REQUEST and not by_its_looks:
             self._counters.add(number, REQUESTS)
         self._counters.add(number, f"status:{outcome.status}")
         if outcome.type:
@@ -236,18 +290,19 @@ class Urls:
             self._requeue(self._collections.by_id(number), host, url, UrlState.HANDED_OUT, waiting)
             self.add_waiting(number, waiting)
 
-    def give_up(self, known: Known, host: HostId) -> None:
-        """A host that failed too often in a row: nothing of it waits any more."""
+    def give_up(self, known: Known, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
+        """A host that failed too often in a row, or has given enough: nothing of it waits any more."""
         number = known.row.id
+        state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
         gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
         self._db.many(
             "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
-            [(int(UrlState.FAILED), int(Status.HOST_GIVEN_UP), host, number, url) for (url,) in gone],
+            [(int(state), int(status), host, number, url) for (url,) in gone],
         )
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
         self._counters.add(number, state_bucket(UrlState.PENDING), -len(gone))
-        self._counters.add(number, state_bucket(UrlState.FAILED), len(gone))
-        self._counters.add(number, f"status:{int(Status.HOST_GIVEN_UP)}", len(gone))
+        self._counters.add(number, state_bucket(state), len(gone))
+        self._counters.add(number, f"status:{int(status)}", len(gone))
 
     def weigh(self, known: Known, weights: list[Weight]) -> None:
         """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
@@ -286,6 +341,25 @@ class Urls:
         )
         for host, url in rows:
             self._requeue(known, host, url, UrlState.TOO_DEEP, waiting)
+        self.add_waiting(number, waiting)
+
+    def judge_again(self, known: Known) -> None:
+        """The scope was changed: what was refused unseen waits again, to be judged when its turn comes. Scans, once."""
+        number, waiting = known.row.id, dict[HostId, int]()
+        for (host,) in self._db.rows("SELECT host FROM work WHERE collection = ? AND refused", (number,)):
+            self._admit(known, host)
+        rows = self._db.rows(
+            "SELECT host, id, status FROM url WHERE collection = ? AND state = ?"
+            " AND (status IN (?, ?, ?) OR status = ? AND type IS NULL)",
+            (number, int(UrlState.DROPPED), *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE)),
+             int(Status.TYPE_NOT_WANTED)),
+        )  # fmt: skip
+        for host, url, status in rows:
+            if status == Status.HOST_FULL and self._closed(known, host) == status:
+                continue
+            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
+            self._counters.add(number, f"status:{status}", -1)
+            self._requeue(known, host, url, UrlState.DROPPED, waiting)
         self.add_waiting(number, waiting)
 
     def try_failures_again(self, known: Known) -> None:
@@ -332,6 +406,13 @@ class Urls:
             for host, url, seen, links, tries in rows
         ]
         self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
+
+
+def _changed(outcome: Outcome, before: str | None) -> bool | None:
+    """Whether this visit saw another text than the one kept before."""
+    if outcome.status == 304:
+        return False
+    return outcome.content_id != before if outcome.kept and before else None
 
 
 def state_after(outcome: Outcome) -> UrlState:

@@ -1,0 +1,58 @@
+"""What is known of one URL?
+
+Reads only; for `explain` and for people who ask why.
+"""
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from tarrafa.frontier.protocol import Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.store.schema import Database
+from tarrafa.model import HostId, Role, UrlId, UrlState
+
+HISTORY_MAX = 100  # the newest
+PLACE_MAX = 100_000  # nobody counts further
+
+
+def look_up(db: Database, host: HostId, url: UrlId) -> Facts:
+    row = db.row(
+        "SELECT key, site, next_at, ended_at, delay_s, failures,"
+        " (SELECT name FROM worker WHERE worker.id = host.worker), robots_status, robots_expires,"
+        " coalesce((SELECT text FROM robots WHERE digest = robots_digest), x''),"
+        " (SELECT coalesce(sum(pending), 0) FROM work WHERE work.host = host.id),"
+        " (SELECT coalesce(sum(visited), 0) FROM work WHERE work.host = host.id) FROM host WHERE id = ?",
+        (host,),
+    )
+    rows = db.rows(
+        "SELECT c.id, c.name, url, u.state, role, depth, redirects, in_links, status, type, discovered, fetched,"
+        " attempts, announced, content_id FROM url u JOIN collection c ON c.id = u.collection"
+        " WHERE host = ? AND collection IN (SELECT id FROM collection) AND u.id = ? ORDER BY c.id",
+        (host, url),
+    )
+    return Facts(None if row is None else HostFacts(*row), [_facts(db, host, url, one) for one in rows])
+
+
+def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlFacts:
+    number, name, address, state, role, *rest = row
+    place = _place(db, host, number, url) if state == UrlState.PENDING else None
+    key = (host, number, url)
+    history = db.rows(
+        "SELECT number, at, status, length, changed FROM visit WHERE host = ? AND collection = ? AND id = ?"
+        " ORDER BY number DESC LIMIT ?",
+        (*key, HISTORY_MAX),
+    )
+    past = [
+        PastVisit(visit, at, status, length, None if changed is None else bool(changed))
+        for visit, at, status, length, changed in reversed(history)
+    ]
+    words = (UrlState(state).name.lower().replace("_", " "), Role(role).name.lower())
+    return replace(UrlFacts(name, address, *words, *rest), place=place, history=past)
+
+
+def _place(db: Database, host: HostId, number: int, url: UrlId) -> int | None:
+    waiting = db.rows(
+        "SELECT id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
+        (host, number, PLACE_MAX),
+    )
+    return next((place for place, (one,) in enumerate(waiting) if one == url), None)
