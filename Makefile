@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long check bench lock clean
+.PHONY: demo test test-long check bench conformance lock clean
 
 demo: $(READY)
 	$(BIN)/tarrafa demo $(ARGS)
@@ -24,6 +24,10 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/crawl.py
+
+# How well the public standards are kept, as a table.
+conformance: $(READY)
+	$(BIN)/python benchmarks/conformance.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -7,12 +7,13 @@ import pytest
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.visit import Finished, conclude, request_bytes, request_for
+from tarrafa.crawl.reading import read
+from tarrafa.crawl.visit import Finished, body_of, conclude, request_bytes, request_for
 from tarrafa.crawl.worker import Delivered
 from tarrafa.fetch.client import Client
 from tarrafa.fetch.http import Head, Response
 from tarrafa.frontier.protocol import Offer
-from tarrafa.model import Status, Visit
+from tarrafa.model import Role, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.fetch.server import a_server
 
@@ -44,8 +45,10 @@ def concluded(
     }
     head = Head(code, tuple(headers.items()))
     response = Response(code, head, b"HTTP/1.1 200 OK\r\n\r\n", body, "192.0.2.1", 0.25)
-    request = request_for(visit.url, collection, visit)
-    return conclude(visit, request, response, collection, Admission(collection), 1000.0)
+    request, admission = request_for(visit.url, collection, visit), Admission(collection)
+    given = body_of(visit, response, collection, admission) if code == 200 else None
+    reading = read(given.job) if given is not None and given.job is not None else None
+    return conclude(visit, request, response, collection, admission, 1000.0, given, reading)
 
 
 def offered(done: Finished) -> dict[str, int]:
@@ -118,6 +121,51 @@ def test_only_structured_pages_are_kept_if_so_asked():
     assert not concluded(PAGE, collection=structured).record.outcome.kept
     rich = b'<div vocab="https://schema.org/" typeof="Person"><span property="name">Ana</span></div>'
     assert concluded(PAGE + rich, collection=structured).record.outcome.kept
+
+
+@pytest.mark.parametrize("seconds", [0, 4])
+def test_a_page_that_sends_its_reader_away_at_once_is_a_redirect(seconds):
+    body = PAGE + f'<meta http-equiv=refresh content="{seconds}; url=/new"><a href="/new">aqui</a>'.encode()
+    done = concluded(body, visit=a_visit(depth=2))
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.offers] == [("http://a.br/new", 2, 1)]
+    assert (done.record.outcome.status, done.record.outcome.kept) == (200, False)
+    assert concluded(body, visit=a_visit(redirects=5)).offers == [], "and a chain of them ends"
+
+
+def test_a_page_that_lets_its_reader_read_first_is_a_page_with_a_link():
+    done = concluded(PAGE + b'<meta http-equiv=refresh content="30; url=/new">')
+    assert done.record.outcome.kept
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.offers] == [("http://a.br/new", 2, 0)]
+
+
+def test_the_very_text_of_the_page_that_led_here_leads_nowhere():
+    body = PAGE + b"<a href=sub/>x</a>"
+    first = concluded(body)
+    (offer,) = first.offers
+    assert offer.parent == bytes.fromhex(first.record.outcome.content_id[:16])
+    second = concluded(body, visit=a_visit(parent=offer.parent))
+    assert second.record.outcome.kept
+    assert second.offers == []
+
+
+def test_links_that_their_looks_refuse_are_offered_with_the_reason():
+    done = concluded(PAGE + b"<a href=/x.jpg>1</a><a href=/a/a/a/a>2</a><a href=/ok>3</a>")
+    assert {offer.url: offer.status for offer in done.offers} == {
+        "http://a.br/x.jpg": Status.TYPE_NOT_WANTED, "http://a.br/a/a/a/a": Status.TRAP, "http://a.br/ok": 0,
+    }  # fmt: skip
+
+
+def test_what_is_neither_sitemap_nor_feed_is_a_status():
+    done = concluded(b"<html><p>Not found", visit=a_visit(role=Role.SITEMAP))
+    assert (done.record.outcome.status, done.offers) == (Status.INVALID_RESPONSE, [])
+
+
+def test_who_runs_the_crawl_is_named_in_every_request():
+    politeness: dict[str, object] = {"contact": "https://a.br/bot", "email": "bot@a.br"}
+    headers = dict(request_for(URL, a_collection(politeness=politeness), a_visit()).headers)
+    assert headers["From"] == "bot@a.br"
+    assert headers["User-Agent"].endswith("(+https://a.br/bot)")
+    assert "Cookie" not in headers
 
 
 def test_what_cannot_be_decoded_is_a_status():

@@ -1,11 +1,13 @@
 """Whole crawls of a synthetic Web, run as a user runs them: the command in a process group of its own."""
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -45,6 +47,8 @@ class Journey:
     sections: str = ""
     roots: list[str] = field(default_factory=list)
     network: str = ""
+    politeness: str = 'backoff = "1s"'
+    suffixes: list[str] = field(default_factory=lambda: ["br.test", "pt.test", "com.test"])
 
     @property
     def data(self) -> DataDirectory:
@@ -56,7 +60,7 @@ class Journey:
         network = self.network or f'connect_to = {{"*.test" = "{self.web.connect_to}"}}'
         path.write_text(
             f'name = "{name}"\nroots = [{roots}]\n[scope]\n{scope}\n[politeness]\ndelay = {self.delay_s}\n'
-            f'backoff = "1s"\n[network]\n{network}\nsuffixes = ["br.test", "pt.test", "com.test"]\n{self.sections}'
+            f"{self.politeness}\n[network]\n{network}\nsuffixes = {json.dumps(self.suffixes)}\n{self.sections}"
         )
         return path
 
@@ -99,9 +103,9 @@ def kill_group(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-def assert_polite(journey: Journey) -> None:
+def assert_polite(journey: Journey, aside: Callable[[str], object] = lambda host: None) -> None:
     """From the server's side: one request at a time, never sooner than the delay after the last answer."""
-    for name, treated in politeness(journey.requests()).items():
+    for name, treated in politeness(entry for entry in journey.requests() if aside(entry.host) is None).items():
         asked = journey.world.host(int(name[1:5])).robots.crawl_delay_s or 0.0
         assert treated.simultaneous_max <= 1, name
         assert treated.gap_s_min >= max(journey.delay_s, asked) - TIMER_S, name
@@ -149,13 +153,27 @@ def wait_until_kept(journey: Journey, process: "subprocess.Popen[str]", goal: in
             kept += entry.record.collection == name and entry.record.outcome.kept
 
 
-def pids_of(supervisor: "subprocess.Popen[str]", role: str = "") -> list[int]:
-    """The supervisor's children whose command line holds these words."""
+def peak_mb(supervisor: "subprocess.Popen[str]") -> dict[str, int]:
+    """The most memory that each child, and each child's child, has used so far."""
+    peaks: dict[str, int] = {}
+    children = pids_of(supervisor.pid)
+    for pid in [*children, *(grandchild for child in children for grandchild in pids_of(child))]:
+        with contextlib.suppress(OSError, StopIteration):
+            line = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            status = Path(f"/proc/{pid}/status").read_text()
+            peak = next(int(row.split()[1]) for row in status.splitlines() if row.startswith("VmHWM"))
+            name = " ".join(word for word in line[2:5] if not word.isdigit())
+            peaks[name] = max(peaks.get(name, 0), peak >> 10)
+    return peaks
+
+
+def pids_of(supervisor: int, role: str = "") -> list[int]:
+    """The children of a process whose command line holds these words."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
             line = (path / "cmdline").read_text().replace("\0", " ")
-            if parent == supervisor.pid and role in line:
+            if parent == supervisor and role in line:
                 found.append(int(path.name))
     return found

@@ -40,6 +40,17 @@ class SmallWeb:
     def times(self, url: str) -> list[float]:
         return [one.at for one in self.asked if one.url == url]
 
+    def gaps(self) -> dict[str, float]:
+        """The shortest time between two requests to each host."""
+        found: dict[str, float] = {}
+        last: dict[str, float] = {}
+        for one in self.asked:
+            host = one.url.split("/")[2]
+            if host in last:
+                found[host] = min(found.get(host, one.at - last[host]), one.at - last[host])
+            last[host] = one.at
+        return found
+
     def collection(self, folder: Path, roots: list[str], more: str = "", scope: str = "") -> Path:
         """`more` are further sections; [politeness] and [network] are there."""
         path = folder / "c.toml"

@@ -119,7 +119,7 @@ def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
     with journey.web:
         process = journey.start(journey.write_collection(), "--workers", "2")
         wait_until_kept(journey, process, 60)
-        (pid,) = pids_of(process, victim)
+        (pid,) = pids_of(process.pid, victim)
         os.kill(pid, signal.SIGKILL)
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said

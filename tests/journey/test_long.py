@@ -5,7 +5,6 @@ import random
 import signal
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -21,23 +20,13 @@ from tests.journey.crawling import (
     check_warc,
     finished_visits,
     kill_group,
+    peak_mb,
     pids_of,
     urls_handed_out,
     wait_until_kept,
 )
 
 pytestmark = pytest.mark.long
-
-
-def peak_mb(supervisor: "subprocess.Popen[str]") -> dict[str, int]:
-    """The most memory that each child has used so far."""
-    peaks = {}
-    for pid in pids_of(supervisor):
-        line = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
-        status = Path(f"/proc/{pid}/status").read_text()
-        peak = next(int(row.split()[1]) for row in status.splitlines() if row.startswith("VmHWM"))
-        peaks[" ".join(line[2:5])] = peak >> 10
-    return peaks
 
 
 def test_a_web_of_four_hundred_hosts_is_crawled_exactly_and_politely(tmp_path):
@@ -90,6 +79,6 @@ def test_thirty_kills_of_any_process_or_of_all_lose_nothing(tmp_path):
 
 
 def kill_one(journey: Journey, process: "subprocess.Popen[str]", rng: random.Random) -> None:
-    victims = pids_of(process)
+    victims = pids_of(process.pid)
     if victims:
         os.kill(rng.choice(victims), signal.SIGKILL)

@@ -6,6 +6,7 @@ tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
 tarrafa status      what is there, what runs
 tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
+tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa serve       the search page
 tarrafa rebuild     make graph or index again from the archive
 tarrafa web         a synthetic Web to play with
@@ -60,6 +61,7 @@ def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the search page; 0: any free one.")] = 8080,
     data: Annotated[Path, typer.Option("--data", help="Where the demo's data are kept.")] = Path("tarrafa-demo"),
     leave: Annotated[bool, typer.Option("--exit", help="Stop after the summary instead of serving on.")] = False,
+    hostile: Annotated[bool, typer.Option("--hostile", help="Add a host for everything that can go wrong.")] = False,
 ) -> None:
     """Serve a synthetic Web, crawl it, index it, and open the search page.
 
@@ -68,7 +70,9 @@ def demo(
     from tarrafa.cli.demo import demo as play
     from tarrafa.cli.running import run_until_interrupted
 
-    raise typer.Exit(run_until_interrupted(lambda: play(DataDirectory(data), pages, port, leave=leave)))
+    raise typer.Exit(
+        run_until_interrupted(lambda: play(DataDirectory(data), pages, port, leave=leave, hostile=hostile))
+    )
 
 
 SAMPLE = """\
@@ -151,6 +155,7 @@ def search(
     n: Annotated[int, typer.Option("--results", min=1, max=100, help="How many results.")] = 10,
     offset: Annotated[int, typer.Option(min=0, help="Skip so many.")] = 0,
     all_words: Annotated[bool, typer.Option("--all", help="Every word must be there.")] = False,
+    copies: Annotated[bool, typer.Option("--copies", help="Show pages that say the same each by itself.")] = False,
     collection: Named = None,
     as_json: Json = False,
 ) -> None:
@@ -160,7 +165,7 @@ def search(
 
     directory = DataDirectory(data)
     directory.check_version()
-    result = ask(directory, " ".join(query), n=n, offset=offset, collection=collection, all_words=all_words)
+    result = ask(directory, " ".join(query), n, offset, collection, all_words, copies)
     if as_json:
         show.as_json(result)
     else:
@@ -192,6 +197,30 @@ def links(
         show.as_json(found)
     else:
         show.neighbours(found, incoming=incoming or both, outgoing=outgoing or both)
+
+
+@app.command()
+def explain(
+    url: Annotated[str, typer.Argument(help="Any URL.")],
+    data: Data = DEFAULT_DATA,
+    collection: Named = None,
+    as_json: Json = False,
+) -> None:
+    """Say why a URL is in or out, what robots.txt says, what became of it, and when its turn comes.
+
+    The tool that a webmaster's complaint is answered with.
+    """
+    import asyncio
+
+    from tarrafa.cli import explaining, show
+    from tarrafa.clock import Clock
+    from tarrafa.crawl.explain import explain as ask
+
+    found = asyncio.run(ask(DataDirectory(data), url, collection, Clock.from_environment().now()))
+    if as_json:
+        show.as_json(found)
+    else:
+        explaining.show(found)
 
 
 @app.command()

@@ -10,13 +10,16 @@ import sys
 import webbrowser
 from pathlib import Path
 
+from tarrafa.cli.hostile import show as show_verdicts
+from tarrafa.cli.hostile import verdicts
 from tarrafa.cli.running import crawl, overview_of
 from tarrafa.crawl.collection import load
 from tarrafa.data import DataDirectory
 from tarrafa.errors import from_os
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import serve
-from tarrafa.web.spawn import start_process
+from tarrafa.web.corners import roots as corner_roots
+from tarrafa.web.spawn import WebProcess, start_process
 from tarrafa.web.world import World
 
 PAGES_PER_HOST = 40
@@ -25,25 +28,40 @@ EXAMPLES = ("pescador rede", '"da biblioteca"', "+festival -praia")
 COLLECTION = """\
 # Written by `tarrafa demo`: a collection like any other.
 name  = "demo"
-roots = ["{root}"]
+roots = [{roots}]
 
 [scope]
-hosts     = ["*.test"]
-pages_max = {pages}
-
+hosts = ["*.test"]{limits}
 [politeness]
 delay   = "50ms"     # a real crawl waits a second or more
 contact = "https://example.org/tarrafa-demo"
-
+{more}
 [network]
-connect_to = {{"*.test" = "{connect_to}"}}
-suffixes   = ["br.test", "pt.test", "com.test"]
+connect_to = {{{connect_to}}}
+suffixes   = ["br.test", "pt.test", "com.test", "corner.test", "tls.test", "six.test"]
+"""
+# For hosts that stall, flood and loop on purpose a real crawl has more patience.
+IMPATIENCE = """\
+delay_max = "1s"
+backoff   = "500ms"
+
+[fetch]
+time_max = "5s"
+connect_timeout = "2s"
+stall_timeout   = "2s"
+retries = 1
+host_failures_max = 3
+"""
+CAPS = """
+host_pages_max = 300
+site_hosts_max = 20
+alike_max = 50
 """
 
 
-async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool) -> int:
+async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
     """Exit status 0: the crawl reached its end, and what it found can be searched."""
-    world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4))
+    world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), corners=hostile)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     page = asyncio.create_task(
         serve(data, port=port, status=lambda: overview_of(data), on_ready=ready.set_result, stop=stop)
@@ -56,9 +74,11 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool) -> in
         with start_process(world) as web:
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
-            file = _collection_file(data, world.root(1), pages, web.connect_to)
+            file = _collection_file(data, world, pages, web)
             finished = await crawl(data, load(file), workers=2)
             good = await asyncio.to_thread(_tell, data, address)
+            if hostile:
+                good = await asyncio.to_thread(_judge, data) and good
             _open(address, leave=leave)
             if not leave:
                 sys.stderr.write("Ctrl-C stops.\n")
@@ -69,11 +89,16 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool) -> in
         await page
 
 
-def _collection_file(data: DataDirectory, root: str, pages: int, connect_to: str) -> Path:
+def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProcess) -> Path:
+    """The demo's collection. With the badly behaved hosts it has no `pages_max`: it shall meet them all."""
     data.create()
     path = data.root / "demo.toml"
+    roots = ", ".join(f'"{root}"' for root in [world.root(1), *(corner_roots() if world.corners else [])])
+    limits = CAPS if world.corners else f"\npages_max = {pages}\n"
+    connect_to = ", ".join(f'"{name}" = "{target}"' for name, target in web.connections.items())
+    more = IMPATIENCE if world.corners else ""
     try:
-        path.write_text(COLLECTION.format(root=root, pages=pages, connect_to=connect_to))
+        path.write_text(COLLECTION.format(roots=roots, limits=limits, connect_to=connect_to, more=more))
     except OSError as error:
         raise from_os(error, path) from None
     return path
@@ -90,6 +115,15 @@ def _tell(data: DataDirectory, address: str) -> bool:
     sys.stdout.write("(The hosts end in .test and exist for the crawler only: open a result's Relations instead.)\n")
     sys.stdout.flush()
     return searcher.documents > 0
+
+
+def _judge(data: DataDirectory) -> bool:
+    """Print what became of the badly behaved hosts; whether all of it is as it should be."""
+    found = verdicts(data, "demo")
+    show_verdicts(found)
+    wrong = sum(bool(verdict.wrong) for verdict in found)
+    sys.stdout.write(f"{len(found)} badly behaved hosts, {wrong} of them not treated as they should be.\n")
+    return not wrong
 
 
 def _open(address: str, *, leave: bool) -> None:

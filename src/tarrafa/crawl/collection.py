@@ -1,20 +1,23 @@
 """What belongs to the collection?
 
 A file becomes a `Collection` with canonical roots and a scope that names its hosts; a page's links become offers to the
-frontier: those that the page lets us follow, in scope, each one hop deeper than the page.
+frontier: those that the page lets us follow, in scope, each one hop deeper than the page. Those whose looks already say
+that they are of no wanted type, or without end, are offered with their refusal: known, not fetched.
 """
 
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.config import Collection
+from tarrafa.crawl.traps import endless
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.protocol import Offer
-from tarrafa.model import HostId, Page
+from tarrafa.model import HostId, Listing, Page, Role, Status, Visit
+from tarrafa.parse.extensions import types_of
 from tarrafa.parse.url import DEFAULT_PORTS, Identity, host_id, host_key, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
@@ -34,8 +37,8 @@ def load(path: Path) -> Collection:
         urls[url] = None
     scope = collection.scope
     if scope.hosts is None:
-        scope = msgspec.structs.replace(scope, hosts=tuple(dict.fromkeys(_host_pattern(url) for url in urls)))
-    return msgspec.structs.replace(collection, roots=tuple(urls), roots_file=None, scope=scope)
+        scope = replace(scope, hosts=tuple(dict.fromkeys(_host_pattern(url) for url in urls)))
+    return replace(collection, roots=tuple(urls), roots_file=None, scope=scope)
 
 
 def identity_of(collection: Collection) -> Identity:
@@ -61,17 +64,30 @@ class Admission:
 
     def offer(self, url: str, depth: int, redirects: int = 0) -> Offer | None:
         """A canonical URL as the frontier takes it, or None: out of scope."""
+        host = self._host(url)
+        if host is None:
+            return None
+        return Offer(host[0], url_id(url), url, host[1], depth, redirects, status=self.refusal(url))
+
+    def is_inside(self, url: str) -> bool:
+        return self._host(url) is not None
+
+    def refusal(self, url: str) -> int:
+        """Why a URL in scope is not worth a request, by its looks alone; 0 if it is."""
+        types = types_of(url)
+        if types and not any(map(self._collection.wants_type, types)):
+            return Status.TYPE_NOT_WANTED
+        return Status.TRAP if endless(url) else 0
+
+    def _host(self, url: str) -> tuple[HostId, str] | None:
+        """Id and key of a host in scope, unless the URL itself is excluded."""
         origin = url[: url.index("/", 8)]
         try:
             host = self._hosts[origin]
         except KeyError:
             host = self._judge(origin, url)
-        if host is None:
-            return None
         excluded = self._collection.excluded
-        if excluded is not None and excluded.match(url):
-            return None
-        return Offer(host[0], url_id(url), url, host[1], depth, redirects)
+        return None if excluded is not None and host is not None and excluded.match(url) else host
 
     def _judge(self, origin: str, url: str) -> tuple[HostId, str] | None:
         if len(self._hosts) >= HOSTS_CACHED_MAX:
@@ -82,17 +98,45 @@ class Admission:
         self._hosts[origin] = (host_id(key), key) if inside else None
         return self._hosts[origin]
 
-    def links_of(self, page: Page, depth: int) -> Iterator[Offer]:
-        """Where a page leads: nothing if it asks not to be followed."""
+    def links_of(self, page: Page, visit: Visit, instead: str = "") -> Iterator[Offer]:
+        """Where a page leads, the page that it sends its readers to `instead` aside; nothing if it asks for that."""
         if page.robots.nofollow:
             return
+        parent = bytes.fromhex(page.content_id[:16])
+        if self._collection.fetch.feeds:
+            for url in page.feeds:
+                if self.is_inside(url):
+                    yield _offer(url, visit.depth, Role.FEED)
         for link in page.links:
-            offer = self.offer(link.url, depth + 1) if link.is_followed else None
+            offer = self.offer(link.url, visit.depth + 1) if link.is_followed and link.url != instead else None
             if offer is not None:
-                yield offer
+                yield replace(offer, parent=parent) if parent and offer.host == visit.host else offer
+
+    def listed(self, listing: Listing, visit: Visit) -> Iterator[Offer]:
+        """Where a sitemap or feed leads. Further sitemaps must be on its own host, as the protocol has it."""
+        for entry in listing.sitemaps:
+            if visit.role == Role.SITEMAP and host_key(entry.url) == host_key(visit.url):
+                yield _offer(entry.url, visit.depth, Role.SITEMAP)
+        for entry in listing.entries:
+            offer = self.offer(entry.url, visit.depth + 1)
+            if offer is not None:
+                yield replace(offer, announced=entry.changed)
+
+    def sitemaps(self, urls: Iterable[str], depth: int) -> Iterator[Offer]:
+        """Those that a robots.txt announces, in scope or not: its host says that they are its own."""
+        limit = self._collection.scope.depth_max
+        if self._collection.fetch.sitemaps and (limit is None or depth < limit):
+            for text in urls:
+                url = self._identity.of(text)
+                if url is not None:
+                    yield _offer(url, depth, Role.SITEMAP)
 
     def roots(self) -> Iterable[Offer]:
         """The roots, in scope or not: whoever names a root means it."""
         for url in self._collection.roots:
-            key = host_key(url)
-            yield Offer(host_id(key), url_id(url), url, key, 0)
+            yield _offer(url, 0)
+
+
+def _offer(url: str, depth: int, role: Role = Role.PAGE) -> Offer:
+    key = host_key(url)
+    return Offer(host_id(key), url_id(url), url, key, depth, role=role)

@@ -12,21 +12,20 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from xxhash import xxh3_128_digest
-
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.visit import Finished, conclude, refused, request_for, user_agent
-from tarrafa.fetch.http import Request, Response, Undecodable, decode_body, retry_after
-from tarrafa.fetch.robots import ROBOTS_BYTES_MAX, Robots
-from tarrafa.frontier.protocol import Lease, RobotsCopy
-from tarrafa.model import BUSY, REDIRECTS, UNREACHED, HostId, Status, Visit
-from tarrafa.parse.url import canonical, host_key, host_name
+from tarrafa.crawl.reading import Job, Reading
+from tarrafa.crawl.rules import fetch_rules
+from tarrafa.crawl.traps import Memory
+from tarrafa.crawl.visit import Finished, body_of, conclude, refused, request_for, user_agent
+from tarrafa.fetch.http import Request, Response
+from tarrafa.fetch.robots import Robots
+from tarrafa.frontier.protocol import HostReport, Lease, Loan, Offer, RobotsCopy
+from tarrafa.model import BUSY, UNREACHED, HostId, Role, Status, Visit
+from tarrafa.parse.url import host_name
 
 BACKOFF_MAX_S = 86_400.0
-ROBOTS_LIFE_S = 86_400.0
-ROBOTS_REDIRECTS_MAX = 5  # RFC 9309 section 2.3.1.2
 WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
 TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place; robots.txt and settings are looked at anew
 
@@ -42,11 +41,21 @@ class Kit(Protocol):
 
     async def rules(self, copy: RobotsCopy) -> Robots: ...
 
+    async def robots_text(self, digest: bytes) -> bytes: ...
+
+    async def borrow(self, host: HostId, key: str) -> Loan: ...
+
+    async def give_back(self, report: HostReport) -> None: ...
+
+    async def read(self, job: Job) -> Reading: ...
+
     def finished(self, walk: "Walk", done: Finished) -> None: ...
 
     def archive_robots(self, request: Request, response: Response) -> None: ...
 
-    def learned(self, walk: "Walk") -> None: ...
+    def learned(self, walk: "Walk", offers: list[Offer]) -> None: ...
+
+    def starved(self) -> None: ...
 
     def hungry(self) -> None: ...
 
@@ -87,11 +96,13 @@ class Walk:
     left: bool = False  # hand the host back
     released: bool = False  # it is no longer ours
     rules: Robots | None = None
+    memory: Memory = field(default_factory=Memory)
     place: Place = field(default_factory=Place)
     more: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self.queue.extend(self.lease.visits)
+        self.memory = Memory(self.lease.memory)
         self.failures, self.ended_at, self.delay_s = self.lease.failures, self.lease.ended_at, self.lease.delay_s
         self.next_at = max(self.lease.next_at, self.ended_at + self.collection.politeness.delay)
         self.began_at = self.kit.clock.now()
@@ -121,7 +132,7 @@ class Walk:
             return True
         copy = self.lease.robots
         if copy is None or copy.expires <= self.kit.clock.now():
-            copy = await self._fetch_robots()
+            copy = await fetch_rules(self)
             if copy is None:
                 return False
         self.rules = await self.kit.rules(copy)
@@ -129,43 +140,16 @@ class Walk:
         politeness = self.collection.politeness
         self.delay_s = float(max(politeness.delay, min(asked or 0.0, politeness.delay_max)))
         self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
-        if self.new_robots is not None:
-            self.kit.learned(self)  # at once: if we are killed, the next one must know the delay
+        depth = min((visit.depth for visit in self.queue), default=0)
+        sitemaps = list(self.admission.sitemaps(self.rules.sitemaps, depth)) if self.queue else []
+        if self.new_robots is not None or sitemaps:
+            self.kit.learned(self, sitemaps)  # at once: if we are killed, the next one must know the delay
         return True
 
-    async def _fetch_robots(self) -> RobotsCopy | None:
-        """RFC 9309: 2xx are rules, 4xx allow everything, anything else forbids everything for now."""
-        url = canonical(f"{self.lease.host_key}/robots.txt")
-        for _ in range(ROBOTS_REDIRECTS_MAX + 1):
-            if url is None or host_key(url) != self.lease.host_key:
-                return self._robots_copy(404, b"")  # unavailable: it lives on a host that is not ours to ask now
-            request = request_for(url, self.collection)
-            request.size_max = ROBOTS_BYTES_MAX
-            response = await self._request(request)
-            if response is None:
-                return None
-            self.kit.archive_robots(request, response)
-            if response.status in REDIRECTS:
-                url = canonical(response.head.get("location"), url)
-            elif 200 <= response.status < 300 or response.status == Status.TOO_LARGE:
-                try:
-                    text = decode_body(response.head, response.raw_body, ROBOTS_BYTES_MAX, prefix=True)
-                except Undecodable:
-                    text = b""
-                return self._robots_copy(200, text)
-            elif 300 <= response.status < 500 and response.status != 429:
-                return self._robots_copy(response.status, b"")
-            else:
-                if not self.kit.is_offline(self.lease.host, response.status not in UNREACHED):
-                    self._fail(retry_after(response.head, self.kit.clock.now()))
-                return None
-        return self._robots_copy(404, b"")
-
-    def _robots_copy(self, status: int, text: bytes) -> RobotsCopy:
-        expires = self.kit.clock.now() + ROBOTS_LIFE_S
-        self.failures = 0
-        self.new_robots = RobotsCopy(status, xxh3_128_digest(text), expires, text)
-        return self.new_robots
+    def unavailable(self, unreached: bool, retry_after_s: float) -> None:
+        """robots.txt cannot be had: the host is left alone, unless it is us who are cut off."""
+        if not self.kit.is_offline(self.lease.host, not unreached):
+            self._fail(retry_after_s)
 
     async def _next_visit(self) -> bool:
         """One visit; False when the walk is over."""
@@ -181,8 +165,12 @@ class Walk:
         if reason := self._objection(visit):
             self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
             return True
+        return await self._make(visit)
+
+    async def _make(self, visit: Visit) -> bool:
+        """A visit with a request; False when the walk is over."""
         request = request_for(visit.url, self.collection, visit)
-        response = await self._request(request)
+        response = await self.request(request)
         if response is None:  # nothing was sent: the visit goes back with the host
             self.unreported -= 1
             return False
@@ -190,22 +178,32 @@ class Walk:
         if self.kit.is_offline(self.lease.host, not unreached):  # it is not the host: the visit goes back
             self.unreported -= 1
             return False
-        done = self._concluded(visit, request, response)
+        done = await self._concluded(visit, request, response)
         self.kit.finished(self, done)
+        if response.status == Status.STARVED:
+            self.kit.starved()
+            return True
         if unreached or response.status in BUSY:
             self._fail(done.record.outcome.retry_after_s)
             return False
         self.failures = 0
         return True
 
-    def _concluded(self, visit: Visit, request: Request, response: Response) -> Finished:
+    async def _concluded(self, visit: Visit, request: Request, response: Response) -> Finished:
         """Whatever a page does to us, it is one page."""
-        now = self.kit.clock.now()
+        at = self.ended_at
         try:
-            return conclude(visit, request, response, self.collection, self.admission, now)
+            body = reading = None
+            if response.status == 200:
+                body = body_of(visit, response, self.collection, self.admission)
+                reading = await self.kit.read(body.job) if body.job is not None else None
+            done = conclude(visit, request, response, self.collection, self.admission, at, body, reading, self.memory)
         except Exception as error:
             traceback.print_exc()
-            return refused(visit, self.collection.name, Status.HOSTILE, now, f"{type(error).__name__}: {error}")
+            done = refused(visit, self.collection.name, Status.HOSTILE, at, f"{type(error).__name__}: {error}")
+        if done.record.outcome.status == Status.HOSTILE:
+            self.memory.was_hurt()
+        return done
 
     def _is_tired(self) -> bool:
         """It had its turn, and somebody else wants the place; or it has been here for so long that rules may be old."""
@@ -217,12 +215,18 @@ class Walk:
         if self.place.error:
             return self.place.error
         limit = self.collection.scope.depth_max
-        if visit.depth and (self.admission.offer(visit.url, 0) is None or (limit is not None and visit.depth > limit)):
-            return Status.OUT_OF_SCOPE
-        allowed = self.rules is None or self.rules.allows(user_agent(self.collection), visit.url)
-        return 0 if allowed else Status.ROBOTS
+        if visit.depth and visit.role == Role.PAGE:
+            if not self.admission.is_inside(visit.url) or (limit is not None and visit.depth > limit):
+                return Status.OUT_OF_SCOPE
+            if refusal := self.admission.refusal(visit.url):
+                return refusal
+        if self.rules is not None and not self.rules.allows(user_agent(self.collection), visit.url):
+            return Status.ROBOTS
+        if self.memory.is_hostile:
+            return Status.HOSTILE
+        return Status.TRAP if visit.content_id is None and self.memory.is_barren(visit.url) else 0
 
-    async def _request(self, request: Request) -> Response | None:
+    async def request(self, request: Request) -> Response | None:
         """Wait for the host's next time, then fetch; None when the pause is too long to be spent here."""
         clock = self.kit.clock
         if (self.next_at - clock.now()) / clock.scale > WAIT_HERE_MAX_S:

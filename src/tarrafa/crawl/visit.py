@@ -1,20 +1,22 @@
 """What does one answer mean?
 
-From a visit and the response to it: the outcome, the record for the archive, and where it leads. Pure; the worker
-does the waiting and the writing.
+From a visit, the response to it and what a reader made of it: the outcome, the record for the archive, and where it
+leads. Pure; the worker does the waiting, the reading and the writing.
 """
 
 import contextlib
 from dataclasses import dataclass, field
 
-import msgspec
+from msgspec.structs import replace
 
 from tarrafa import __version__
 from tarrafa.archive.writer import Exchange
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.errors import TarrafaError
+from tarrafa.crawl.reading import Job, Reading
+from tarrafa.crawl.traps import Memory
 from tarrafa.fetch.http import (
+    ACCEPT_ENCODING,
     Head,
     Request,
     Response,
@@ -26,12 +28,12 @@ from tarrafa.fetch.http import (
     truncation,
 )
 from tarrafa.frontier.protocol import Offer
-from tarrafa.model import REDIRECTS, Outcome, Page, Record, Status, Visit
-from tarrafa.parse.page import parse
+from tarrafa.model import BUSY, REDIRECTS, Outcome, Page, Record, Role, Status, Visit
+from tarrafa.parse.listing import SITEMAP_BYTES_MAX
 from tarrafa.parse.url import DEFAULT_PORTS, split
 
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
-ACCEPT_ENCODING = "gzip, deflate"
+REFRESH_S_MAX = 5.0  # a page that sends its reader away sooner is a redirect
 
 
 @dataclass(slots=True)
@@ -42,6 +44,15 @@ class Finished:
     record: Record
     exchange: Exchange | None = None
     offers: list[Offer] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What a 200 brought: a job for a reader, or why there is nothing to read."""
+
+    job: Job | None = None
+    status: int = 200
+    error: str = ""
 
 
 def user_agent(collection: Collection) -> str:
@@ -57,27 +68,35 @@ def request_for(url: str, collection: Collection, visit: Visit | None = None) ->
         headers.append(("If-None-Match", visit.etag))
     if visit is not None and visit.last_modified:
         headers.append(("If-Modified-Since", visit.last_modified))
-    fetch, scope = collection.fetch, collection.scope
+    if collection.politeness.email:
+        headers.append(("From", collection.politeness.email))
+    fetch = collection.fetch
+    role = visit.role if visit is not None else Role.PAGE
+    size_max = size_limit(collection, role)
 
     def verdict(head: Head) -> int:
         if head.code == 200:
             kind = head.content_type
-            if kind and not collection.wants_type(kind):
+            if role == Role.PAGE and kind and not collection.wants_type(kind):
                 return Status.TYPE_NOT_WANTED
             length = head.get("content-length")
-            if length.isascii() and length.isdigit() and int(length[:18]) > scope.size_max:
+            if length.isascii() and length.isdigit() and int(length[:18]) > size_max:
                 return Status.TOO_LARGE
         return 0
 
     return Request(
         url,
         headers,
-        size_max=scope.size_max,
+        size_max=size_max,
         time_max_s=fetch.time_max,
         connect_timeout_s=fetch.connect_timeout,
         stall_timeout_s=fetch.stall_timeout,
         verdict=verdict if visit is not None else lambda head: 0,
     )
+
+
+def size_limit(collection: Collection, role: int) -> int:
+    return max(collection.scope.size_max, SITEMAP_BYTES_MAX) if role == Role.SITEMAP else int(collection.scope.size_max)
 
 
 def request_bytes(request: Request) -> bytes:
@@ -102,21 +121,54 @@ def exchange_of(request: Request, response: Response, at: float) -> Exchange:
 
 def refused(visit: Visit, name: str, status: int, at: float, error: str = "") -> Finished:
     """A visit that was never a request, or that nothing could be made of."""
-    outcome = Outcome(status, at, error=error[:200])
+    outcome = Outcome(status, at, error=error[:200], role=visit.role)
     return Finished(visit, Record(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 
+def body_of(visit: Visit, response: Response, collection: Collection, admission: Admission) -> Body:
+    """The document behind a 200, its encodings undone."""
+    head = response.head
+    try:
+        body = decode_body(head, response.raw_body, size_limit(collection, visit.role))
+    except Undecodable as error:
+        return Body(None, Status.INVALID_RESPONSE, str(error))
+    except TooLarge:
+        return Body(None, Status.TOO_LARGE, "unpacks to more than size_max")
+    job = Job(
+        visit.role != Role.PAGE,
+        body,
+        visit.url,
+        head.get("content-type"),
+        head.joined("x-robots-tag", "\n"),
+        admission.identity,
+        collection.politeness.user_agent.partition("/")[0],
+    )
+    return Body(job)
+
+
 def conclude(
-    visit: Visit, request: Request, response: Response, collection: Collection, admission: Admission, at: float
+    visit: Visit,
+    request: Request,
+    response: Response,
+    collection: Collection,
+    admission: Admission,
+    at: float,
+    body: Body | None = None,
+    reading: Reading | None = None,
+    memory: Memory | None = None,
 ) -> Finished:
-    """`at` is when the answer was complete."""
-    page, status, error = None, response.status, response.error
-    if status == 200:
-        page, status, error = _parsed(visit, response, collection, admission)
+    """`at` is when the answer was complete; `reading` is what became of `body.job`, if there was one."""
+    status, error = (body.status, body.error) if body is not None else (response.status, response.error)
+    page = None
+    if reading is not None:
+        page, status, error = _judged(visit, reading, collection, memory)
     location = _location(visit, response, admission) if status in REDIRECTS else ""
+    if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
+        location = page.refresh
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
-    kept = status == 200 and page is not None and (collection.scope.keep == "all" or bool(page.vocabularies))
+    kept = status == 200 and page is not None and not location
+    kept = kept and (collection.scope.keep == "all" or bool(page and page.vocabularies))
     outcome = Outcome(
         status,
         at,
@@ -129,49 +181,49 @@ def conclude(
         last_modified=response.head.get("last-modified")[:100] or None,
         location=location,
         address=response.address,
-        retry_after_s=retry_after(response.head, at) if status in {429, 503} else 0.0,
+        retry_after_s=retry_after(response.head, at) if status in BUSY else 0.0,
         error=error,
+        role=visit.role,
     )
     if page is not None and not kept:  # its links and status stay known, its text does not
-        page = msgspec.structs.replace(page, text="")
+        page = replace(page, text="")
     record = Record(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
     finished = Finished(visit, record)
-    if kept or status in REDIRECTS:
+    listing = reading.listing if reading is not None else None
+    if kept or status in REDIRECTS or (listing is not None and status == 200):
         finished.exchange = exchange_of(request, response, at)
-    if page is not None:
-        finished.offers.extend(admission.links_of(page, visit.depth))
-    if location and status in REDIRECTS:
+    if page is not None and not _is_copy(page, visit, status):
+        finished.offers.extend(admission.links_of(page, visit, location))
+    if listing is not None:
+        finished.offers.extend(admission.listed(listing, visit))
+    if location and status != Status.REDIRECTS_EXCEEDED:
         target = admission.offer(location, visit.depth, visit.redirects + 1)
         if target is not None:
-            finished.offers.append(target)
+            finished.offers.insert(0, target)
     return finished
 
 
-def _parsed(
-    visit: Visit, response: Response, collection: Collection, admission: Admission
+def _judged(
+    visit: Visit, reading: Reading, collection: Collection, memory: Memory | None
 ) -> tuple[Page | None, int, str]:
-    """The page behind a 200, or why there is none."""
-    head = response.head
-    try:
-        body = decode_body(head, response.raw_body, collection.scope.size_max)
-        page = parse(
-            body,
-            visit.url,
-            head.get("content-type"),
-            head.joined("x-robots-tag", "\n"),
-            identity=admission.identity,
-            agent=collection.politeness.user_agent.partition("/")[0],
-        )
-    except Undecodable as error:
-        return None, Status.INVALID_RESPONSE, str(error)
-    except TooLarge:
-        return None, Status.TOO_LARGE, "unpacks to more than size_max"
-    except (MemoryError, RecursionError, TarrafaError) as error:
-        return None, Status.HOSTILE, f"the parser gave up: {type(error).__name__}"
-    languages = collection.scope.languages
+    """What a reading is worth to the collection."""
+    page, languages = reading.page, collection.scope.languages
+    if reading.refusal:
+        return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
+    if reading.listing is not None and not reading.listing.kind:
+        return None, Status.INVALID_RESPONSE, "neither a sitemap nor a feed"
+    if page is None:
+        return None, 200, ""
     if languages and page.language not in languages:
         return page, Status.LANGUAGE_NOT_WANTED, ""
+    if memory is not None and (copy := memory.meets(page, visit, collection.scope)):
+        return page, copy, ""
     return page, 200, ""
+
+
+def _is_copy(page: Page, visit: Visit, status: int) -> bool:
+    """One more copy, or the very text of the page that led here: it leads nowhere new."""
+    return status == Status.COPY or (bool(visit.parent) and bytes.fromhex(page.content_id[:16]) == visit.parent)
 
 
 def _location(visit: Visit, response: Response, admission: Admission) -> str:

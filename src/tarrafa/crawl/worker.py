@@ -18,11 +18,13 @@ import uvloop
 
 from tarrafa import config
 from tarrafa.archive.writer import Writer
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.fence import Fence
 from tarrafa.crawl.host import Place, Walk
+from tarrafa.crawl.reader import Reader
+from tarrafa.crawl.reading import Job, Reading
 from tarrafa.crawl.visit import Finished, exchange_of, refused
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError
@@ -31,7 +33,16 @@ from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.names import Resolver
 from tarrafa.fetch.robots import Robots
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, Continuation, HostReport, Lease, Offer, Report, RobotsCopy
+from tarrafa.frontier.protocol import (
+    VISITS_PER_LEASE,
+    Continuation,
+    HostReport,
+    Lease,
+    Loan,
+    Offer,
+    Report,
+    RobotsCopy,
+)
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId, Status, UrlId
 from tarrafa.process import become_child, myself, raise_file_limit, run_child
@@ -48,6 +59,7 @@ OFFERS_PER_CALL_MAX = 20_000
 FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
 MESSAGE_BYTES = 8 << 20
 OFFLINE_HOSTS, OFFLINE_PAUSE_S = 20, 30.0
+SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
 class Delivered:
@@ -63,7 +75,7 @@ class Delivered:
         for offer in offers:
             place = (offer.depth, offer.redirects)
             known = self._depths.get((collection, offer.id))
-            if known is not None and known <= place:
+            if known is not None and known <= place and not offer.announced:
                 continue
             other = best.get(offer.id)
             if other is None or place < (other.depth, other.redirects):
@@ -94,7 +106,10 @@ class Worker:
         self._tasks: dict[HostId, asyncio.Task[None]] = {}
         self._finished: list[tuple[Walk, Finished]] = []
         self._leaving: list[Walk] = []
-        self._learned: list[Walk] = []
+        self._learned: list[tuple[Walk, list[Offer]]] = []
+        self._reader = Reader()
+        self._share = 1.0  # of the hosts that the collections allow
+        self._starved_at = 0.0
         self._unreached: set[HostId] = set()
         self._stopping = asyncio.Event()
         self._commit_now = asyncio.Event()
@@ -127,7 +142,7 @@ class Worker:
     async def rules(self, copy: RobotsCopy) -> Robots:
         rules = self._robots.get(copy.digest)
         if rules is None:
-            text = copy.text or await self._frontier.robots_text(copy.digest)
+            text = copy.text or await self.robots_text(copy.digest)
             if len(self._robots) >= ROBOTS_CACHED_MAX:
                 self._robots.clear()
             rules = self._robots[copy.digest] = parse_robots(text)
@@ -149,8 +164,29 @@ class Worker:
         if response.raw_head:
             self._writer.append_exchange(exchange_of(request, response, self.clock.now()))
 
-    def learned(self, walk: Walk) -> None:
-        self._learned.append(walk)
+    async def robots_text(self, digest: bytes) -> bytes:
+        return await self._frontier.robots_text(digest)
+
+    async def borrow(self, host: HostId, key: str) -> Loan:
+        return await self._frontier.borrow(self._number, host, key)
+
+    async def give_back(self, report: HostReport) -> None:
+        await self._frontier.finish(self._number, [report])
+
+    async def read(self, job: Job) -> Reading:
+        return await self._reader.read(job)
+
+    def learned(self, walk: Walk, offers: list[Offer]) -> None:
+        self._learned.append((walk, offers))
+
+    def starved(self) -> None:
+        """A time limit passed because this machine could not keep up: take fewer hosts for a while, and say so."""
+        now = boottime()
+        if now - self._starved_at > STARVED_PAUSE_S:
+            self._share = max(SHARE_MIN, self._share / 2)
+            self._starved_at = now
+        assert self._fence is not None
+        self._fence.note = f"this machine is too busy: visiting {self._hosts_at_once()} hosts at once; allow fewer"
 
     def is_crowded(self, walk: Walk) -> bool:
         """Somebody else could use its place: we have no room for more hosts, or it holds an address."""
@@ -219,6 +255,7 @@ class Worker:
         await self._frontier.leave(self._number)
         self._fence.close()
         self._client.close()
+        self._reader.close()
         self._writer.close()
         await self._resolver.close()
 
@@ -228,6 +265,7 @@ class Worker:
             if len(self._unreached) >= OFFLINE_HOSTS:  # nothing answers: look again later
                 await asyncio.sleep(OFFLINE_PAUSE_S)
                 self._unreached.clear()
+            self._recover()
             room = self._hosts_at_once() - len(self._walks)
             leases = await self._frontier.lease(self._number, room) if room > 0 else []
             for lease in leases:
@@ -239,7 +277,15 @@ class Worker:
 
     def _hosts_at_once(self) -> int:
         limits = [collection.fetch.hosts_at_once for _, collection, _ in self._collections.values()]
-        return min(max(limits, default=FIRST_HOSTS), self._connections_max)
+        most = min(max(limits, default=FIRST_HOSTS), self._connections_max)
+        return max(1, int(most * self._share))
+
+    def _recover(self) -> None:
+        """Little by little, as many hosts as before."""
+        if self._share < 1.0 and boottime() - self._starved_at > RECOVERY_S:
+            self._share, self._starved_at = min(1.0, self._share * 1.25), boottime()
+            if self._share == 1.0 and self._fence is not None:
+                self._fence.note = ""
 
     async def _refresh_collections(self) -> None:
         """Configurations may change while we run; a walk keeps the one that it began with."""
@@ -277,9 +323,13 @@ class Worker:
         finished, self._finished = self._finished, []
         leaving, self._leaving = self._leaving, []
         learned, self._learned = self._learned, []
-        batch = self._reports(finished, leaving, learned)  # as things stand now: the walks go on meanwhile
+        offers: defaultdict[int, list[Offer]] = defaultdict(list)
+        for walk, some in [*learned, *((walk, done.offers) for walk, done in finished)]:
+            offers[walk.lease.collection] += some
+        walks = [walk for walk, _ in learned]
+        batch = self._reports(finished, leaving, walks)  # as things stand now: the walks go on meanwhile
         await asyncio.to_thread(self._writer.seal())
-        await self._deliver(finished)
+        await self._deliver(offers)
         for part in _parts(batch):
             answers = await self._frontier.finish(self._number, [report for _, report in part])
             for (walk, report), answer in zip(part, answers, strict=True):
@@ -296,10 +346,7 @@ class Worker:
             del self._walks[report.host], self._tasks[report.host]
         walk.more.set()
 
-    async def _deliver(self, finished: list[tuple[Walk, Finished]]) -> None:
-        offers: defaultdict[int, list[Offer]] = defaultdict(list)
-        for _, done in finished:
-            offers[done.visit.collection] += done.offers
+    async def _deliver(self, offers: dict[int, list[Offer]]) -> None:
         for collection, some in offers.items():
             news = self._delivered.news(collection, some)
             for start in range(0, len(news), OFFERS_PER_CALL_MAX):
@@ -330,6 +377,7 @@ class Worker:
                 wanted=VISITS_PER_LEASE,
                 failures=walk.failures,
                 robots=robots,
+                memory=walk.memory.news() if host in gone or not walk.queue else None,
             )
             batch.append((walk, report))
         return batch

@@ -35,7 +35,7 @@ def out_edges(record: Record) -> list[Edge] | None:
     edges: list[Edge] = []
     target = canonical(outcome.location, record.url) if outcome.location else None
     if target is not None:
-        walked = outcome.status in REDIRECTS  # not at the end of a chain that was too long
+        walked = outcome.status in REDIRECTS or outcome.status == 200  # not at the end of a chain that was too long
         edges.append(Edge(target, "", REDIRECT, 0 if walked else None))
     if page is not None:
         edges.extend(_edge(link, page.robots.nofollow) for link in page.links[:EDGES_PER_PAGE_MAX])

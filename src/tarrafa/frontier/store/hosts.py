@@ -27,7 +27,7 @@ from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
 NOTE_MAX = 300
-LOAN_WAIT_S = 5.0  # a host that is with somebody is asked for again after so long
+LOAN_WAIT_S = 2.0  # a host that is with somebody is asked for again after so long
 MEMORY_BYTES_MAX = 64 << 10
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
 

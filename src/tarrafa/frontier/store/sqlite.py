@@ -236,9 +236,9 @@ def read_overview(path: Path) -> Overview:
     return _read(path, lambda db: Overview(Collections(db, Counters(db), Clock.real()).status(), []))
 
 
-def read_facts(path: Path, host: HostId, url: UrlId) -> Facts:
-    """What is known of a URL while no process owns the frontier."""
-    return _read(path, lambda db: look_up(db, host, url))
+def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[CollectionRow]]:
+    """What is known of a URL, and the collections, while no process owns the frontier."""
+    return _read(path, lambda db: (look_up(db, host, url), Collections(db, Counters(db), Clock.real()).rows()))
 
 
 def _read(path: Path, question: Callable[[Database], T]) -> T:

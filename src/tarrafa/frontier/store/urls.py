@@ -50,6 +50,10 @@ class Urls:
                 continue
             if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
+            if offer.role and row[2] == UrlState.PENDING:  # a feed that was first met as a plain link
+                self._db.run(
+                    "UPDATE url SET role = ? WHERE host = ? AND collection = ? AND id = ?", (offer.role, *key)
+                )
             if offer.announced > (row[3] or 0.0):
                 self._db.run(
                     "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)

@@ -1,0 +1,57 @@
+"""How well do we keep the public standards? Prints one table from the public test suites (see tests/conformance.py)."""
+
+import sys
+from pathlib import Path
+
+from protego import Protego
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.conformance import PLACE, cases
+
+from tarrafa.fetch.robots import parse
+from tarrafa.parse.url import canonical
+
+ROBOTS, URLS = "robots_cases.json", "url/urltestdata.json"
+SUITES = {"google-rfc": 68, "google-only": 70, "rfc9309": 42}  # and the least that must pass
+
+
+def row(name: str, passed: int, total: int, least: int, peer: str = "") -> bool:
+    print(f"{name:38} {passed:>5} of {total:<5} (at least {least}) {peer}")
+    return passed >= least
+
+
+def robots() -> bool:
+    good = True
+    for suite, least in SUITES.items():
+        ours = [case for case in cases(ROBOTS) if case["suite"] == suite]
+        texts = [bytes.fromhex(case["robots_hex"]) for case in ours]
+        pairs = list(zip(ours, texts, strict=True))
+        passed = sum(parse(text).allows(case["ua"], case["url"]) is case["expect"] for case, text in pairs)
+        peer = sum(_protego(text).can_fetch(case["url"], case["ua"]) is case["expect"] for case, text in pairs)
+        good &= row(f"robots.txt, {suite}", passed, len(ours), least, f"protego: {peer}")
+    return good
+
+
+def _protego(text: bytes) -> Protego:
+    return Protego.parse(text.decode("utf-8", "replace"))
+
+
+def urls() -> bool:
+    passed = total = 0
+    for case in cases(URLS):
+        if not isinstance(case, str):
+            expected = None if case.get("failure") else canonical(case["href"])
+            total += 1
+            passed += canonical(case["input"], case["base"]) == expected
+    return row("URLs, WHATWG (WPT urltestdata)", passed, total, total)
+
+
+def main() -> None:
+    if not PLACE.exists():
+        sys.exit(f"{PLACE}: the conformance data is absent; set TARRAFA_CONFORMANCE to where it is")
+    sys.exit(0 if all([robots(), urls()]) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""How does an explanation look on a terminal?"""
+
+from rich.markup import escape
+from rich.table import Table
+
+from tarrafa.cli.show import console
+from tarrafa.crawl.explain import Explanation, HostTold, RobotsSaid, Told
+
+HISTORY_SHOWN = 20
+
+
+def show(found: Explanation) -> None:
+    console.print(f"[bold]{escape(found.url)}[/]")
+    if found.host is not None:
+        _host(found.host)
+    if not found.collections:
+        console.print("There is no collection yet.")
+    for told in found.collections:
+        console.print(f"\n[bold]in collection {escape(told.collection)}[/]")
+        _collection(told)
+
+
+def _line(name: str, text: str) -> None:
+    console.print(f"  {name:12} {escape(text)}")
+
+
+def _host(host: HostTold) -> None:
+    holder = f", now with worker {host.worker}" if host.worker else ""
+    _line("host", f"{host.host} of {host.site}{holder}")
+    _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs wait; {host.failures} failures in a row")
+    last = f"last answer {host.last_answer}" if host.last_answer else "never asked"
+    _line("politeness", f"{last}; may be visited again: {host.may_be_visited}; delay {host.delay_s:g} s")
+
+
+def _collection(told: Told) -> None:
+    _line("canonical", told.canonical)
+    _line("in scope" if told.in_scope else "out of scope", told.rule)
+    _line("robots.txt", _robots(told.robots))
+    if told.robots is not None:
+        for hint in told.robots.hints:
+            _line("", hint)
+        for sitemap in told.robots.sitemaps:
+            _line("", f"Sitemap: {sitemap}")
+    if not told.known:
+        _line("state", f"not known here: {told.next_visit}")
+        return
+    status = f", last status {told.status} {told.meaning}".rstrip() if told.status is not None else ""
+    _line("state", f"{told.state}{status}{', ' + told.type if told.type else ''}")
+    role = "" if told.role == "page" else f", a {told.role}"
+    _line("known", f"since {told.discovered}, depth {told.depth}, {told.in_links:,} in-links{role}")
+    if told.announced:
+        _line("", f"its sitemap or feed says that it changed on {told.announced}")
+    for copy in told.copies:
+        _line("same text as", copy)
+    _line("next visit", told.next_visit)
+    if told.history:
+        _history(told)
+
+
+def _robots(said: RobotsSaid | None) -> str:
+    if said is None:
+        return "not asked for yet"
+    verdict = "allowed" if said.allowed else "forbidden"
+    line = f" by {said.line}" if said.line else ", no line speaks of it"
+    delay = f"; Crawl-delay {said.crawl_delay_s:g} s" if said.crawl_delay_s is not None else ""
+    return f"{verdict}{line} (answered {said.status}, holds until {said.expires}{delay})"
+
+
+def _history(told: Told) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
+    for name in ("visit", "when", "status", "bytes", "changed"):
+        table.add_column(name, justify="right" if name in {"visit", "bytes"} else "left")
+    changed = {True: "yes", False: "no", None: ""}
+    for seen in told.history[-HISTORY_SHOWN:]:
+        meaning = f"{seen.status} {seen.meaning}".strip()
+        table.add_row(str(seen.number), seen.at, meaning, f"{seen.bytes:,}", changed[seen.changed])
+    console.print(table)

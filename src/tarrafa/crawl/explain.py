@@ -1,0 +1,262 @@
+"""Why is this URL in or out, what became of it, and when does its turn come?
+
+The tool that a webmaster's complaint is answered with. Promises: it says what the crawl itself would do, by the same
+functions, from the frontier's own rows; it asks no other machine.
+"""
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+from tarrafa import config
+from tarrafa.config import Collection, HostMatcher
+from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.traps import endless
+from tarrafa.crawl.visit import user_agent
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, DataError, FrontierError
+from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.frontier.store.sqlite import read_facts
+from tarrafa.model import STATUS_MEANING, Status, UrlState
+from tarrafa.parse.extensions import types_of
+from tarrafa.parse.url import DEFAULT_PORTS, canonical, host_id, host_key, split, url_id
+from tarrafa.search.searcher import copies_of
+
+COPIES_SHOWN = 10
+
+
+class RobotsSaid(msgspec.Struct, frozen=True):
+    """What the host's robots.txt says of a URL, as last seen."""
+
+    status: int | None
+    expires: str
+    allowed: bool
+    line: str  # the one that decides; empty where none speaks of it
+    crawl_delay_s: float | None
+    hints: tuple[str, ...]
+    sitemaps: tuple[str, ...]
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One visit, for people."""
+
+    number: int
+    at: str
+    status: int
+    meaning: str
+    bytes: int
+    changed: bool | None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A URL from the point of view of one collection."""
+
+    collection: str
+    canonical: str
+    in_scope: bool
+    rule: str
+    robots: RobotsSaid | None
+    known: bool
+    state: str = ""
+    role: str = ""
+    depth: int | None = None
+    in_links: int = 0
+    status: int | None = None
+    meaning: str = ""
+    type: str = ""
+    discovered: str = ""
+    announced: str = ""
+    content_id: str = ""
+    copies: list[str] = []
+    history: list[Seen] = []
+    next_visit: str = ""
+
+
+class HostTold(msgspec.Struct, frozen=True):
+    host: str
+    site: str
+    delay_s: float
+    last_answer: str
+    may_be_visited: str
+    failures: int
+    worker: str
+    waiting: int
+    visited: int
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The answer of `explain --json`."""
+
+    url: str
+    host: HostTold | None
+    collections: list[Told]
+
+
+async def explain(data: DataDirectory, url: str, collection: str | None, now: float) -> Explanation:
+    """All that there is to say about a URL, collection by collection."""
+    plain = canonical(url if "://" in url else f"http://{url}")
+    if plain is None:
+        raise ConfigError(f"{url[:200]}: not an http(s) URL, or longer than any that is kept")
+    rows = (await _facts(data, plain))[1]
+    wanted = [row for row in rows if collection in (None, row.name)]
+    if collection is not None and not wanted:
+        raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(row.name for row in rows)})")
+    told, host = [], None
+    for row in wanted:
+        described = config.decode(row.config)
+        own = Admission(described).identity.fold(plain)
+        facts, _ = await _facts(data, own)
+        host = host or facts.host
+        known = next((one for one in facts.urls if one.collection == row.name), None)
+        told.append(_told(data, own, row, described, facts.host, known, now))
+    return Explanation(plain, None if host is None else _host(host, now), told)
+
+
+async def _facts(data: DataDirectory, url: str) -> tuple[Facts, list[CollectionRow]]:
+    """From whoever owns the frontier, else from its file."""
+    data.check_version()
+    host, key = host_id(host_key(url)), url_id(url)
+    try:
+        frontier = await RemoteFrontier.connect(data.socket)
+    except FrontierError:  # nobody owns the file, so nothing runs
+        facts, rows = read_facts(data.frontier, host, key)
+        return facts, [
+            msgspec.structs.replace(row, state="not running") if row.state == "running" else row for row in rows
+        ]
+    try:
+        return await frontier.look_up(host, key), await frontier.collections()
+    finally:
+        await frontier.close()
+
+
+def _told(
+    data: DataDirectory,
+    url: str,
+    row: CollectionRow,
+    described: Collection,
+    host: HostFacts | None,
+    known: UrlFacts | None,
+    now: float,
+) -> Told:
+    inside, rule = scope_rule(described, url, known.depth if known else None)
+    robots = _robots(described, url, host)
+    if known is None:
+        return Told(row.name, url, inside, rule, robots, known=False, next_visit="no page that was visited links to it")
+    try:
+        copies = copies_of(data, url, row.name, COPIES_SHOWN)
+    except DataError:
+        copies = []
+    return Told(
+        row.name,
+        url,
+        inside,
+        rule,
+        robots,
+        known=True,
+        state=known.state,
+        role=known.role,
+        depth=known.depth,
+        in_links=known.in_links,
+        status=known.status,
+        meaning=meaning(known.status),
+        type=known.type or "",
+        discovered=moment(known.discovered),
+        announced=moment(known.announced),
+        content_id=known.content_id or "",
+        copies=copies,
+        history=[_seen(visit) for visit in known.history],
+        next_visit=_next_visit(row, host, known, now),
+    )
+
+
+def scope_rule(collection: Collection, url: str, depth: int | None) -> tuple[bool, str]:
+    """Whether the collection takes a URL, and the rule that says so."""
+    if url in collection.roots:
+        return True, "it is a root"
+    parts, scope = split(url), collection.scope
+    port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
+    pattern = next((one for one in scope.hosts or () if HostMatcher([one]).matches(parts.host, port)), None)
+    if pattern is None:
+        return False, f"no pattern of [scope] hosts matches {parts.host}{port and ':' + port}"
+    excluded = next((one for one in scope.exclude if _alone(collection, one).match(url)), None)
+    if excluded is not None:
+        return False, f"[scope] exclude = {excluded!r} matches it"
+    if refusal := Admission(collection).refusal(url):
+        looks = f"its extension says {', '.join(types_of(url))}, which [scope] types does not name"
+        return False, looks if refusal == Status.TYPE_NOT_WANTED else f"it looks like a trap: {endless(url)}"
+    if depth is not None and scope.depth_max is not None and depth > scope.depth_max:
+        return False, f"its depth {depth} is beyond [scope] depth_max = {scope.depth_max}"
+    return True, f"[scope] hosts = {pattern!r} matches it"
+
+
+def _alone(collection: Collection, pattern: str) -> re.Pattern[str]:
+    only = msgspec.structs.replace(collection, scope=msgspec.structs.replace(collection.scope, exclude=(pattern,)))
+    assert only.excluded is not None
+    return only.excluded
+
+
+def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsSaid | None:
+    if collection.politeness.robots == "ignore" or host is None or host.robots_status is None:
+        return None
+    rules, agent = parse_robots(host.robots), user_agent(collection)
+    return RobotsSaid(
+        host.robots_status,
+        moment(host.robots_expires),
+        rules.allows(agent, url),
+        rules.decides(agent, url) or "",
+        rules.crawl_delay(agent),
+        rules.hints(agent),
+        rules.sitemaps,
+    )
+
+
+def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, now: float) -> str:
+    """When, and why then."""
+    if known.state == _name(UrlState.HANDED_OUT):
+        return "now: a worker has it"
+    if known.state == _name(UrlState.PENDING):
+        if row.state != "running":
+            return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
+        return _turn(host, known, now)
+    reasons = {
+        _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",
+        _name(UrlState.EXCLUDED): "never: robots.txt forbids it",
+        _name(UrlState.FAILED): "when the collection is started again: it failed after its retries",
+    }
+    return reasons.get(known.state, "not planned: it was visited, and this collection makes no revisits")
+
+
+def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> str:
+    before = "" if not known.place else f" after the {known.place:,} of its host's URLs that go before it"
+    if host is None or host.next_at <= now:
+        return f"as soon as a worker is free{before}"
+    why = f"its host failed {host.failures} times in a row" if host.failures else "its host's delay"
+    return f"from {moment(host.next_at)} on ({why}){before}"
+
+
+def _host(host: HostFacts, now: float) -> HostTold:
+    free = "now" if host.next_at <= now else moment(host.next_at)
+    return HostTold(
+        host.key, host.site, host.delay_s, moment(host.ended_at), free, host.failures, host.worker or "",
+        host.waiting, host.visited,
+    )  # fmt: skip
+
+
+def _seen(visit: PastVisit) -> Seen:
+    return Seen(visit.number, moment(visit.at), visit.status, meaning(visit.status), visit.length, visit.changed)
+
+
+def _name(state: UrlState) -> str:
+    return state.name.lower().replace("_", " ")
+
+
+def meaning(status: int | None) -> str:
+    return STATUS_MEANING.get(status, "") if status is not None else ""
+
+
+def moment(at: float | None) -> str:
+    """A moment as people and programs read it; empty where there was none."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else ""

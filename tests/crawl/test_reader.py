@@ -1,0 +1,114 @@
+"""One document can never take more than so much, and the worker goes on."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from tarrafa.crawl.reader import Reader, is_tame
+from tarrafa.crawl.reading import Job, Reading, read
+
+PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
+GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
+
+
+def job(body: bytes, kind: str = "text/html; charset=utf-8") -> Job:
+    return Job(False, body, "http://a.br/", kind)
+
+
+def reading(scene: Callable[[Reader], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        reader = Reader()
+        try:
+            await scene(reader)
+        finally:
+            reader.close()
+
+    asyncio.run(whole())
+
+
+def child_of(pid: int) -> list[int]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+def large(body: bytes) -> bytes:
+    """So large that it is read elsewhere."""
+    return body + b"<!--" + b"x" * 100_000 + b"-->"
+
+
+def test_small_and_plain_pages_are_tame():
+    assert is_tame(job(PAGE * 100))
+    assert is_tame(job(b"<p><b>x</b>" * 300))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        large(PAGE),
+        b"<p>" + b"".join(b"<B ID=%d>" % n for n in range(500)) + b"<p>x" * 1000,
+        PAGE.decode().encode("utf-16"),
+        b"<\x1b(Bb>" + PAGE,
+    ],
+    ids=["large", "many formatting tags", "UTF-16", "an encoding with escapes"],
+)
+def test_what_could_cost_much_is_not(body):
+    assert not is_tame(job(body))
+
+
+def test_other_documents_are_never_tame():
+    assert not is_tame(job(PAGE, "application/pdf"))
+    assert not is_tame(job(PAGE, ""))
+    assert not is_tame(Job(True, b"", "http://a.br/sitemap.xml", "text/html"))
+
+
+def test_a_page_read_elsewhere_is_the_page_read_here():
+    async def scene(reader):
+        assert await reader.read(job(large(PAGE))) == read(job(large(PAGE)))
+        listing = Job(True, b"http://a.br/1\nhttp://a.br/2\n", "http://a.br/sitemap.txt", "text/plain")
+        assert (await reader.read(listing)).listing == read(listing).listing
+        assert len(child_of(os.getpid())) == 1, "one process for all"
+
+    reading(scene)
+
+
+def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
+    async def scene(reader):
+        said = await reader.read(job(GREEDY))
+        assert said.hostile
+        assert "too much" in said.refusal
+        assert (await reader.read(job(large(PAGE)))).page == read(job(large(PAGE))).page
+
+    reading(scene)
+
+
+def test_whoever_kills_the_process_costs_one_page():
+    async def scene(reader):
+        await reader.read(job(large(PAGE)))
+        (child,) = child_of(os.getpid())
+        os.kill(child, signal.SIGSTOP)
+        pending = asyncio.create_task(reader.read(job(large(PAGE))))
+        await asyncio.sleep(0)
+        os.kill(child, signal.SIGKILL)
+        assert (await pending).hostile
+        assert (await reader.read(job(large(PAGE)))).page is not None
+
+    reading(scene)
+
+
+def test_a_caller_that_goes_away_confuses_nobody():
+    async def scene(reader):
+        await reader.read(job(large(PAGE)))
+        first = asyncio.create_task(reader.read(job(large(PAGE * 20))))
+        while not first.done() and not reader._turn.locked():
+            await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        other = large(b"<title>Outra</title>")
+        answer = await reader.read(job(other))
+        assert answer == Reading(page=read(job(other)).page)
+
+    reading(scene)

@@ -1,0 +1,149 @@
+"""Where there is no end: by the looks of a URL, and by what its host has been saying."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarrafa.config import Scope
+from tarrafa.crawl.traps import HOSTILE_MAX, STALE_RUN_MAX, Memory, endless, pattern
+from tarrafa.model import Page, Status, Visit
+from tarrafa.parse.fingerprint import content_id, fold
+from tarrafa.parse.url import host_id, host_key, url_id
+
+HOST = "http://a.br"
+SCOPE = Scope(copies_max=3, alike_max=10)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/a/a/a/x", "/a is repeated"),
+        ("/x/a/b/a/b/a/b/y", "/a/b is repeated"),
+        ("/sub/sub/sub/page.html", "/sub is repeated"),
+        ("/" + "/".join(str(n) for n in range(30)), "more than 25 path segments"),
+        ("/x?" + "&".join(f"k{n}={n}" for n in range(30)), "more than 20 parameters"),
+        ("/2026/11/2026/11/2026/11/", "is repeated"),
+    ],
+)
+def test_a_url_that_repeats_or_never_stops_looks_endless(path, why):
+    assert why in endless(HOST + path)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/a/a/x",
+        "/a/b/a/c/a/d",
+        "/2026/11/11/11.html",
+        "//////",
+        "/a//b//c//d",
+        "/x?a=1&b=2",
+        "/docs/api/v1/docs/api/v2",
+    ],
+)
+def test_an_ordinary_url_does_not(path):
+    assert endless(HOST + path) == ""
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "", "1"]), max_size=40))
+def test_the_repeated_stretch_is_found_as_its_definition_says(segments):
+    url = HOST + "/" + "/".join(segments)
+    path = url.removeprefix(HOST).split("/")[1:]
+    found = any(
+        path[start : start + size] * 3 == path[start : start + 3 * size] and "" not in path[start : start + size]
+        for size in range(1, 6)
+        for start in range(len(path))
+        if start + 3 * size <= len(path)
+    )
+    long = url.count("/") - 2 > 25
+    assert bool(endless(url)) == (found or long)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("/noticia/1.html", "/noticia/2345.html", True),
+        ("/p?id=1&sid=abc", "/p?sid=def&id=9", True),
+        ("/p?id=1", "/p?page=1", False),
+        ("/s/8f3a9c2e1b7d6f50/x", "/s/00ff9c2e1b7d6faa/x", True),
+        ("/um-titulo", "/outro-titulo", False),
+    ],
+)
+def test_urls_of_one_template_have_one_pattern(one, other, same):
+    assert (pattern(HOST + one) == pattern(HOST + other)) is same
+
+
+def visit(url: str, content: str | None = None) -> Visit:
+    return Visit(1, host_id(host_key(url)), url_id(url), url, 1, 0, 1, content_id=content)
+
+
+def page(url: str, text: str) -> Page:
+    return Page(url, text=text, content_id=content_id(fold(f"\n{text}")))
+
+
+def meet(memory: Memory, path: str, text: str) -> int:
+    return memory.meets(page(HOST + path, text), visit(HOST + path), SCOPE)
+
+
+def test_the_same_text_under_many_names_is_a_copy_after_the_first_few():
+    memory = Memory()
+    said = [meet(memory, f"/{word}", "Página não encontrada") for word in ("a", "b", "c", "d", "e")]
+    assert said == [0, 0, 0, Status.COPY, Status.COPY]
+    assert meet(memory, "/f", "Uma notícia") == 0
+
+
+def test_pages_that_differ_only_in_numbers_are_copies_after_some_more():
+    memory = Memory()
+    said = [meet(memory, f"/agenda/{day}", f"Nada em {day}") for day in range(12)]
+    assert said == [0] * 10 + [Status.COPY] * 2
+    assert meet(memory, "/outra/1", "Nada em 99") == 0, "another template is judged by itself"
+
+
+def test_a_pattern_that_has_had_nothing_new_for_long_is_not_asked_for_any_more():
+    memory = Memory()
+    for number in range(10 + STALE_RUN_MAX):
+        assert not memory.is_barren(f"{HOST}/agenda/{number}")
+        meet(memory, f"/agenda/{number}", f"Nada em {number}")
+    assert memory.is_barren(f"{HOST}/agenda/77777")
+    assert not memory.is_barren(f"{HOST}/noticia/1")
+
+
+def test_a_page_with_news_forgives_its_pattern():
+    memory = Memory()
+    for number in range(300):
+        meet(memory, f"/p/{number}", "o mesmo" if number % STALE_RUN_MAX else f"novidade {chr(97 + number % 26)}" * 3)
+    assert not memory.is_barren(f"{HOST}/p/1")
+
+
+def test_a_revisit_is_no_copy_and_a_page_without_words_is_like_no_other():
+    memory = Memory()
+    for number in range(20):
+        url = f"{HOST}/{number}"
+        assert memory.meets(page(url, "igual"), visit(url, "known"), SCOPE) == 0
+        assert memory.meets(page(url, ""), visit(url), SCOPE) == 0
+
+
+def test_what_was_learned_is_handed_on_bounded_and_small_hosts_are_forgotten():
+    memory = Memory()
+    meet(memory, "/1", "um")
+    assert memory.news() is None
+    for number in range(5_000):
+        meet(memory, f"/x{chr(97 + number % 26)}/{number}", f"texto {number}" if number % 3 else "igual")
+    content = memory.news()
+    assert content is not None
+    assert len(content) < 16_000
+    assert memory.news() is None, "nothing new since"
+    heir = Memory(content)
+    assert meet(heir, "/y", "igual") == Status.COPY
+    assert Memory(b"rubbish").news() is None
+
+
+def test_a_host_that_hurts_again_and_again_is_left_alone():
+    memory = Memory()
+    for _ in range(HOSTILE_MAX):
+        assert not memory.is_hostile
+        memory.was_hurt()
+    content = memory.news()
+    assert content is not None
+    assert Memory(content).is_hostile

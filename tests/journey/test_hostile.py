@@ -1,0 +1,128 @@
+"""A Web in which a part of the hosts does everything that can go wrong: what is good is found, what is bad is named."""
+
+import itertools
+import subprocess
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+from tarrafa.cli.demo import CAPS, IMPATIENCE
+from tarrafa.cli.hostile import Verdict, verdicts
+from tarrafa.clock import boottime
+from tarrafa.web.corners import CORNERS, FORBIDDEN_ROOTS, SUFFIXES, corner_of, roots
+from tarrafa.web.log import Entry
+from tarrafa.web.truth import expected
+from tarrafa.web.world import World
+from tests.journey.crawling import TIMER_S, TYPES, Journey, a_journey, assert_polite, check_warc, peak_mb
+
+MEMORY_MB_MAX = 700  # of any one process
+
+
+def a_hostile_journey(folder: Path, world: World) -> Journey:
+    journey = a_journey(folder, world)
+    journey.roots = [world.root(1), *(roots() if world.corners else []), *(FORBIDDEN_ROOTS if world.corners else [])]
+    connect_to = ", ".join(f'"{name}" = "{target}"' for name, target in journey.web.connections.items())
+    journey.network = f"connect_to = {{{connect_to}}}"
+    journey.politeness, _, fetch = IMPATIENCE.partition("\n\n")
+    journey.sections = fetch
+    journey.suffixes = ["br.test", "pt.test", "com.test", *SUFFIXES]
+    return journey
+
+
+def run(journey: Journey) -> tuple[float, dict[str, int]]:
+    """Crawl to the end: how long, and each process's peak of memory."""
+    started, peaks = boottime(), dict[str, int]()
+    process = journey.start(journey.write_collection(scope='hosts = ["*.test"]' + CAPS), "--workers", "2", "--quiet")
+    while True:
+        for name, peak in peak_mb(process).items():
+            peaks[name] = max(peaks.get(name, 0), peak)
+        try:
+            _, said = process.communicate(timeout=0.5)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    assert process.returncode == 0, said
+    return boottime() - started, peaks
+
+
+def by_corner(entries: list[Entry]) -> dict[str, list[Entry]]:
+    found = defaultdict(list)
+    for entry in entries:
+        corner = corner_of(entry.host)
+        if corner is not None:
+            found[corner.name].append(entry)
+    return found
+
+
+def assert_the_good_are_found(journey: Journey) -> None:
+    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    kept = {url for url in journey.kept() if corner_of(url.split("/")[2]) is None}
+    assert kept == truth.kept
+    asked = [entry for entry in journey.requests() if corner_of(entry.host) is None]
+    assert {entry.url for entry in asked} <= truth.requests, "nothing disallowed, nothing unwanted"
+    assert max(Counter(entry.url for entry in asked).values()) == 1, "robots.txt among them"
+    first: dict[str, str] = {}
+    for entry in sorted(asked, key=lambda one: one.start):
+        first.setdefault(entry.host, entry.path)
+    assert set(first.values()) == {"/robots.txt"}
+
+
+def assert_the_bad_are_named(journey: Journey) -> list[Verdict]:
+    found = verdicts(journey.data, "journey")
+    assert not [fault for verdict in found for fault in verdict.wrong]
+    asked = by_corner(journey.requests())
+    for name, entries in asked.items():
+        expects = CORNERS[name].expects
+        urls = Counter(entry.url for entry in entries)
+        assert len(entries) <= expects.requests_max, (name, len(entries), urls.most_common(5))
+        assert not [url for url in urls if url.startswith(expects.never)] or not expects.never, name
+        for hosts in _per_host(entries).values():
+            assert hosts[0].path == "/robots.txt", (name, hosts[0].path)
+            starts = [entry.start for entry in hosts]
+            gaps = [later - sooner for sooner, later in itertools.pairwise(starts)]
+            assert min(gaps, default=1.0) >= journey.delay_s - TIMER_S, (name, min(gaps))
+    kept = journey.kept()
+    for url in kept:
+        corner = corner_of(url.split("/")[2])
+        assert corner is None or corner.expects.may_be_kept(url), url
+    return found
+
+
+def _per_host(entries: list[Entry]) -> dict[str, list[Entry]]:
+    groups = defaultdict(list)
+    for entry in sorted(entries, key=lambda one: one.start):
+        groups[entry.host].append(entry)
+    return groups
+
+
+def test_good_pages_are_all_found_beside_every_kind_of_bad_host(tmp_path):
+    journey = a_hostile_journey(tmp_path, World(seed=31, hosts=20, pages=400, corners=True))
+    with journey.web:
+        elapsed_s, peaks = run(journey)
+        assert_the_good_are_found(journey)
+        found = assert_the_bad_are_named(journey)
+        assert_polite(journey, corner_of)
+        print(f"{len(found)} corners in {elapsed_s:.0f} s; peak MB {peaks}; {check_warc(journey)} WARC records")
+        assert max(peaks.values()) <= MEMORY_MB_MAX, peaks
+
+
+@pytest.mark.long
+def test_five_hundred_good_hosts_are_crawled_at_more_than_half_their_speed_beside_the_bad(tmp_path):
+    rates = {}
+    for corners in (False, True):
+        folder = tmp_path / str(corners)
+        folder.mkdir()
+        journey = a_hostile_journey(folder, World(seed=32, hosts=500, pages=15_000, corners=corners))
+        with journey.web:
+            elapsed_s, peaks = run(journey)
+            assert_the_good_are_found(journey)
+            assert_polite(journey, corner_of)
+            good = [r.outcome.at for r in journey.records() if r.outcome.kept and not corner_of(r.url.split("/")[2])]
+            rates[corners] = len(good) / (max(good) - min(good))
+            print(f"{len(good)} good pages at {rates[corners]:.0f}/s, {elapsed_s:.0f} s in all; peak MB {peaks}")
+            if corners:
+                assert_the_bad_are_named(journey)
+                assert max(peaks.values()) <= MEMORY_MB_MAX, peaks
+    print(f"beside the bad hosts: {rates[True] / rates[False]:.2f} of the rate without them")
+    assert rates[True] > rates[False] / 2
