@@ -21,12 +21,13 @@ from tarrafa.crawl.traps import Memory
 from tarrafa.crawl.visit import Finished, body_of, conclude, refused, request_for, user_agent
 from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.robots import Robots
-from tarrafa.frontier.protocol import HostReport, Lease, Loan, Offer, RobotsCopy
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Loan, Offer, RobotsCopy
 from tarrafa.model import BUSY, UNREACHED, HostId, Role, Status, Visit
 from tarrafa.parse.url import host_name
 
 BACKOFF_MAX_S = 86_400.0
 WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
+WANTED_MAX = 1_024
 TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place; robots.txt and settings are looked at anew
 
 
@@ -92,6 +93,7 @@ class Walk:
     new_robots: RobotsCopy | None = None  # to be reported
     unreported: int = 0
     visited: int = 0
+    wanted: int = VISITS_PER_LEASE
     began_at: float = 0.0
     left: bool = False  # hand the host back
     released: bool = False  # it is no longer ours
@@ -164,7 +166,10 @@ class Walk:
         self.visited += 1
         if reason := self._objection(visit):
             self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
+            if not self.queue:  # refusals cost no time: thousands of them should not go by eights
+                self.wanted = min(2 * self.wanted, WANTED_MAX)
             return True
+        self.wanted = VISITS_PER_LEASE
         return await self._make(visit)
 
     async def _make(self, visit: Visit) -> bool:

@@ -34,7 +34,6 @@ from tarrafa.fetch.names import Resolver
 from tarrafa.fetch.robots import Robots
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.protocol import (
-    VISITS_PER_LEASE,
     Continuation,
     HostReport,
     Lease,
@@ -374,7 +373,7 @@ class Worker:
                 walk.ended_at,
                 walk.delay_s,
                 keep=host not in gone,
-                wanted=VISITS_PER_LEASE,
+                wanted=walk.wanted,
                 failures=walk.failures,
                 robots=robots,
                 memory=walk.memory.news() if host in gone or not walk.queue else None,
