@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -37,7 +38,15 @@ class Wire:
         while line := self.stream.readline().strip():
             name, _, value = line.decode().partition(": ")
             headers[name.lower()] = value
+        if body and headers.get("transfer-encoding") == "chunked":
+            return status, headers, b"".join(self._chunks())
         return status, headers, self.stream.read(int(headers.get("content-length", "0"))) if body else b""
+
+    def _chunks(self) -> Iterator[bytes]:
+        while size := int(self.stream.readline(), 16):
+            yield self.stream.read(size)
+            self.stream.readline()
+        self.stream.readline()
 
     def ended(self) -> bool:
         return self.stream.read(1) == b""

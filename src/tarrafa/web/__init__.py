@@ -10,6 +10,8 @@ Promises: only loopback is ever listened on; the same `World` is the same everyw
 Knows nothing of the crawler.
 """
 
+from tarrafa.web.corners import CORNERS, FORBIDDEN_ROOTS, SUFFIXES, Corner, Expects, corner_of
+from tarrafa.web.corners.secure import CA_FILE
 from tarrafa.web.log import Entry, Politeness, politeness, read_log
 from tarrafa.web.server import Stats, WebServer, run
 from tarrafa.web.spawn import WebProcess, start_process
@@ -17,9 +19,15 @@ from tarrafa.web.truth import Expected, Reached, TruthPage, expected, of_host, r
 from tarrafa.web.world import NAMES, Form, Host, World
 
 __all__ = [
+    "CA_FILE",
+    "CORNERS",
+    "FORBIDDEN_ROOTS",
     "NAMES",
+    "SUFFIXES",
+    "Corner",
     "Entry",
     "Expected",
+    "Expects",
     "Form",
     "Host",
     "Politeness",
@@ -29,6 +37,7 @@ __all__ = [
     "WebProcess",
     "WebServer",
     "World",
+    "corner_of",
     "expected",
     "of_host",
     "politeness",

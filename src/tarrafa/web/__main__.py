@@ -1,8 +1,10 @@
 """How does a process become a synthetic Web?
 
 `python -m tarrafa.web` is the machines' door (`tarrafa web` is the people's): it prints one line of JSON when it
-listens, `{"port", "host", "pid", "seed", "hosts", "pages"}`, and one when it has stopped, `{"stats"}`; or `{"error"}`
-and exit status 2. The clock comes from the environment (`tarrafa.clock`). With `--parent` it dies with that process.
+listens, `{"port", "host", "connections", "left_out", "pid", "seed", "hosts", "pages"}`, and one when it has stopped,
+`{"stats"}`; or `{"error"}` and exit status 2. `connections` is what a collection writes into `connect_to`, `left_out`
+names the corners that this machine cannot have (IPv6). The clock comes from the environment (`tarrafa.clock`). With
+`--parent` it dies with that process.
 """
 
 import argparse
@@ -71,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _announce(server: WebServer) -> None:
     world = server.world
-    place = {"port": server.port, "host": server.host, "pid": os.getpid()}
+    place = {"port": server.port, "host": server.host, "connections": server.connections, "left_out": server.left_out}
+    place |= {"pid": os.getpid()}
     _say(place | {"seed": world.seed, "hosts": world.hosts, "pages": world.pages})
 
 

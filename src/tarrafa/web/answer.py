@@ -12,6 +12,7 @@ from http import HTTPStatus
 import msgspec
 
 from tarrafa.web.change import Version, version
+from tarrafa.web.coding import accepts, chunk, coding, in_chunks, pack
 from tarrafa.web.files import body as file_body
 from tarrafa.web.notices import robots_txt, sitemap
 from tarrafa.web.page import write
@@ -47,21 +48,28 @@ class Request(msgspec.Struct, gc=False):
     if_none_match: str = ""
     if_modified_since: str = ""
     keep_alive: bool = True
+    accept_encoding: str = ""
+    cookie: str = ""
 
 
 class Answer(msgspec.Struct, gc=False):
-    """`headers` are lines; Date, Content-Length and Connection are the server's business."""
+    """`headers` are lines; Date, Connection, Content-Length and Transfer-Encoding are the server's business."""
 
     status: int
     body: bytes = b""
     headers: str = ""
+    chunked: bool = False
 
     def encode(self, now: float, keep_alive: bool, with_body: bool = True) -> bytes:
         """As it goes over the wire."""
         length = "" if self.status == 304 else f"Content-Length: {len(self.body)}\r\n"
+        if self.chunked:
+            length = "Transfer-Encoding: chunked\r\n"
         ending = "\r\n" if keep_alive else "Connection: close\r\n\r\n"
         head = f"{STATUS_LINES[self.status]}Date: {http_date(int(now))}\r\n{self.headers}{length}{ending}"
-        return head.encode("latin-1") + self.body if with_body else head.encode("latin-1")
+        if not with_body:
+            return head.encode("latin-1")
+        return head.encode("latin-1") + (chunk(self.body) if self.chunked else self.body)
 
 
 def typed(status: int, content_type: str, body: bytes) -> Answer:
@@ -126,7 +134,20 @@ def _page(world: World, resource: Resource, form: Form, request: Request, now: f
     codec, announced, _ = CHARSETS[about.charset]
     body = write(world, resource, form, about, at).encode(codec, "xmlcharrefreplace")
     charset = f"; charset={announced}" if announced else ""
-    return Answer(200, body, f"Content-Type: text/html{charset}\r\n{lines}{_robots_tag(about)}")
+    headers = f"Content-Type: text/html{charset}\r\n{lines}{_robots_tag(about)}"
+    return _wrapped(Answer(200, body, headers), no, request)
+
+
+def _wrapped(answer: Answer, no: int, request: Request) -> Answer:
+    """In the host's own wrapping; in chunks only where the connection stays open, for HTTP/1.0 knows neither."""
+    how = coding(no)
+    if how:
+        answer.headers += "Vary: Accept-Encoding\r\n"
+        if accepts(request.accept_encoding, how):
+            answer.headers += f"Content-Encoding: {how}\r\n"
+            answer.body = pack(answer.body, how)
+    answer.chunked = request.keep_alive and in_chunks(no)
+    return answer
 
 
 def _robots_tag(about: Facts) -> str:

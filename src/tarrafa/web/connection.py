@@ -6,7 +6,9 @@ Knows nothing of pages: it asks its `Desk` what to answer.
 """
 
 import asyncio
-from collections import deque
+import socket
+import struct
+from collections import Counter, deque
 from typing import Protocol, cast
 
 import httptools
@@ -24,6 +26,7 @@ class Desk(Protocol):
     """What a connection needs of its server."""
 
     clock: Clock
+    memory: Counter[str]  # of the corners
 
     def opened(self, connection: "Connection") -> int: ...
     def closed(self, connection: "Connection") -> None: ...
@@ -36,8 +39,9 @@ class Desk(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, scheme: str = "http") -> None:
         self._desk = desk
+        self._scheme = scheme
         self._parser = httptools.HttpRequestParser(self)
         self._queue: deque[tuple[Request, float]] = deque()
         self._current: tuple[Request, float] | None = None  # being answered, since when
@@ -46,11 +50,12 @@ class Connection(asyncio.Protocol):
         self._status = self._bytes = 0
         self._sent = 0.0
         self._corner: asyncio.Task[None] | None = None
+        self._drained: asyncio.Event | None = None  # a corner waits for it
         self._fresh()
 
     def _fresh(self) -> None:
         self._url = b""
-        self._authority = self._agent = self._match = self._since = ""
+        self._authority = self._agent = self._match = self._since = self._codings = self._cookie = ""
 
     @property
     def under_way(self) -> int:
@@ -96,9 +101,12 @@ class Connection(asyncio.Protocol):
         self._desk.closed(self)
 
     def pause_writing(self) -> None:
-        pass
+        if self._drained is not None:
+            self._drained.clear()
 
     def resume_writing(self) -> None:
+        if self._drained is not None:
+            self._drained.set()
         if self._written:
             self._done()
 
@@ -120,6 +128,10 @@ class Connection(asyncio.Protocol):
             self._match = value.decode("latin-1")
         elif key == b"if-modified-since":
             self._since = value.decode("latin-1")
+        elif key == b"accept-encoding":
+            self._codings = value.decode("latin-1")
+        elif key == b"cookie":
+            self._cookie = value.decode("latin-1")
 
     def on_message_complete(self) -> None:
         self._unparsed = 0
@@ -128,7 +140,8 @@ class Connection(asyncio.Protocol):
             authority, slash, rest = target[7:].partition("/")
             target = slash + rest or "/"
         request = Request(self._parser.get_method().decode(), target, authority or self.address, self._agent,
-                          self._match, self._since, self._parser.should_keep_alive())  # fmt: skip
+                          self._match, self._since, self._parser.should_keep_alive(), self._codings,
+                          self._cookie)  # fmt: skip
         self._fresh()
         self._queue.append((request, self._start))
 
@@ -187,9 +200,9 @@ class Connection(asyncio.Protocol):
         clock = self._desk.clock
         shift = clock.epoch - clock.scale * clock.anchor
         self._desk.served(
-            Entry(_host(request.authority), request.target, self._status, self._bytes, start, sent, end,
+            Entry(_host(request.authority, self._scheme), request.target, self._status, self._bytes, start, sent, end,
                   shift + clock.scale * start, shift + clock.scale * sent, shift + clock.scale * end,
-                  request.agent, self._number, self.address)
+                  request.agent, self._number, self.address, self._scheme)
         )  # fmt: skip
 
     async def _visit(self, corner: Corner, request: Request) -> None:
@@ -200,16 +213,32 @@ class Connection(asyncio.Protocol):
             self._sent = boottime()
             self.transport.write(data)
 
-        exchange = Exchange(request, self._desk.clock, write, self.transport.close)
+        self._drained = asyncio.Event()
+        self._drained.set()
+        exchange = Exchange(request, self._desk.clock, write, self.transport.close, abort=self._reset,
+                            drain=self._drain, memory=self._desk.memory)  # fmt: skip
         try:
             await corner.handler(exchange)
         except Exception:
             self.transport.abort()  # a mistake of ours: let it be seen, and the client not wait for it
             raise
-        self._corner = None
+        self._corner = self._drained = None
         self._status, self._written = exchange.status, True
         if not self.transport.get_write_buffer_size() and self._current is not None:
             self._done()
+
+    async def _drain(self) -> None:
+        """The kernel has it all. Even where it took all at once others get their turn, and we hear if the client left:
+        without that, an endless answer to a fast client would be the end of this server."""
+        await asyncio.sleep(0)
+        if self._drained is not None:
+            await self._drained.wait()
+
+    def _reset(self) -> None:
+        """End with RST instead of FIN."""
+        sock = self.transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
 
     def _refuse(self, status: int) -> None:
         if not self.transport.is_closing():
@@ -217,5 +246,5 @@ class Connection(asyncio.Protocol):
             self.transport.close()
 
 
-def _host(authority: str) -> str:
-    return authority.lower().removesuffix(":80")
+def _host(authority: str, scheme: str) -> str:
+    return authority.lower().removesuffix(":443" if scheme == "https" else ":80")

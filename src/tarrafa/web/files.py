@@ -22,15 +22,19 @@ def png(shade: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def pdf(text: str) -> bytes:
-    """One page with one line on it, cross-reference table and all."""
+def pdf(text: str, link: str = "", trailer: bytes = b"") -> bytes:
+    """One page with one line on it, which may be a link; cross-reference table and all."""
     line = text.encode("latin-1", "replace").replace(b"\\", b"").replace(b"(", b"").replace(b")", b"")
+    target = b"<< /Type /Annot /Subtype /Link /Rect [40 70 360 110] /A << /S /URI /URI (%b) >> >>" % link.encode(
+        "ascii"
+    )
     stream = b"BT /F1 18 Tf 40 80 Td (" + line + b") Tj ET"
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 400 160] /Contents 4 0 R"
-        b" /Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >> >>",
+        b" /Resources << /Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >> >>%b >>"
+        % (b" /Annots [%b]" % target if link else b""),
         b"<< /Length %d >>\nstream\n%b\nendstream" % (len(stream), stream),
     ]
     body = b"%PDF-1.4\n"
@@ -39,7 +43,8 @@ def pdf(text: str) -> bytes:
         offsets.append(len(body))
         body += b"%d 0 obj\n%b\nendobj\n" % (number, thing)
     table = b"0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
-    return body + b"xref\n0 5\n" + table + b"trailer << /Size 5 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % len(body)
+    ending = b"trailer << /Size 5 /Root 1 0 R%b >>\nstartxref\n%d\n%%%%EOF\n" % (trailer, len(body))
+    return body + b"xref\n0 5\n" + table + ending
 
 
 def archive(text: str) -> bytes:

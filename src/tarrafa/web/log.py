@@ -20,7 +20,7 @@ import msgspec
 from tarrafa.errors import from_os
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False):
+class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     host: str  # as in the URL, in lower case; the port only if it is not the scheme's own
     path: str
     status: int
@@ -34,10 +34,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     agent: str
     connection: int
     address: str  # the local address that the client connected to
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}{self.path}"
+        return f"{self.scheme}://{self.host}{self.path}"
 
 
 class Politeness(msgspec.Struct, frozen=True):

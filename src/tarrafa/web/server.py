@@ -32,11 +32,14 @@ from tarrafa.process import raise_file_limit
 from tarrafa.web import truth
 from tarrafa.web.answer import PLAIN, Answer, Request, answer, typed
 from tarrafa.web.connection import Connection
-from tarrafa.web.corners import CORNERS, Corner
+from tarrafa.web.corners import CORNERS, Corner, corner_of
+from tarrafa.web.corners.register import SECURE_SUFFIX, SIX_SUFFIX
 from tarrafa.web.log import Entry, RequestLog
+from tarrafa.web.tls import Door
 from tarrafa.web.world import Form, World, endpoint
 
 BACKLOG = 4096
+SIX_ADDRESS = "::1"
 FLUSH_EVERY_S = 0.5
 PORT_TRIES = 20  # to find a port that is free on every address
 ROUTES_MAX = 1 << 17
@@ -81,6 +84,8 @@ class WebServer:
         self.host = host
         self.port = port
         self.clock = clock or Clock.real()
+        self.memory: Counter[str] = Counter()  # of the corners
+        self.left_out: tuple[str, ...] = ()  # corners that this machine cannot have
         self.failure: TarrafaError | None = None  # why it stopped by itself
         self.stopping = asyncio.Event()
         self._addresses = addresses
@@ -88,6 +93,8 @@ class WebServer:
         self._log_path = log_path
         self._log = RequestLog()
         self._servers: list[asyncio.Server] = []
+        self._door: Door | None = None  # for TLS
+        self._six_port = 0
         self._connections: set[Connection] = set()
         self._empty = asyncio.Event()
         self._routes: dict[str, tuple[int, Form] | None] = {}
@@ -100,6 +107,16 @@ class WebServer:
         """URLs by address, on this server's port."""
         return Form(self.port)
 
+    @property
+    def connections(self) -> dict[str, str]:
+        """Where the connections of which hosts must go, for `[network] connect_to`: the first pattern that fits."""
+        found = {}
+        if self._door is not None:
+            found[f"*{SECURE_SUFFIX}"] = _place(self.host, self._door.port)
+        if self._six_port:
+            found[f"*{SIX_SUFFIX}"] = _place(SIX_ADDRESS, self._six_port)
+        return found | {"*.test": _place(self.host, self.port)}
+
     async def start(self) -> None:
         self._started, self._cpu = boottime(), time.process_time()
         for no in (1, 3):
@@ -109,6 +126,8 @@ class WebServer:
         self._log = RequestLog(self._log_path)
         self.port = sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
+        if self.world.corners:
+            sockets += self._listen_for_corners()
         for sock in sockets:
             self._servers.append(await loop.create_server(lambda: Connection(self), sock=sock, backlog=BACKLOG))
         self._timer = loop.call_later(FLUSH_EVERY_S, self._tick)
@@ -119,6 +138,8 @@ class WebServer:
             self._timer.cancel()
         for server in self._servers:
             server.close()
+        if self._door is not None:
+            await self._door.close()
         for connection in list(self._connections):
             connection.transport.abort()
         if self._connections:
@@ -148,11 +169,12 @@ class WebServer:
     def corner(self, request: Request) -> Corner | None:
         if not self.world.corners:
             return None
-        return CORNERS.get(request.authority.lower().partition(":")[0])
+        found = corner_of(request.authority.partition(":")[0])
+        return None if found is None or found.name in self.left_out else found
 
     def ask(self, request: Request, now: float) -> tuple[Answer, float, bool]:
         if request.target.startswith("/__"):
-            return self._door(request, now), 0.0, False
+            return self._own_door(request, now), 0.0, False
         route = self._route(request.authority)
         if route is None:
             return self._nobody(request), 0.0, not self._is_own(request)
@@ -193,7 +215,7 @@ class WebServer:
             200, PLAIN, f"{text}The truth: /__truth__/hosts and /__truth__?host={world.host(1).name}\n".encode()
         )
 
-    def _door(self, request: Request, now: float) -> Answer:
+    def _own_door(self, request: Request, now: float) -> Answer:
         parts = urlsplit(request.target)
         if parts.path == "/__stats__":
             return _json(self.stats())
@@ -238,6 +260,18 @@ class WebServer:
                     raise
         raise AssertionError("unreachable")
 
+    def _listen_for_corners(self) -> list[socket.socket]:
+        """A door for TLS, and a socket on IPv6; a machine without IPv6 leaves the corners there out."""
+        self._door = Door(_bind(self.host, 0), lambda: Connection(self, "https"))
+        self._door.open()
+        try:
+            six = _bind(SIX_ADDRESS, 0)
+        except ServeError:
+            self.left_out = tuple(name for name in CORNERS if name.endswith(SIX_SUFFIX))
+            return []
+        self._six_port = six.getsockname()[1]
+        return [six]
+
 
 def run(
     world: World,
@@ -276,6 +310,10 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _place(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _bind(address: str, port: int) -> socket.socket:

@@ -18,6 +18,7 @@ import msgspec
 
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ServeError
+from tarrafa.web.corners import CORNERS, Corner
 from tarrafa.web.server import Stats
 from tarrafa.web.world import Form, World
 
@@ -28,6 +29,8 @@ class _Line(msgspec.Struct):
     """What `python -m tarrafa.web` prints."""
 
     port: int = 0
+    connections: dict[str, str] = {}
+    left_out: tuple[str, ...] = ()
     error: str = ""
     stats: Stats | None = None
 
@@ -35,16 +38,23 @@ class _Line(msgspec.Struct):
 class WebProcess:
     """A synthetic Web that runs elsewhere; as a context manager it is stopped at the end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, port: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, said: _Line) -> None:
         self.process = process
         self.world = world  # the same facts, here: for the oracle
         self.host = host
-        self.port = port
+        self.port = said.port
+        self.connections = said.connections  # for `[network] connect_to`: the first pattern that fits counts
+        self.left_out = said.left_out  # corners that this machine cannot have
 
     @property
     def connect_to(self) -> str:
-        """Where a crawler must send the connections of `*.test`."""
+        """Where a crawler must send the connections of `*.test`; with corners, `connections` tells the whole."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def corners(self) -> dict[str, Corner]:
+        """Those that are served."""
+        return {name: it for name, it in CORNERS.items() if self.world.corners and name not in self.left_out}
 
     @property
     def form(self) -> Form:
@@ -119,4 +129,4 @@ def start_process(
         process.wait()
         process.stdout.close()
         raise ServeError(line.error)
-    return WebProcess(process, world, host, line.port)
+    return WebProcess(process, world, host, line)

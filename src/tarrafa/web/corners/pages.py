@@ -1,0 +1,197 @@
+"""How is a corner furnished?
+
+Most corners are a few places: a good root that links to them, a good page, and bad ones beside it, to prove that one
+bad page costs only itself. Each place says what it does and how a good crawler ends there; `site` makes a corner of it.
+
+Promises: what `Expects` says is told from the same table that answers.
+Knows nothing of any particular badness.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from html import escape
+
+import msgspec
+
+from tarrafa.model import TRANSIENT
+from tarrafa.web.answer import HTML, PLAIN, Answer, typed
+from tarrafa.web.corners.register import ROBOTS, Exchange, Expects, Handler, corner, full_name, origin
+
+Act = Handler | Answer
+RETRIES = 1  # as `Expects` assumes
+SPARE = 4  # requests that a crawler may make for its own reasons: robots.txt again, a visit on a dead connection
+GOOD = "/good.html"
+PIECE = 1 << 16
+
+TEXT = (
+    "A tarrafa é uma rede de pesca redonda, com pesos na borda, que o pescador lança com as mãos. Aberta no ar, cai "
+    "sobre a água e afunda; puxada de volta, traz o que estava embaixo."
+)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """One URL of a corner."""
+
+    act: Act
+    statuses: tuple[int, ...]
+    must: bool = False  # be kept
+    may: bool = False  # be kept
+    linked: bool = True  # from the root
+
+
+def kept(act: Act, *, linked: bool = True) -> Place:
+    """A page like any other, in the end."""
+    return Place(act, (200,), must=True, linked=linked)
+
+
+def either(act: Act, *statuses: int, linked: bool = True) -> Place:
+    """Reasonable crawlers differ, and may keep it."""
+    return Place(act, statuses, may=True, linked=linked)
+
+
+def lost(act: Act, *statuses: int, linked: bool = True) -> Place:
+    """Not a page."""
+    return Place(act, statuses, linked=linked)
+
+
+def site(
+    name: str,
+    about: str,
+    places: dict[str, Place],
+    *,
+    robots: bytes | Act = ROBOTS,
+    never: tuple[str, ...] = (),
+    may_keep: tuple[str, ...] = (),
+    hidden: dict[str, Act] | None = None,
+    otherwise: Act | None = None,
+    requests_more: int = 0,
+    head: str = "",
+) -> None:
+    """Register a corner made of `places` (by path). It gets a root that links to them and a good page, unless they are
+    among the places. Of what is `hidden` nothing is expected but that it may be asked for; `otherwise` answers for all
+    other paths. `never` and `may_keep` are paths, or whole URLs."""
+    base = origin(full_name(name))
+    whole = {GOOD: kept(page(f"{name}: uma boa página", "/")), **places}
+    if "/" not in whole:
+        links = [path for path, place in whole.items() if place.linked]
+        whole = {"/": kept(page(f"{name}: {about}", *links, head=head)), **whole}
+    tries = sum(1 + RETRIES * any(status in TRANSIENT for status in place.statuses) for place in whole.values())
+    expects = Expects(
+        statuses={base + path: place.statuses for path, place in whole.items()},
+        kept=frozenset(base + path for path, place in whole.items() if place.must),
+        requests_max=tries + 1 + len(hidden or {}) + SPARE + requests_more,
+        never=tuple(_whole(base, prefix) for prefix in never),
+        may_keep=tuple(base + path for path, place in whole.items() if place.may)
+        + tuple(_whole(base, prefix) for prefix in may_keep),
+    )
+    acts = {path: place.act for path, place in whole.items()} | (hidden or {})
+    acts["/robots.txt"] = typed(200, PLAIN, robots) if isinstance(robots, bytes) else robots
+    nowhere = otherwise or typed(404, HTML, b"<!DOCTYPE html><title>404</title>")
+
+    async def handler(exchange: Exchange) -> None:
+        await perform(acts.get(exchange.request.target, nowhere), exchange)
+
+    corner(name, about, expects, robots=None)(handler)
+
+
+def _whole(base: str, prefix: str) -> str:
+    return base + prefix if prefix.startswith("/") else prefix
+
+
+async def perform(act: Act, exchange: Exchange) -> None:
+    if isinstance(act, Answer):
+        exchange.reply(act)
+    else:
+        await act(exchange)
+
+
+def page(title: str, *links: str, body: str = "", head: str = "") -> Answer:
+    """A good page, with a text of its own."""
+    return typed(200, HTML, html(title, *links, body=body, head=head))
+
+
+def html(title: str, *links: str, body: str = "", head: str = "") -> bytes:
+    items = "".join(f'<li><a href="{escape(link)}">{escape(link)}</a>\n' for link in links)
+    return (
+        f'<!DOCTYPE html>\n<html lang="pt-BR"><head><meta charset="utf-8"><title>{escape(title)}</title>{head}</head>\n'
+        f"<body><h1>{escape(title)}</h1>\n<p>{TEXT}</p>\n{body}<ul>{items}</ul></body></html>\n"
+    ).encode()
+
+
+def lazily(
+    make: Callable[[], bytes], content_type: str = HTML, headers: str = "", *, remember: bool = False
+) -> Handler:
+    """An answer whose body is made when somebody asks for it; what is dear to make and small is remembered."""
+    made = lru_cache(maxsize=1)(make) if remember else make
+
+    async def act(exchange: Exchange) -> None:
+        answer = typed(200, content_type, made())
+        answer.headers += headers
+        exchange.reply(answer)
+
+    return act
+
+
+def raw(status: int, data: bytes | Callable[[], bytes]) -> Handler:
+    """These very bytes (if they are many, made when somebody asks); then the connection ends."""
+
+    async def act(exchange: Exchange) -> None:
+        exchange.blurt(status, data if isinstance(data, bytes) else data())
+
+    return act
+
+
+def begins(*lines: str, content_type: str = HTML) -> bytes:
+    """A header block with a status line that is right, and lines of our own."""
+    whole = ("HTTP/1.1 200 OK", f"Content-Type: {content_type}", "Connection: close", *lines, "")
+    return "".join(f"{line}\r\n" for line in whole).encode("latin-1")
+
+
+def at_first(count: int, answers: Callable[[Exchange], Answer], then: Act) -> Handler:
+    """Something else the first `count` times that the URL is asked for."""
+
+    async def act(exchange: Exchange) -> None:
+        await perform(answers(exchange) if exchange.nth() <= count else then, exchange)
+
+    return act
+
+
+def moved(status: int, location: str) -> Answer:
+    """A redirect; `location` goes out as UTF-8 even where that is not allowed."""
+    answer = typed(status, HTML, b"<!DOCTYPE html><title>Mudou</title>")
+    answer.headers += f"Location: {location.encode().decode('latin-1')}\r\n"
+    return answer
+
+
+def flood(head: bytes, piece: bytes, times: int | None = None) -> Handler:
+    """A body as fast as the client takes it, `times` pieces of it or without end."""
+
+    async def act(exchange: Exchange) -> None:
+        exchange.status = 200
+        await exchange.send(head)
+        sent = 0
+        while times is None or sent < times:
+            await exchange.send(piece)
+            sent += 1
+        exchange.close()
+
+    return act
+
+
+def drip(head: bytes, piece: bytes, pause_s: float) -> Handler:
+    """A piece now and then, without end."""
+
+    async def act(exchange: Exchange) -> None:
+        exchange.status = 200
+        await exchange.send(head)
+        while True:
+            await exchange.sleep(pause_s)
+            await exchange.send(piece)
+
+    return act
+
+
+async def silence(exchange: Exchange) -> None:
+    """The request was read, and that is all."""
+    while True:
+        await exchange.sleep(60.0)
