@@ -103,6 +103,7 @@ class Network(_Section, frozen=True):
     connect_to: dict[str, str] = {}
     allow_private: bool = False
     tls: Literal["strict", "accept"] = "strict"
+    ca_file: str | None = None
     suffixes: tuple[str, ...] = ()
 
 

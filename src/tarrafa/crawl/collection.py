@@ -35,10 +35,20 @@ def load(path: Path) -> Collection:
         if url is None:
             raise ConfigError(f"{where}: not an http(s) URL or a host name: {root[:200]!r}")
         urls[url] = None
-    scope = collection.scope
+    network, scope = collection.network, collection.scope
+    if network.ca_file is not None:  # relative to the collection file, and there
+        network = replace(network, ca_file=str(_readable(path.parent / network.ca_file, path)))
     if scope.hosts is None:
         scope = replace(scope, hosts=tuple(dict.fromkeys(_host_pattern(url) for url in urls)))
-    return replace(collection, roots=tuple(urls), roots_file=None, scope=scope)
+    return replace(collection, roots=tuple(urls), roots_file=None, scope=scope, network=network)
+
+
+def _readable(file: Path, where: Path) -> Path:
+    try:
+        with file.open("rb"):
+            return file.resolve()
+    except OSError as error:
+        raise ConfigError(f"{where}: [network] ca_file: {file} cannot be read ({error.strerror})") from None
 
 
 def identity_of(collection: Collection) -> Identity:

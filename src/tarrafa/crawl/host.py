@@ -36,7 +36,7 @@ class Kit(Protocol):
 
     clock: Clock
 
-    async def fetch(self, request: Request) -> Response: ...
+    async def fetch(self, request: Request, collection: int) -> Response: ...
 
     async def find(self, name: str, host: HostId, collection: Collection) -> "Place": ...
 
@@ -242,7 +242,7 @@ class Walk:
         request.connect_to, request.address = self.place.connect_to, self.place.address
         began = clock.now()
         try:
-            response = await self.kit.fetch(request)
+            response = await self.kit.fetch(request, self.lease.collection)
         finally:  # also when we are cut off in the middle
             self.ended_at = clock.now()
             pause = max(self.delay_s, self.collection.politeness.delay_factor * (self.ended_at - began))

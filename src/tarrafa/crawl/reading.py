@@ -23,7 +23,7 @@ from tarrafa.parse.url import Identity
 from tarrafa.process import become_child
 
 MEMORY_BYTES = 1 << 30  # for one document, beyond what the process begins with
-CPU_S = 4
+CPU_S = 5
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 LENGTH_BYTES = 4
 

@@ -84,7 +84,7 @@ async def _elsewhere(walk: "Walk", request: Request) -> Response | RobotsCopy | 
             if not place.free_at:
                 await clock.sleep_until(loan.ended_at + _delay_s(walk, loan))
                 request.connect_to, request.address = place.connect_to, place.address
-                response = await walk.kit.fetch(request)
+                response = await walk.kit.fetch(request, walk.lease.collection)
                 return None if response.status == Status.NOT_SENT else response
     finally:
         if loan.granted:

@@ -65,7 +65,10 @@ class Supervisor:
         self._children = [
             self._child("graph", "tarrafa.crawl.follower", "graph"),
             self._child("index", "tarrafa.crawl.follower", "index"),
-            *(self._child(f"w{n}", "tarrafa.crawl.worker", "--name", f"w{n}") for n in range(1, workers + 1)),
+            *(
+                self._child(f"w{n}", "tarrafa.crawl.worker", "--name", f"w{n}", "--workers", str(workers))
+                for n in range(1, workers + 1)
+            ),
         ]
         self._frontier: RemoteFrontier | None = None
         self._watchers: list[asyncio.Task[None]] = []

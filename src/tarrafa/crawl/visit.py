@@ -91,6 +91,9 @@ def request_for(url: str, collection: Collection, visit: Visit | None = None) ->
         time_max_s=fetch.time_max,
         connect_timeout_s=fetch.connect_timeout,
         stall_timeout_s=fetch.stall_timeout,
+        tls=collection.network.tls,
+        ca_file=collection.network.ca_file,
+        host_bandwidth=fetch.host_bandwidth,
         verdict=verdict if visit is not None else lambda head: 0,
     )
 
@@ -183,6 +186,7 @@ def conclude(
         address=response.address,
         retry_after_s=retry_after(response.head, at) if status in BUSY else 0.0,
         error=error,
+        tls=response.tls,
         role=visit.role,
     )
     if page is not None and not kept:  # its links and status stay known, its text does not

@@ -30,9 +30,11 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError
 from tarrafa.fetch.client import Client
 from tarrafa.fetch.http import Request, Response
+from tarrafa.fetch.lag import LoopLag
 from tarrafa.fetch.names import Resolver
 from tarrafa.fetch.robots import Robots
 from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.fetch.valve import Valve
 from tarrafa.frontier.protocol import (
     Continuation,
     HostReport,
@@ -92,9 +94,11 @@ class Worker:
     """One crawling process; also the `Kit` of its walks."""
 
     def __init__(
-        self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock, connections_max: int
+        self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock, connections_max: int, workers: int
     ) -> None:
-        self.clock, self._connections_max = clock, connections_max
+        self.clock, self._connections_max, self._workers = clock, connections_max, workers
+        self._valves: dict[int, Valve] = {}
+        self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier
         self._writer = Writer(data.archive, name, clock.now())
         self._resolver = Resolver()
@@ -121,9 +125,21 @@ class Worker:
 
     # -- the kit ---------------------------------------------------------------------------------------------
 
-    async def fetch(self, request: Request) -> Response:
+    async def fetch(self, request: Request, collection: int) -> Response:
         assert self._client is not None
+        request.valve = self._valve(collection)
         return await self._client.fetch(request)
+
+    def _valve(self, collection: int) -> Valve | None:
+        """What lets in no more than this worker's part of the collection's bandwidth."""
+        bandwidth = self._collections[collection][1].fetch.bandwidth
+        if bandwidth is None:
+            return None
+        rate = bandwidth / self._workers
+        valve = self._valves.get(collection)
+        if valve is None or valve.rate != rate:
+            valve = self._valves[collection] = Valve(rate)
+        return valve
 
     async def find(self, name: str, host: HostId, collection: Collection) -> Place:
         target = collection.connect_target(name)
@@ -220,7 +236,8 @@ class Worker:
             loop.call_soon_threadsafe(self._stopping.set)
 
         self._fence = Fence(self._data.socket, terms.worker, terms.deadline, lost)
-        self._client = Client(self._connections_max, self._fence.is_up)
+        self._client = Client(self._connections_max, self._fence.is_up, lag=self._lag.lateness)
+        measuring = asyncio.create_task(self._lag.run())
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         leasing = asyncio.create_task(self._lease_hosts())
         committing = asyncio.create_task(self._commit_groups())
@@ -233,6 +250,7 @@ class Worker:
         if self._lost:
             raise FrontierError(self._lost)
         await self._bring_home(committing)
+        measuring.cancel()
 
     async def _bring_home(self, committing: "asyncio.Task[None]") -> None:
         """Finish what is under way, start nothing, hand everything back."""
@@ -396,9 +414,9 @@ def _parts(batch: list[tuple[Walk, HostReport]]) -> Iterator[list[tuple[Walk, Ho
         yield part
 
 
-async def _main(data: DataDirectory, name: str, connections_max: int) -> None:
+async def _main(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
     frontier = await RemoteFrontier.connect(data.socket)
-    await Worker(data, name, frontier, Clock.from_environment(), connections_max).run()
+    await Worker(data, name, frontier, Clock.from_environment(), connections_max, workers).run()
 
 
 def main() -> None:
@@ -406,11 +424,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--name", required=True)
+    parser.add_argument("--workers", type=int, default=1, help="how many share this machine's bandwidth")
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
     become_child(options.parent)
     connections_max = max(10, raise_file_limit(FILES_WANTED) - FILES_SPARE)
-    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.name, connections_max)))
+    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.name, connections_max, options.workers)))
 
 
 if __name__ == "__main__":
