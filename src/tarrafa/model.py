@@ -212,6 +212,7 @@ class Hit(msgspec.Struct, frozen=True):
     in_links: int
     updated: str
     language: str
+    copies: int = 0  # pages that say the same, for which this one stands
 
 
 class SearchResult(msgspec.Struct, frozen=True):

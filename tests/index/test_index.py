@@ -342,3 +342,47 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
     assert behind(data) == 0
     assert contents(data) == contents(fresh)
     assert len(contents(data)) == 120
+
+
+LONG_TEXT = " ".join(f"palavra{number}" for number in range(100))
+
+
+@pytest.mark.parametrize(
+    ("text", "content", "simhash", "known"),
+    [
+        (LONG_TEXT, "f" * 32, (1 << 64) - 1, (-1, -1)),
+        (LONG_TEXT, "7fffffffffffffff" + "0" * 16, 1 << 63, ((1 << 63) - 1, -(1 << 63))),
+        (LONG_TEXT.partition(" ")[2], "0" * 31 + "1", 5, (0, None)),
+        (LONG_TEXT, "", 0, (None, None)),
+    ],
+)
+def test_fingerprints_are_kept_as_they_are_and_a_short_text_has_an_exact_one_only(data, text, content, simhash, known):
+    record = a_record(A, text=text)
+    assert record.page is not None
+    page = msgspec.structs.replace(record.page, content_id=content, simhash=simhash)
+    write(data, [msgspec.structs.replace(record, page=page)])
+    catch_up(data)
+    [match], _ = IndexReader(data).snapshot().best(tantivy.Query.all_query(), 10)
+    assert (match.content, match.simhash) == known
+    assert match.url_length == len(A)
+
+
+def test_titles_that_say_the_same_have_the_same_headline(data):
+    titles = {A: "Notícias do Mar", B: "notícia do mar!", C: "Notícias do Rio"}
+    write(data, [a_record(url, title=title) for url, title in titles.items()])
+    catch_up(data)
+    snapshot = IndexReader(data).snapshot()
+    matches, _ = snapshot.best(tantivy.Query.all_query(), 10)
+    headline = {snapshot.shown(match.address).url: match.headline for match in matches}
+    assert headline[A] == headline[B] != headline[C]
+
+
+def test_the_best_come_in_parts_that_follow_each_other_though_all_are_equal(data):
+    for part in range(4):
+        write(data, [a_record(f"{A}{part}/{number}") for number in range(30)], f"w{part}")
+        catch_up(data)
+    snapshot, everything = IndexReader(data).snapshot(), tantivy.Query.all_query()
+    whole = [match.id for match in snapshot.best(everything, 120)[0]]
+    for size in (1, 7, 50):
+        parts = [snapshot.best(everything, size, start)[0] for start in range(0, 120, size)]
+        assert [match.id for part in parts for match in part] == whole

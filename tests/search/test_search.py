@@ -128,7 +128,8 @@ def test_the_answer_has_the_shape_that_others_read(data):
     )
     told = msgspec.to_builtins(result)
     assert list(told) == ["query", "total", "time_s", "hits", "suggestion", "shards"]
-    assert list(told["hits"][0])[:7] == ["url", "title", "snippet", "score", "in_links", "updated", "language"]
+    keys = ["url", "title", "snippet", "score", "in_links", "updated", "language", "copies"]
+    assert list(told["hits"][0]) == keys
     hit = result.hits[0]
     assert (result.query, result.total) == ("rede", 1)
     assert 0 < result.time_s < 5

@@ -16,6 +16,7 @@ from tarrafa.model import Link, Record
 from tarrafa.serve.app import StatusSource
 from tarrafa.serve.server import serve
 from tests.graph.small_web import a_record, new_data, small_web, write
+from tests.search.pages import LONG, a_page
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 HOSTILE_URL = "http://evil.test/?%22%3E%3Cscript%3E"
@@ -69,6 +70,16 @@ def hostile_pages() -> list[Record]:
     ]
 
 
+def same_pages() -> list[Record]:
+    """One text at four addresses, one at two, one alone."""
+    mirrored, twice = f"espelho {LONG}", f"espelho e moldura {LONG[::-1]}"
+    return [
+        *(a_page(f"http://m{n}.test/{'x' * n}", mirrored, "A água como espelho & mais") for n in range(4)),
+        *(a_page(f"http://m{n}.test/moldura", twice, "A moldura") for n in range(2)),
+        a_page("http://m0.test/s", f"espelho só {LONG[::2]}", "Um espelho sozinho"),
+    ]
+
+
 async def a_status() -> Overview:
     one = CollectionStatus("small", "running", "", 1234, 150, 20, 3, 7, 41.5)
     return Overview([one], [NodeStatus("w1", 4711, 12, 20.0)])
@@ -79,6 +90,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     data = new_data(tmp_path_factory.mktemp("serve") / "data")
     write(data, small_web(150))
     write(data, hostile_pages(), "w2")
+    write(data, same_pages(), "w3")
     graph.catch_up(data, lambda name, weights: None)
     index.catch_up(data)
     return data

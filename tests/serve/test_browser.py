@@ -109,10 +109,30 @@ def test_everything_works_without_javascript(browser, site, complaints):
     assert page.locator("#out .links li").count() > 0
 
 
+def test_copies_open_and_close_without_javascript(browser, site, shots, complaints):
+    page = opened(browser, site, complaints, java_script_enabled=False, viewport={"width": 1100, "height": 900})
+    page.goto("/?q=espelho")
+    assert page.locator("ol.hits > li").count() == 3
+    page.screenshot(path=shots / "copies-joined.png", full_page=True)
+    page.get_by_role("link", name="and 3 copies").click()
+    page.wait_for_url("**like=*")
+    assert page.locator("ol.hits > li").count() == 4
+    page.screenshot(path=shots / "copies-alike.png", full_page=True)
+    page.get_by_role("link", name="Back to all results").click()
+    page.get_by_role("link", name="Show every copy").click()
+    page.wait_for_url("**copies=1")
+    assert page.locator("ol.hits > li").count() == 7
+    page.screenshot(path=shots / "copies-shown.png", full_page=True)
+    page.get_by_role("link", name="Show copies as one").click()
+    assert page.locator("ol.hits > li").count() == 3
+    assert complaints == []
+
+
 def test_on_a_phone_nothing_sticks_out(browser, site, shots, complaints):
     page = opened(browser, site, complaints, viewport=PHONE, device_scale_factor=2)
     for name, path in (("home", "/"), ("results", "/?q=rede+net"), ("relations", f"/page?url={url_of(0)}"),
-                       ("status", "/status"), ("problem", "/?q=-x"), ("hostile", "/?q=zaragata")):  # fmt: skip
+                       ("status", "/status"), ("problem", "/?q=-x"), ("hostile", "/?q=zaragata"),
+                       ("copies", "/?q=espelho"), ("alike", "/?q=espelho&like=http://m0.test/")):  # fmt: skip
         page.goto(path)
         assert fits(page), path
         page.screenshot(path=shots / f"phone-{name}.png")
@@ -151,7 +171,8 @@ CONTRAST = """() => {
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_wcag_text_has_enough_contrast_and_every_field_a_label(browser, site, complaints, scheme):
     page = opened(browser, site, complaints, color_scheme=scheme)
-    for path in ("/", "/?q=rede+net&page=2", f"/page?url={url_of(0)}", "/status", "/nothing"):
+    pages = ("/", "/?q=rede+net&page=2", "/?q=espelho", "/?q=espelho&copies=1", f"/page?url={url_of(0)}", "/status")
+    for path in (*pages, "/nothing"):
         page.goto(path)
         assert page.evaluate(CONTRAST) == [], path
         unlabelled = page.evaluate(

@@ -10,9 +10,11 @@ import sys
 from urllib.parse import quote
 
 import pytest
+import tantivy
 
 from tarrafa.errors import FrontierError, ServeError
 from tarrafa.frontier.protocol import Overview
+from tarrafa.index import schema
 from tarrafa.serve.pages import Pager, address
 from tarrafa.serve.server import bind, run, serve
 from tarrafa.serve.shields import safe_href
@@ -25,7 +27,7 @@ def test_the_first_page_has_the_box_and_says_how_much_can_be_searched(site):
     response, text = site.get("/")
     assert response.status == 200
     assert 'name="q"' in text
-    assert "272 pages can be searched" in text
+    assert "279 pages can be searched" in text
     assert "<label" in text
 
 
@@ -65,7 +67,7 @@ def test_json_has_the_shape_that_others_read(site):
     assert response.getheader("content-type") == "application/json"
     assert set(found) == {"query", "total", "time_s", "hits", "suggestion", "shards"}
     assert len(found["hits"]) == 3
-    assert {"url", "title", "snippet", "score", "in_links", "updated", "language"} <= set(found["hits"][0])
+    assert list(found["hits"][0]) == ["url", "title", "snippet", "score", "in_links", "updated", "language", "copies"]
     everything = json.loads(site.get("/search.json?q=rede&n=4")[1])
     assert found["hits"] == everything["hits"][1:]
 
@@ -75,6 +77,59 @@ def test_all_words_is_one_click(site):
     all_words = json.loads(site.get("/search.json?q=only1+only2&all=1")[1])
     assert (any_word["total"], all_words["total"]) == (2, 0)
     assert 'name="all" value="1" checked' in site.get("/?q=rede&all=1")[1]
+
+
+def test_copies_are_one_result_with_a_link_to_them(site):
+    _, text = site.get("/?q=espelho")
+    assert re.search(r"3 pages in \d", text)
+    assert text.count("<article>") == 3
+    assert 'href="/?q=espelho&amp;like=http%3A%2F%2Fm0.test%2F"' in text
+    assert 'aria-label="and 3 copies of A água como espelho &amp; mais"' in text
+    assert "and 3 copies</a>" in text
+    assert "and 1 copy</a>" in text
+    assert 'Pages that say the same are shown as one. <a href="/?q=espelho&amp;copies=1">Show every copy</a>' in text
+    assert "are shown as one" not in site.get("/?q=only31")[1]
+
+
+def test_copies_of_one_page_are_shown_alone_and_lead_back(site):
+    _, text = site.get("/?q=espelho&like=http%3A%2F%2Fm0.test%2F")
+    assert text.count("<article>") == 4
+    assert "Pages that say the same as “http://m0.test/”." in text
+    assert '<a href="/?q=espelho">Back to all results</a>' in text
+    assert "copies</a>" not in text
+    response, text = site.get("/?q=espelho&like=%22%3E%3Cscript%3Ealert(1)%3C/script%3E")
+    assert response.status == 200
+    assert "<script>alert" not in text
+
+
+def test_every_copy_is_shown_on_request_page_after_page(site):
+    _, text = site.get("/?q=espelho&copies=1")
+    assert text.count("<article>") == 7
+    assert 'Every copy is shown. <a href="/?q=espelho">Show copies as one</a>' in text
+    _, text = site.get("/?q=rede+espelho&copies=1&all=1")
+    assert '<a href="/?q=rede+espelho&amp;all=1">Show copies as one</a>' in text
+    assert 'href="/?q=rede+net&amp;copies=1&amp;page=2"' in site.get("/?q=rede+net&copies=1")[1]
+
+
+def test_json_tells_copies_and_shows_them_on_request(site):
+    joined = json.loads(site.get("/search.json?q=espelho")[1])
+    assert (joined["total"], sorted(hit["copies"] for hit in joined["hits"])) == (3, [0, 1, 3])
+    apart = json.loads(site.get("/search.json?q=espelho&copies=1")[1])
+    assert (apart["total"], {hit["copies"] for hit in apart["hits"]}) == (7, {0})
+    alike = json.loads(site.get("/search.json?q=espelho&like=http://m1.test/moldura")[1])
+    assert {hit["url"] for hit in alike["hits"]} == {"http://m0.test/moldura", "http://m1.test/moldura"}
+
+
+def test_an_index_of_another_version_is_one_sentence(tmp_path):
+    data = new_data(tmp_path / "data")
+    schema.folder(data).mkdir(parents=True)
+    builder = tantivy.SchemaBuilder().add_text_field("all")
+    tantivy.Index(builder.build(), path=str(schema.folder(data))).writer(15_000_000, 1).commit()
+    with Running(data) as other:
+        for path in ("/?q=rede", "/search.json?q=rede"):
+            response, text = other.get(path)
+            assert (response.status, "tarrafa rebuild index" in text) == (503, True)
+        assert other.get("/")[0].status == 200
 
 
 def test_relations_of_a_page_fetched_and_of_one_only_linked_to(site):

@@ -49,9 +49,9 @@ def hits(result: SearchResult, offset: int) -> None:
         console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
         console.print(f"   {escape(hit.snippet)}")
-        console.print(
-            f"   [dim]score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}[/]\n"
-        )
+        copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
+        facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
+        console.print(f"   [dim]{facts}[/]\n")
 
 
 def neighbours(shown: Neighbours, *, incoming: bool, outgoing: bool) -> None:

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
+from struct import Struct
 
 import msgspec
 import tantivy
+from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
 from tarrafa.index.analysis import primary, terms
@@ -27,6 +29,7 @@ ANCHOR_WORDS_MAX = 15
 TEXT_WORDS_MAX = 50_000
 SHOWN_CHARS_MAX = 60_000
 LABELS_MAX = 12  # of a host's name, from the right
+NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
 
 WEATHER = TRANSIENT | {
     304,
@@ -59,12 +62,16 @@ def key_of(collection: str, key: UrlId) -> str:
     return f"{collection}/{key.hex()}"
 
 
+_halves = Struct(">qq")
+
+
 def halves(key: UrlId) -> tuple[int, int]:
-    return int.from_bytes(key[:8], "big", signed=True), int.from_bytes(key[8:], "big", signed=True)
+    high, low = _halves.unpack(key)
+    return high, low
 
 
 def whole(high: int, low: int) -> UrlId:
-    return high.to_bytes(8, "big", signed=True) + low.to_bytes(8, "big", signed=True)
+    return _halves.pack(high, low)
 
 
 def document(record: Record, page: Page, anchors: Sequence[str]) -> tantivy.Document:
@@ -80,16 +87,38 @@ def document(record: Record, page: Page, anchors: Sequence[str]) -> tantivy.Docu
     high, low = halves(identity)
     found.add_integer(schema.ID_HIGH, high)
     found.add_integer(schema.ID_LOW, low)
-    _add_terms(found, page, anchors)
+    found.add_integer(schema.URL_LENGTH, len(record.url))
+    title = terms(page.title, page.language, TITLE_WORDS_MAX)
+    _add_fingerprints(found, page, title)
+    _add_terms(found, page, title, anchors)
     found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language)))
     return found
 
 
-def _add_terms(found: tantivy.Document, page: Page, anchors: Sequence[str]) -> None:
+def _add_fingerprints(found: tantivy.Document, page: Page, title: str) -> None:
+    """What copies are recognised by. Half a content id will do: that any two of a thousand million pages share it by
+    chance has odds of 1 to 40, and would show only where both answer the same question."""
+    found.add_integer(schema.HEADLINE, signed(xxh3_64_intdigest(title.encode())))
+    if page.content_id:
+        found.add_integer(schema.CONTENT, half(page.content_id))
+        if page.simhash and len(page.text.split(None, NEAR_WORDS_MIN)) >= NEAR_WORDS_MIN:
+            found.add_integer(schema.SIMHASH, signed(page.simhash))
+
+
+def half(content_id: str) -> int:
+    """The first 64 bits of a content id, as the index holds them."""
+    return signed(int(content_id[:16], 16))
+
+
+def signed(bits: int) -> int:
+    """64 bits as tantivy takes them: of unsigned fields it deletes nothing by term."""
+    return bits - (1 << 64) if bits >> 63 else bits
+
+
+def _add_terms(found: tantivy.Document, page: Page, title: str, anchors: Sequence[str]) -> None:
     """Each text is a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
     phrase never matches across them and still matches inside each."""
     language = page.language
-    title = terms(page.title, language, TITLE_WORDS_MAX)
     if title:
         found.add_text(schema.TITLE, title)
     weighted: Iterable[tuple[str, int]] = (

@@ -2,12 +2,14 @@
 
 Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
 became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.
+An index that another version of Tarrafa laid out is made again from the archive: it holds nothing of its own.
 Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time.
 `behind` is 0 only when every durable record is committed.
 Knows nothing of queries.
 """
 
 import contextlib
+import logging
 import shutil
 import threading
 from types import TracebackType
@@ -26,6 +28,7 @@ from tarrafa.index.documents import Change, change, document, key_of
 from tarrafa.model import Record
 from tarrafa.parse.url import url_id
 
+log = logging.getLogger(__name__)
 POLL_S = 0.2
 COMMIT_RECORDS = 2_000  # every 100 is three times dearer
 COMMIT_EVERY_S = 3.0
@@ -52,6 +55,9 @@ class Follower:
             raise
 
     def _open(self) -> None:
+        if schema.is_foreign(self._data):
+            log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
+            _forget(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
             visits.forget(self._data)
         index = schema.open_index(self._data, create=True)
@@ -175,8 +181,7 @@ def catch_up(data: DataDirectory) -> int:
 def rebuild(data: DataDirectory) -> int:
     """Make the index again from the archive, from nothing; the number of records read."""
     with _lock(data):
-        visits.forget(data)
-        shutil.rmtree(schema.folder(data), ignore_errors=True)
+        _forget(data)
     with Follower(data) as follower:
         read = follower.read(boottime())
         follower.commit()
@@ -184,9 +189,15 @@ def rebuild(data: DataDirectory) -> int:
     return read
 
 
+def _forget(data: DataDirectory) -> None:
+    """First what says how far we were: killed in between, the next one begins from nothing all the same."""
+    visits.forget(data)
+    shutil.rmtree(schema.folder(data), ignore_errors=True)
+
+
 def cursor(data: DataDirectory) -> Cursor:
-    """How far the index has read the archive."""
-    return visits.read_cursor(data)
+    """How far the index has read the archive; an index that is not ours has read nothing."""
+    return {} if schema.is_foreign(data) else visits.read_cursor(data)
 
 
 def behind(data: DataDirectory) -> int:

@@ -8,7 +8,7 @@ Knows nothing of ranking or of the query language.
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 import tantivy
@@ -20,14 +20,19 @@ from tarrafa.index.documents import whole
 from tarrafa.model import UrlId
 
 _decode = msgspec.msgpack.Decoder(schema.Shown).decode
+_FAST = (schema.ID_HIGH, schema.ID_LOW, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH)
 
 
 class Match(NamedTuple):
-    """A document that matches, how well, and whose it is."""
+    """A document that matches, how well, whose it is, and what tells its copies (see `schema`)."""
 
     score: float
     address: tantivy.DocAddress
     id: UrlId
+    content: int | None = None
+    simhash: int | None = None
+    headline: int | None = None
+    url_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +51,16 @@ class Snapshot:
         with schema.in_our_words(self._path):
             return self._searcher.doc_freq(field, term)
 
-    def best(self, query: tantivy.Query, limit: int) -> tuple[list[Match], int]:
-        """The documents that match best, and how many match at all."""
+    def best(self, query: tantivy.Query, limit: int, offset: int = 0) -> tuple[list[Match], int]:
+        """The documents that match best, from `offset` on, and how many match at all. Equal scores come in the order
+        of segments and documents, whatever the limit: one answer goes on where the other ended."""
         with schema.in_our_words(self._path):
-            result = self._searcher.search(query, limit=limit, count=True)
+            result = self._searcher.search(query, limit=limit, count=True, offset=offset)
             addresses = [address for _, address in result.hits]
-            high = self._searcher.fast_field_values(schema.ID_HIGH, addresses)
-            low = self._searcher.fast_field_values(schema.ID_LOW, addresses)
+            high, low, *facts = (self._searcher.fast_field_values(field, addresses) for field in _FAST)
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
-        matches = [
-            Match(float(score), address, whole(int(left or 0), int(right or 0)))
-            for (score, address), left, right in zip(result.hits, high, low, strict=True)
-        ]
-        return matches, total
+        scores, ids = [score for score, _ in result.hits], map(whole, cast("list[int]", high), cast("list[int]", low))
+        return list(map(Match._make, zip(scores, addresses, ids, *facts, strict=True))), total
 
     def shown(self, address: tantivy.DocAddress) -> schema.Shown:
         with schema.in_our_words(self._path):

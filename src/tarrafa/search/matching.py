@@ -7,6 +7,7 @@ Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus 0.3 o
 Knows nothing of hits or snippets.
 """
 
+from collections.abc import Iterable
 from math import log
 
 import tantivy
@@ -15,7 +16,9 @@ from tantivy import Query as Said
 
 from tarrafa.index import schema
 from tarrafa.index.analysis import readings, words
+from tarrafa.index.documents import halves
 from tarrafa.index.reader import Snapshot
+from tarrafa.model import UrlId
 from tarrafa.search.query import Filter, Query
 
 TITLE_SHARE = 0.3
@@ -41,6 +44,21 @@ def matching(query: Query, snapshot: Snapshot, collection: str | None) -> Said:
     if collection is not None:
         parts.append(_required(schema.COLLECTION, collection))
     return Said.boolean_query(parts)
+
+
+def of_page(key: UrlId, collection: str | None) -> Said:
+    """The documents of a URL, and of others whose id begins as its does: there may be some, in theory."""
+    return _exactly(schema.ID_HIGH, [halves(key)[0]], collection)
+
+
+def saying(contents: Iterable[int], collection: str | None) -> Said:
+    """The documents with one of these contents."""
+    return _exactly(schema.CONTENT, list(contents), collection)
+
+
+def _exactly(field: str, numbers: list[int], collection: str | None) -> Said:
+    found = [(Occur.Must, Said.term_set_query(schema.SCHEMA, field, numbers))]
+    return Said.boolean_query(found if collection is None else [*found, _required(schema.COLLECTION, collection)])
 
 
 def wanted(query: Query) -> frozenset[str]:

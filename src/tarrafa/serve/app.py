@@ -27,7 +27,7 @@ from tarrafa.errors import DataError, FrontierError, QueryError, TarrafaError
 from tarrafa.frontier.protocol import Overview
 from tarrafa.graph.reader import GraphReader, Node
 from tarrafa.index import schema as index
-from tarrafa.model import Neighbour
+from tarrafa.model import Neighbour, SearchResult
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.pages import LINKS_PER_PAGE, PER_PAGE, Drawing, Pager, results_pager, shown_hits
 from tarrafa.serve.shields import Shields
@@ -43,11 +43,14 @@ class Asked(msgspec.Struct, frozen=True):
     query: str
     all_words: bool
     collection: str
+    copies: bool  # each by itself
+    like: str  # a URL: only its copies
 
     @classmethod
     def of(cls, request: Request) -> "Asked":
         given = request.query_params
-        return cls(given.get("q", "").strip(), given.get("all") == "1", given.get("collection", ""))
+        words, like = given.get("q", "").strip(), given.get("like", "").strip()
+        return cls(words, given.get("all") == "1", given.get("collection", ""), given.get("copies") == "1", like)
 
 
 class Relations(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
@@ -87,13 +90,17 @@ class Site:
         if not asked.query:
             return self._html(request, "home.html", documents=self._documents())
         offset = (page - 1) * PER_PAGE
-        result = self._searcher.search(asked.query, PER_PAGE, offset, asked.collection or None, asked.all_words)
+        result = self._answer(asked, PER_PAGE, offset)
         hits, numbers = shown_hits(result, offset), results_pager(page, result.total)
         return self._html(request, "results.html", result=result, hits=hits, numbers=numbers)
 
     def search_json(self, request: Request) -> Response:
         asked, n, offset = Asked.of(request), self._whole(request, "n", PER_PAGE), self._whole(request, "offset", 0)
-        return _json(self._searcher.search(asked.query, n, offset, asked.collection or None, asked.all_words))
+        return _json(self._answer(asked, n, offset))
+
+    def _answer(self, asked: Asked, n: int, offset: int) -> SearchResult:
+        where = asked.collection or None
+        return self._searcher.search(asked.query, n, offset, where, asked.all_words, asked.copies, asked.like)
 
     def _documents(self) -> int:
         try:

@@ -36,6 +36,15 @@ class Texts(msgspec.Struct, frozen=True):
     in_links: str
     in_links_one: str
     in_links_none: str
+    copies: str
+    copies_one: str
+    copies_of: str
+    copies_joined: str
+    copies_shown: str
+    copies_show: str
+    copies_join: str
+    copies_alike: str
+    copies_back: str
     relations: str
     relations_of: str
     updated: str
@@ -100,6 +109,15 @@ ENGLISH = Texts(
     in_links="{count} pages link here",
     in_links_one="1 page links here",
     in_links_none="no known links",
+    copies="and {count} copies",
+    copies_one="and 1 copy",
+    copies_of="{copies} of {title}",
+    copies_joined="Pages that say the same are shown as one.",
+    copies_shown="Every copy is shown.",
+    copies_show="Show every copy",
+    copies_join="Show copies as one",
+    copies_alike="Pages that say the same as “{url}”.",
+    copies_back="Back to all results",
     relations="Relations",
     relations_of="Relations of {title}",
     updated="Updated {date}",
