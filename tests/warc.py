@@ -8,11 +8,17 @@ from pathlib import Path
 from warcio.archiveiterator import ArchiveIterator
 
 CHUNK_BYTES = 1 << 16
+# warcio 1.8 cannot undo brotli with the module that is called brotli: it sets an attribute that is not there. Without
+# it bodies are checked as they are, which is what their digests are of.
+WARCIO = (
+    "from warcio.bufferedreaders import BufferedReader; BufferedReader.DECOMPRESSORS.pop('br', None);"
+    "from warcio.cli import main; main()"
+)
 
 
 def check(path: Path) -> int:
     """`warcio check` accepts it and each record is a gzip member of its own; the number of records."""
-    checked = subprocess.run([sys.executable, "-m", "warcio.cli", "check", "-v", path], capture_output=True, text=True)
+    checked = subprocess.run([sys.executable, "-c", WARCIO, "check", "-v", path], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
     assert "digest pass" in checked.stdout
     with path.open("rb") as stream:

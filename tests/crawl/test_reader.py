@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -95,6 +96,33 @@ def test_whoever_kills_the_process_costs_one_page():
         os.kill(child, signal.SIGKILL)
         assert (await pending).hostile
         assert (await reader.read(job(large(PAGE)))).page is not None
+
+    reading(scene)
+
+
+def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
+    starts = []
+    popen = subprocess.Popen
+
+    def start(arguments, **settings):
+        starts.append(arguments)
+        return popen(["/bin/false"] if len(starts) == 1 else arguments, **settings)
+
+    monkeypatch.setattr("tarrafa.crawl.reader.subprocess.Popen", start)
+
+    async def scene(reader):
+        assert (await reader.read(job(large(PAGE)))).page is not None
+        assert len(starts) == 2
+
+    reading(scene)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give up the network for certain")
+def test_the_process_has_no_network():
+    async def scene(reader):
+        await reader.read(job(large(PAGE)))
+        (child,) = child_of(os.getpid())
+        assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
     reading(scene)
 

@@ -155,6 +155,20 @@ def test_links_that_their_looks_refuse_are_offered_with_the_reason():
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "kind"),
+    [
+        (PAGE, 200, "text/html"),
+        ("só texto".encode(), 200, "text/plain"),
+        (bytes(range(256)), Status.TYPE_NOT_WANTED, ""),
+        (b"%PDF-1.4 ...", Status.TYPE_NOT_WANTED, ""),
+    ],
+)
+def test_what_comes_without_a_type_is_judged_by_its_looks(body, status, kind):
+    outcome = concluded(body, content_type="").record.outcome
+    assert (outcome.status, outcome.type) == (status, kind)
+
+
 def test_what_is_neither_sitemap_nor_feed_is_a_status():
     done = concluded(b"<html><p>Not found", visit=a_visit(role=Role.SITEMAP))
     assert (done.record.outcome.status, done.offers) == (Status.INVALID_RESPONSE, [])

@@ -136,7 +136,7 @@ def urls_handed_out(journey: Journey) -> list[str]:
 
 def finished_visits(journey: Journey) -> set[tuple[str, int]]:
     db = apsw.Connection(str(journey.data.frontier), flags=apsw.SQLITE_OPEN_READONLY)
-    rows = db.execute("SELECT url, visits FROM url WHERE status IS NOT NULL").fetchall()
+    rows = db.execute("SELECT url, visits FROM url WHERE status IS NOT NULL AND visits > 0").fetchall()
     db.close()
     return {(str(url), int(str(number))) for url, number in rows}
 

@@ -15,17 +15,19 @@ import contextlib
 import os
 import re
 import socket
+import subprocess
 import sys
 
 import msgspec
 
-from tarrafa.crawl.reading import LENGTH_BYTES, Job, Reading, read
+from tarrafa.crawl.reading import LENGTH_BYTES, READY, Job, Reading, read
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
 
 TAME_BYTES_MAX = 64 << 10
 TAME_PRODUCT_MAX = 300_000
 PATIENCE_S = 60.0  # of the clock on the wall; processor time is limited by the process itself
 ANSWER_BYTES_MAX = 64 << 20
+STARTS_MAX = 3
 
 # Those that are opened again in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
 _formatting = re.compile(rb"<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE).findall
@@ -48,7 +50,7 @@ class Reader:
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(Reading)
@@ -71,7 +73,7 @@ class Reader:
             return Reading(refusal=reason, hostile=True)
 
     async def _elsewhere(self, job: Job) -> Reading:
-        if self._streams is None or self._process is None or self._process.returncode is not None:
+        if self._streams is None or self._process is None or self._process.poll() is not None:
             await self._start()
         assert self._streams is not None
         incoming, outgoing = self._streams
@@ -87,24 +89,26 @@ class Reader:
         return reading
 
     async def _start(self) -> None:
-        self._kill()
-        ours, theirs = socket.socketpair()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tarrafa.crawl.reading", str(theirs.fileno()), str(os.getpid()),
-                stdin=asyncio.subprocess.DEVNULL, pass_fds=[theirs.fileno()],
-            )  # fmt: skip
+        """Have it running and ready: from then on, what becomes of it is the document's doing."""
+        for _ in range(STARTS_MAX):
+            self._kill()
+            ours, theirs = socket.socketpair()
+            arguments = [sys.executable, "-m", "tarrafa.crawl.reading", str(theirs.fileno()), str(os.getpid())]
+            with theirs:  # not asyncio's: libuv would make it listen to the terminal's Ctrl-C
+                self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])  # noqa: ASYNC220
             self._streams = await asyncio.open_connection(sock=ours, limit=ANSWER_BYTES_MAX)
-        finally:
-            theirs.close()
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                await self._streams[0].readexactly(len(READY))
+                return
+        raise RuntimeError("the reading process does not start")
 
     def _kill(self) -> None:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self._process.kill()
+            self._process.wait()
             self._process = None
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ MEMORY_BYTES = 1 << 30  # for one document, beyond what the process begins with
 CPU_S = 5
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 LENGTH_BYTES = 4
+READY = b"ready"
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
@@ -71,6 +72,7 @@ def main() -> None:
     decoder, encode = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder().encode
     limit = _virtual_bytes() + MEMORY_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    line.sendall(READY)
     while True:
         job = decoder.decode(_frame(line))
         used = resource.getrusage(resource.RUSAGE_SELF)

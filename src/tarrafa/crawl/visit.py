@@ -30,6 +30,7 @@ from tarrafa.fetch.http import (
 from tarrafa.frontier.protocol import Offer
 from tarrafa.model import BUSY, REDIRECTS, Outcome, Page, Record, Role, Status, Visit
 from tarrafa.parse.listing import SITEMAP_BYTES_MAX
+from tarrafa.parse.page import sniff
 from tarrafa.parse.url import DEFAULT_PORTS, split
 
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
@@ -53,6 +54,7 @@ class Body:
     job: Job | None = None
     status: int = 200
     error: str = ""
+    type: str = ""  # as its looks tell, where the server does not
 
 
 def user_agent(collection: Collection) -> str:
@@ -137,6 +139,11 @@ def body_of(visit: Visit, response: Response, collection: Collection, admission:
         return Body(None, Status.INVALID_RESPONSE, str(error))
     except TooLarge:
         return Body(None, Status.TOO_LARGE, "unpacks to more than size_max")
+    kind = ""
+    if visit.role == Role.PAGE and not head.content_type:
+        kind = next(filter(collection.wants_type, sniff(body)), "")
+        if not kind:
+            return Body(None, Status.TYPE_NOT_WANTED, "no type is named, and it looks like none that is wanted")
     job = Job(
         visit.role != Role.PAGE,
         body,
@@ -146,7 +153,7 @@ def body_of(visit: Visit, response: Response, collection: Collection, admission:
         admission.identity,
         collection.politeness.user_agent.partition("/")[0],
     )
-    return Body(job)
+    return Body(job, type=kind)
 
 
 def conclude(
@@ -176,7 +183,7 @@ def conclude(
         status,
         at,
         kept=kept,
-        type=response.head.content_type,
+        type=response.head.content_type or (body.type if body is not None else ""),
         length=len(response.raw_body),
         elapsed_s=round(response.elapsed_s, 4),
         content_id=page.content_id if page else "",

@@ -51,9 +51,7 @@ class Urls:
             if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
             if offer.role and row[2] == UrlState.PENDING:  # a feed that was first met as a plain link
-                self._db.run(
-                    "UPDATE url SET role = ? WHERE host = ? AND collection = ? AND id = ?", (offer.role, *key)
-                )
+                self._db.run("UPDATE url SET role = ? WHERE host = ? AND collection = ? AND id = ?", (offer.role, *key))
             if offer.announced > (row[3] or 0.0):
                 self._db.run(
                     "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)
@@ -276,7 +274,7 @@ class Urls:
 
     def _count(self, number: int, outcome: Outcome) -> None:
         self._counters.add(number, VISITS)
-        by_its_looks = outcome.status == Status.TYPE_NOT_WANTED and not outcome.type
+        by_its_looks = outcome.status == Status.TYPE_NOT_WANTED and not outcome.type and not outcome.elapsed_s
         if outcome.status not in NO_REQUEST and not by_its_looks:
             self._counters.add(number, REQUESTS)
         self._counters.add(number, f"status:{outcome.status}")
