@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.fetch import robots
-from tarrafa.fetch.robots import LINE_BYTES_MAX, ROBOTS_BYTES_MAX, SITEMAPS_MAX, parse
+from tarrafa.fetch.robots import HINT_LENGTH_MAX, HINTS_MAX, LINE_BYTES_MAX, ROBOTS_BYTES_MAX, SITEMAPS_MAX, parse
 from tests.conformance import cases, need
 
 CASES = "robots_cases.json"
@@ -113,6 +113,49 @@ def test_crawl_delay_is_the_longest_that_is_asked_of_us(text, expected):
     assert parse(text.encode()).crawl_delay(AGENT) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("User-agent: *\nRequest-rate: 1/10s", 10.0),
+        ("User-agent: *\nRequest-rate: 1/10", 10.0),
+        ("User-agent: *\nRequest-rate: 30/1m", 2.0),
+        ("User-agent: *\nRequest-rate: 1 / 2 H", 7200.0),
+        ("User-agent: *\nRequest-rate: 1/5s 0000-0600\nRequest-rate: 1/10m 1300-1600", 600.0),
+        ("User-agent: *\nRequest-rate: 1/10s\nCrawl-delay: 3", 3.0),
+        ("User-agent: *\nRequest-rate: 1/10s\nUser-agent: tarrafa\nDisallow: /x", None),
+        ("User-agent: *\nRequest-rate: 0/10s", None),
+        ("User-agent: *\nRequest-rate: often", None),
+        ("User-agent: *\nRequest-rate: 1/" + "9" * 400, 999_999.0),
+        ("Request-rate: 1/10s", None),
+    ],
+)
+def test_lenient_a_request_rate_is_a_delay_where_there_is_no_other(text, expected):
+    assert parse(text.encode()).crawl_delay(AGENT) == expected
+
+
+def test_hints_are_given_to_whom_they_are_for():
+    text = (
+        b"Host: www.h.test\nUser-agent: tarrafa\nRequest-rate: 1/10m 1300-1600\nVisit-time: 0600-0845\nDisallow: /x\n"
+        b"User-agent: other\nvisit-time: 2200-2300\nDisallow:\nClean-param: ref /some/*  # a comment\nHost:\n"
+    )
+    everybody = ("Host: www.h.test", "Clean-param: ref /some/*")
+    assert parse(text).hints(AGENT) == ("Request-rate: 1/10m 1300-1600", "Visit-time: 0600-0845", *everybody)
+    assert parse(text).hints("other") == ("Visit-time: 2200-2300", *everybody)
+    assert parse(text).hints("third") == everybody
+
+
+def test_hints_are_few_and_short():
+    hints = parse(b"User-agent: *\n" + b"".join(b"Visit-time: %d\n" % n for n in range(500)) + b"Host: a" * 90).hints(
+        AGENT
+    )
+    assert len(hints) == HINTS_MAX
+    assert max(len(hint) for hint in parse(b"Host: " + b"a" * 9_000).hints(AGENT)) < 2 * HINT_LENGTH_MAX
+
+
+def test_hints_end_no_group_of_rules():
+    assert not allows("User-agent: tarrafa\nVisit-time: 0600-0845\nUser-agent: other\nDisallow: /\n", "/x")
+
+
 def test_rfc9309_other_records_do_not_end_a_group():
     assert not allows("User-agent: tarrafa\nCrawl-delay: 5\nUser-agent: other\nDisallow: /\n", "/x")
 
@@ -198,3 +241,4 @@ def test_any_bytes_give_rules_and_any_url_a_verdict(text, agent, url):
     assert file.allows(agent, url) in (True, False)
     assert (file.crawl_delay(agent) or 0) >= 0
     assert isinstance(robots.parse(text).sitemaps, tuple)
+    assert len(robots.parse(text).hints(agent)) <= HINTS_MAX

@@ -1,5 +1,6 @@
 """Links: what a reader could follow, and no more."""
 
+import time
 from typing import Any
 
 import pytest
@@ -102,6 +103,25 @@ def test_whatwg_a_query_is_sent_in_the_encoding_of_its_page():
     found = links("<a href='ç?q=ação–…&lt;&#1078;#ç'>x</a>", "text/html; charset=iso-8859-1", "cp1252")
     assert found == [Link("http://h.test/dir/%C3%A7?q=a%E7%E3o%96%85%3C%26%231078%3B", "x")]
     assert links("<a href='?q=ação'>x</a>")[0].url == "http://h.test/dir/page.html?q=a%C3%A7%C3%A3o"
+
+
+@pytest.mark.parametrize(
+    ("charset", "query", "expected"),
+    [
+        ("windows-1252", "çжж€", "%E7%26%231078%3B%26%231078%3B%80"), ("windows-1251", "ж", "%E6"),
+        ("shift_jis", "ソ表", "%83\\%95\\"), ("gbk", "汉", "%BA%BA"), ("euc-kr", "한ж", "%C7%D1%AC%D8"),
+        ("windows-1252", "\ud800\U0001f600", "%26%2355296%3B%26%23128512%3B"), ("euc-jp", "日é", "%C6%FC%8F%AB%B1"),
+    ],
+)  # fmt: skip
+def test_whatwg_a_query_is_percent_encoded_after_encoding(charset, query, expected):
+    assert encode_query(f"/ç?{query}#{query}", charset) == f"/ç?{expected}#{query}"
+
+
+def test_whatwg_long_queries_in_a_legacy_encoding_cost_little():
+    markup = "".join(f"<a href='?{'a&#231;ж' * 400}{number}'>x</a>" for number in range(500))
+    begun = time.process_time()
+    links(markup, "text/html; charset=koi8-r", "koi8-r")
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("href", ["ç", "?q=a", "#?ç", "a?b#ç", "?"])

@@ -1,5 +1,6 @@
 """Pages: what they say, whatever the bytes."""
 
+import time
 from typing import Any
 
 import msgspec
@@ -11,7 +12,8 @@ from tarrafa.model import Page, RobotsMeta
 from tarrafa.parse import page as limits
 from tarrafa.parse.links import ANCHOR_LENGTH_MAX, LINKS_MAX
 from tarrafa.parse.page import PARSER, parse
-from tarrafa.parse.url import URL_LENGTH_MAX
+from tarrafa.parse.refusal import Unreadable
+from tarrafa.parse.url import URL_LENGTH_MAX, Identity, canonical
 
 URL = "http://h.test/dir/page.html"
 
@@ -107,6 +109,77 @@ def test_a_meta_refresh_is_noted(markup, expected):
 
 
 @pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("5; url=/next", 5.0), ("0;url=/next", 0.0), (" 007 /next", 7.0), ("1.9;/next", 1.0), (".9;/next", 0.0),
+        ("30", 0.0), ("30; url=http://[", 0.0), ("9" * 4_000 + ";/next", 999_999_999.0), ("9" * 5_000, 0.0),
+        ("-5; url=/next", 0.0), ("٥; url=/next", 0.0),
+    ],
+)  # fmt: skip
+def test_whatwg_a_meta_refresh_waits_for_whole_seconds(content, expected):
+    page = html(f"<meta http-equiv=refresh content='{content}'>")
+    assert page.refresh_s == expected
+    assert page.refresh or not page.refresh_s
+
+
+def test_the_first_refresh_that_leads_somewhere_tells_when():
+    markup = "<meta http-equiv=refresh content=3><meta http-equiv=refresh content='4; /a'>"
+    page = html(markup + "<meta http-equiv=refresh content='5; /b'>")
+    assert (page.refresh, page.refresh_s) == ("http://h.test/a", 4.0)
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("<link rel=alternate hreflang=en href=/en>", (("en", "http://h.test/en"),)),
+        ("<LINK REL='Alternate' HREFLANG=' PT-br ' HREF='PT'>", (("pt-br", "http://h.test/dir/PT"),)),
+        ("<link rel=alternate hreflang=x-default href=page.html#a>", (("x-default", URL),)),
+        ("<link rel='alternate nofollow' hreflang=en type=text/html href=/en>", (("en", "http://h.test/en"),)),
+        ("<base href=//i.test><link rel=alternate hreflang=en href=/en>", (("en", "http://i.test/en"),)),
+        ("<link rel=alternate hreflang=en href=/en>" * 2, (("en", "http://h.test/en"),)),
+        ("<link rel=alternate hreflang=en href=mailto:x>", ()), ("<link rel=alternate hreflang=en>", ()),
+        ("<link rel=alternate hreflang='' href=/en>", ()), ("<link rel=next hreflang=en href=/en>", ()),
+        ("<link rel=alternate href=/en>", ()), ("<link rel='alternate stylesheet' hreflang=en href=/en>", ()),
+        ("<link rel=alternate hreflang=en type=application/rss+xml href=/en>", ()),
+        (f"<link rel=alternate hreflang={'x' * 36} href=/en>", ()), ("<a rel=alternate hreflang=en href=/en>x</a>", ()),
+    ],
+)  # fmt: skip
+def test_the_page_in_other_languages_is_noted(markup, expected):
+    assert html(markup).alternates == expected
+
+
+@pytest.mark.parametrize(
+    ("markup", "expected"),
+    [
+        ("<link rel=alternate type=application/rss+xml href=/feed>", ("http://h.test/feed",)),
+        ("<link rel='ALTERNATE' type='Application/Atom+XML; charset=utf-8' href=f>", ("http://h.test/dir/f",)),
+        ("<link rel=alternate type=application/rss+xml href=/f>" * 2, ("http://h.test/f",)),
+        ("<link rel=alternate type=application/json href=/f>", ()), ("<link rel=alternate type=text/xml href=/f>", ()),
+        ("<link rel=self type=application/rss+xml href=/f>", ()), ("<link type=application/rss+xml href=/f>", ()),
+        ("<link rel=alternate type=application/rss+xml href=feed:x>", ()),
+    ],
+)  # fmt: skip
+def test_the_feeds_that_a_page_announces_are_noted(markup, expected):
+    page = html(markup)
+    assert (page.feeds, page.links) == (expected, ())
+
+
+def test_alternates_and_feeds_are_the_first_ones_and_bounded():
+    page = html("".join(
+        f"<link rel=alternate hreflang=l{n} href=/l{n}><link rel=alternate type=application/rss+xml href=/f{n}>"
+        for n in range(200)
+    ))  # fmt: skip
+    assert page.alternates == tuple((f"l{n}", f"http://h.test/l{n}") for n in range(limits.ALTERNATES_MAX))
+    assert page.feeds == tuple(f"http://h.test/f{n}" for n in range(limits.FEEDS_MAX))
+
+
+def test_alternates_and_feeds_are_what_the_collection_takes_for_the_same():
+    markup = "<link rel=alternate hreflang=en href=/A/><link rel=alternate type=application/rss+xml href=/B/>"
+    page = html(markup, identity=Identity(fold_case=True, strip_slash=True))
+    assert (page.alternates, page.feeds) == ((("en", "http://h.test/a"),), ("http://h.test/b",))
+
+
+@pytest.mark.parametrize(
     ("markup", "header", "expected"),
     [
         ("<meta name=robots content=noindex>", "nofollow", RobotsMeta(noindex=True, nofollow=True)),
@@ -144,7 +217,7 @@ def test_plain_text_has_a_title_and_no_links():
     assert page.links == () and page.content_id
 
 
-@pytest.mark.parametrize("content_type", ["image/png", "application/pdf", "text/css", "nonsense"])
+@pytest.mark.parametrize("content_type", ["image/png", "video/mp4", "text/css", "nonsense"])
 def test_of_other_types_only_the_servers_wish_is_known(content_type):
     page = parse(b"<a href=b>x</a>", URL, content_type, x_robots_tag="noindex")
     assert page == Page(url=URL, robots=RobotsMeta(noindex=True), parser=PARSER)
@@ -170,11 +243,23 @@ def test_a_missing_type_is_sniffed(body, text):
         b"x " * 500_000,
         b"<meta charset=utf-8 " * 50_000, b"<title>" * 100_000, b"<meta name=robots content='" + b"noindex," * 100_000,
         b"<script type=application/ld+json>" * 1_000, b"<p vocab=http://a.b/>" * 30_000, b"<noscript><iframe>" * 20_000,
+        b"<link rel=alternate hreflang=a href=b>" * 30_000,
+        b"<link rel=alternate type=application/rss+xml href=b>" * 30_000,
+        b"<p prefix='" + b"x" * 1_000_000 + b"'>", b"<p prefix='" + b"a: b " * 200_000 + b"'>",
+        b"<p prefix='x: y'>" * 30_000,
+        b"<p typeof='" + b"a:b " * 200_000 + b"'>", b"<p vocab='http://" + b"x" * 1_000_000 + b"'>",
+        b"<p itemtype='" + b"/" * 1_000_000 + b"'>", b"<script type=application/ld+json>" + b"[" * 200_000,
+        b"<html lang='" + b"x-" * 500_000 + b"'>", b"<a href='" + b"../" * 300_000 + b"'>x</a>", b"a\n" * 500_000,
+        b"<a rel='" + b"x " * 500_000 + b"' href=y>x</a>", b"<a href='?" + b"\xe7" * 16_000 + b"'>x</a>" * 20,
+        b"<meta http-equiv=refresh content='" + b"1" * 1_000_000, b"<meta http-equiv=refresh content=1111x>" * 20_000,
     ],
     ids=lambda body: body[:24].decode("latin-1"),
 )  # fmt: skip
-def test_hostile_html_gives_a_bounded_page(body):
-    assert_bounded(html(body, "text/html"))
+def test_hostile_html_gives_a_bounded_page_in_bounded_time(body):
+    begun = time.process_time()
+    page = html(body, "text/html")
+    assert time.process_time() - begun < 5
+    assert_bounded(page)
 
 
 FRAGMENTS = [
@@ -186,19 +271,44 @@ FRAGMENTS = [
     b"\xff\xfe", b"<!--", b"-->",
     b"<![CDATA[", b"<plaintext>", b"<frameset>", b"<form>", b"</a>", b">", b'"', b"text ", "ção ".encode(),
     b"<html lang=pt>", b"<h1>",
+    b"<link rel=alternate hreflang=en type=application/rss+xml href=", b"<meta name=robots content=none>",
     b"typeof='og:x' prefix='og: ", b"<script type=application/ld+json>{", b"<noscript>", b"<textarea>",
 ]  # fmt: skip
-TYPES = ["text/html", "text/plain", "", "text/html; charset=utf-16", "text/html; charset=gb18030", "image/png"]
+TYPES = [
+    "text/html", "text/plain", "", "text/html; charset=utf-16", "text/html; charset=gb18030", "image/png",
+    "application/pdf", "application/octet-stream",
+]  # fmt: skip
+CHARSETS = [
+    "utf-8",
+    "replacement",
+    "x-user-defined",
+    "iso-2022-jp",
+    "shift_jis",
+    "hz-gb-2312",
+    "utf-7",
+    "nonsense",
+    "'",
+]
+content_types = st.one_of(
+    st.sampled_from(TYPES), st.text(max_size=100), st.sampled_from(CHARSETS).map("text/html; charset={}".format)
+)
+bodies = st.one_of(st.binary(max_size=2_000), st.lists(st.sampled_from(FRAGMENTS), max_size=60).map(b"".join))
 
 
 @settings(deadline=None)
 @given(
-    st.one_of(st.binary(max_size=2_000), st.lists(st.sampled_from(FRAGMENTS), max_size=60).map(b"".join)),
-    st.sampled_from(TYPES),
-    st.sampled_from([URL, "http://[::1]:8080/", "nonsense", ""]),
+    bodies, content_types, st.one_of(st.sampled_from([URL, "http://[::1]:8080/", "nonsense", ""]), st.text()), st.text()
 )
-def test_any_bytes_give_a_bounded_page(body, content_type, url):
-    assert_bounded(parse(body, url, content_type, x_robots_tag="x: y, noindex"))
+def test_any_bytes_of_any_type_give_a_bounded_page_in_bounded_time(body, content_type, url, x_robots_tag):
+    begun = time.process_time()
+    try:
+        page = parse(body, url.encode("utf-8", "replace").decode(), content_type, x_robots_tag)
+    except Unreadable:
+        assert not content_type.startswith(("text/html", "text/plain"))
+        return
+    assert time.process_time() - begun < 2
+    assert_bounded(page)
+    assert parse(body, page.url, content_type, x_robots_tag) == page
 
 
 def assert_bounded(page: Page) -> None:
@@ -208,4 +318,9 @@ def assert_bounded(page: Page) -> None:
     assert all(len(heading) <= limits.HEADING_LENGTH_MAX for heading in page.headings)
     assert len(page.links) <= LINKS_MAX
     assert all(len(link.url) <= URL_LENGTH_MAX and len(link.anchor) <= ANCHOR_LENGTH_MAX for link in page.links)
+    assert len(page.alternates) <= limits.ALTERNATES_MAX and len(page.feeds) <= limits.FEEDS_MAX
+    assert all(0 < len(language) <= limits.HREFLANG_LENGTH_MAX for language, _ in page.alternates)
+    found = [page.refresh, page.canonical, *page.feeds, *(url for _, url in page.alternates)]
+    assert all(canonical(url) == url for url in found if url)
+    assert 0 <= page.refresh_s < 10**limits.REFRESH_DIGITS_MAX
     assert msgspec.json.decode(msgspec.json.encode(page), type=Page) == page

@@ -1,6 +1,9 @@
 """URL identity: one spelling for one place, whichever way it was found."""
 
+from urllib.parse import urljoin
+
 import pytest
+from ada_url import URL
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -120,6 +123,50 @@ def test_a_base_that_is_no_url_gives_nothing_even_to_absolute_links():
 @example("http://h.com/" + "x" * URL_LENGTH_MAX, None)
 def test_the_fast_paths_give_what_the_slow_path_gives(reference, base):
     assert canonical(reference, base) == urls._parsed(reference, urls.NOWHERE if base is None else base)
+
+
+@settings(deadline=None)
+@given(references, st.sampled_from(BASES))
+def test_whatwg_a_reference_is_joined_as_the_url_api_joins_it(reference, base):
+    try:
+        expected = canonical(URL(reference.encode("utf-8", "replace").decode(), base).href)
+    except ValueError:
+        expected = None
+    assert canonical(reference.encode("utf-8", "replace").decode(), base) == expected
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "b.c", "..", ".", "~d", "e;f=1"]), min_size=1, max_size=6),
+    st.sampled_from(["", "/"]),
+    st.sampled_from(["", "/"]),
+    st.sampled_from(["", "?q=1", "?../x"]),
+)
+def test_rfc3986_plain_paths_are_joined_as_another_library_joins_them(segments, start, end, query):
+    reference = start + "/".join(segments) + end + query
+    base = "http://h.com/x/y/z/page"
+    assert canonical(reference, base) == canonical(urljoin(base, reference)) == urljoin(base, reference)
+
+
+@settings(deadline=None)
+@given(references, references, st.sampled_from(BASES))
+def test_a_base_by_any_of_its_spellings_gives_the_same(base, reference, first):
+    absolute = canonical(base, first)
+    if absolute is not None:
+        same = canonical(reference, absolute)
+        assert canonical(reference, absolute + "#fragment") == same
+        assert canonical(reference, absolute.replace("http", "HTTP", 1)) == same
+        assert canonical(reference, absolute.replace("://", "://u:p@", 1)) == same
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(sorted(urls._UPPER)), max_size=8).map("".join), st.sampled_from(["", "%", "%zz", "x"]))
+def test_rfc3986_escapes_are_in_their_normal_form(escapes, stray):
+    found = canonical(f"http://h.com/?{escapes}{stray}")
+    assert found is not None
+    table = urls._NORMAL if "%" not in stray else urls._UPPER
+    normal = "".join(table[escapes[at : at + 3]] for at in range(0, len(escapes), 3))
+    assert found == f"http://h.com/?{normal}{stray}"
 
 
 @settings(deadline=None)

@@ -20,7 +20,7 @@ from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, UrlFacts
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.frontier.store.sqlite import read_facts
-from tarrafa.model import STATUS_MEANING, Status, UrlState
+from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.extensions import types_of
 from tarrafa.parse.url import DEFAULT_PORTS, canonical, host_id, host_key, split, url_id
 from tarrafa.search.searcher import copies_of
@@ -221,6 +221,8 @@ def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, now
         if row.state != "running":
             return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
         return _turn(host, known, now)
+    if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
+        return "never, unless [scope] is changed: it was refused without a visit"
     reasons = {
         _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",
         _name(UrlState.EXCLUDED): "never: robots.txt forbids it",

@@ -3,144 +3,134 @@
 libcurl's multi interface on the running event loop: curl says which sockets it watches and when it wants to be woken.
 Promises: no request leaves after the fence has fallen or to an address that was not vetted (both are asked at the last
 moment, when the connection stands and before the first byte is sent); nothing is redirected, decoded, proxied or
-remembered behind our back; every transfer ends within its limits with a `Response`.
+remembered behind our back; a connection whose certificate would not do serves only those who accept that; all bodies
+together stay within a bound; every transfer ends within its limits with a `Response`.
 """
 
 import asyncio
 import contextlib
-import errno
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import pycurl
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.http import HEADER_BYTES_MAX, Head, Request, Response, header_lines, parse_head
+from tarrafa.fetch.http import Request, Response, header_lines
+from tarrafa.fetch.intake import Intake
+from tarrafa.fetch.tls import Distrust, ca_bundle, reason
+from tarrafa.fetch.transfer import Ending, Transfer, response_to
+from tarrafa.fetch.valve import Valve
 from tarrafa.model import Status
-from tarrafa.parse.url import split
+from tarrafa.parse.url import host_key, split
 
 IDLE_HANDLES_MAX = 1000
-
-CURL_STATUS = {
-    pycurl.E_OPERATION_TIMEDOUT: Status.TOO_SLOW,
-    pycurl.E_COULDNT_RESOLVE_HOST: Status.NAME_UNKNOWN,
-    pycurl.E_SSL_CONNECT_ERROR: Status.TLS_ERROR,
-    pycurl.E_PEER_FAILED_VERIFICATION: Status.TLS_ERROR,
-    pycurl.E_UNSUPPORTED_PROTOCOL: Status.INVALID_RESPONSE,
-    pycurl.E_HTTP2: Status.INVALID_RESPONSE,
-    8: Status.INVALID_RESPONSE,  # CURLE_WEIRD_SERVER_REPLY
-    100: Status.INVALID_RESPONSE,  # CURLE_TOO_LARGE: a header line
-}
-OUR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+BUFFERED_MAX = 256_000_000
 MILLISECONDS_MAX = 2_000_000_000
-
-
-@dataclass(slots=True)
-class _Transfer:
-    """One request on its way."""
-
-    request: Request
-    future: "asyncio.Future[Response]"
-    started: float
-    head: bytearray = field(default_factory=bytearray)
-    body: bytearray = field(default_factory=bytearray)
-    parsed: Head | None = None
-    complete_head: bool = False
-    refused: int = 0  # our own reason for cutting the transfer
-    enough: bool = False  # of a body that is not wanted whole: its head is the answer
-    sent: bool = False
-
-    def take_header(self, line: bytes) -> int:
-        """Header lines as they come; an interim answer (1xx) is followed by another block."""
-        if self.complete_head:
-            if not line.startswith(b"HTTP/"):
-                return len(line)  # trailer fields
-            self.head.clear()
-            self.complete_head = False
-        self.head += line
-        if len(self.head) > HEADER_BYTES_MAX:
-            self.refused = Status.INVALID_RESPONSE
-            return -1
-        if line in {b"\r\n", b"\n"}:
-            self.complete_head = True
-            self.parsed = parse_head(bytes(self.head))
-            if self.parsed is None:
-                self.refused = Status.INVALID_RESPONSE
-                return -1
-            if self.parsed.code >= 200:
-                self.refused = self.request.verdict(self.parsed)
-                if self.refused:
-                    return -1
-        return len(line)
-
-    def take_body(self, part: bytes) -> int:
-        self.body += part
-        if len(self.body) > self.request.size_max:
-            if self.parsed is not None and self.parsed.code != 200:
-                self.enough = True
-            else:
-                self.refused = Status.TOO_LARGE
-            return -1
-        return len(part)
+SWEEP_S = 0.5
 
 
 class Client:
-    """Fetches; one per event loop. `may_send` is asked before each request leaves: it is the worker's fence."""
+    """Fetches; one per event loop. `may_send` is asked before each request leaves: it is the worker's fence.
 
-    def __init__(self, connections_max: int, may_send: Callable[[], bool] = lambda: True) -> None:
+    `lag` says how many seconds this machine was late since a boot time (`lag.py`): who runs into a time limit
+    meanwhile was starved by us.
+    """
+
+    def __init__(
+        self,
+        connections_max: int,
+        may_send: Callable[[], bool] = lambda: True,
+        buffered_max: int = BUFFERED_MAX,
+        lag: Callable[[float], float] | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._may_send = may_send
+        self._may_send, self._lag = may_send, lag
+        self._intake = Intake(self._loop, buffered_max, self._done)
+        self._distrust = Distrust()
+        self._ca_file = ca_bundle()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
         self._multi.setopt(pycurl.M_TIMERFUNCTION, self._on_timer)
         self._multi.setopt(pycurl.M_MAXCONNECTS, connections_max)
         self._timer: asyncio.TimerHandle | None = None
+        self._sweeper: asyncio.TimerHandle | None = None
         self._watched: dict[int, int] = {}
         self._idle: list[pycurl.Curl] = []
-        self._under_way: dict[pycurl.Curl, _Transfer] = {}
+        self._under_way: dict[pycurl.Curl, Transfer] = {}
 
     async def fetch(self, request: Request) -> Response:
         """Do it. Cancelling the caller cuts the transfer."""
-        transfer = _Transfer(request, self._loop.create_future(), boottime())
-        curl = self._idle.pop() if self._idle else pycurl.Curl()
-        self._prepare(curl, transfer)
-        self._under_way[curl] = transfer
-        self._multi.add_handle(curl)
+        if request.connect_to is None and request.address is None:  # else libcurl would ask for the name itself
+            return Response(Status.ADDRESS_REFUSED, error="no vetted address")
+        if request.tls == "accept" and request.url.startswith("https:"):
+            return await self._fetch_from_anybody(request)
+        transfer = self._start(request)
         try:
             return await transfer.future
         finally:
-            if self._under_way.get(curl) is transfer:  # cancelled; else the handle may serve another one by now
-                self._end(curl)
+            self._leave(transfer)
+
+    async def _fetch_from_anybody(self, request: Request) -> Response:
+        """Verify; if the certificate will not do, nothing was sent: go again without. That is still one request."""
+        began, host = boottime(), host_key(request.url)
+        why = self._distrust.of(host, request.ca_file)
+        if not why:
+            response = await self.fetch(replace(request, tls="strict"))
+            why = response.tls
+            if not why:
+                return response
+            self._distrust.remember(host, request.ca_file, why)
+        time_left = request.time_max_s - (boottime() - began)
+        transfer = self._start(replace(request, time_max_s=time_left), verify=False)
+        try:
+            response = await transfer.future
+        finally:
+            self._leave(transfer)
+        response.tls, response.elapsed_s = why, boottime() - began
+        return response
+
+    def _start(self, request: Request, verify: bool = True) -> Transfer:
+        curl = self._idle.pop() if self._idle else pycurl.Curl()
+        transfer = Transfer(request, curl, self._loop.create_future(), boottime(), self._intake.admits, verify=verify)
+        self._prepare(curl, transfer)
+        self._under_way[curl] = transfer
+        self._multi.add_handle(curl)
+        if self._sweeper is None:
+            self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+        return transfer
+
+    def _leave(self, transfer: Transfer) -> None:
+        """Its caller no longer waits: it is over, and its handle may serve another one by now; or it was cancelled."""
+        if self._under_way.get(transfer.curl) is transfer:
+            self._end(transfer.curl)
 
     def close(self) -> None:
         for curl in list(self._under_way):
             self._end(curl)
         for fd in list(self._watched):
             self._on_socket(pycurl.POLL_REMOVE, fd, None, None)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._sweeper):
+            if timer is not None:
+                timer.cancel()
+        self._intake.close()
         self._multi.close()
 
-    def _prepare(self, curl: pycurl.Curl, transfer: _Transfer) -> None:
+    def _prepare(self, curl: pycurl.Curl, transfer: Transfer) -> None:
+        """The handle is new, or was reset when its last transfer ended: it follows no redirect, keeps no cookie."""
         request = transfer.request
-        curl.reset()
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.HTTPHEADER, header_lines(request))
         curl.setopt(pycurl.PROXY, "")  # an environment proxy would go round the address guard
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
-        curl.setopt(pycurl.FOLLOWLOCATION, 0)
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)  # the archive keeps what was sent
         curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
         curl.setopt(pycurl.PATH_AS_IS, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.TCP_NODELAY, 1)
         curl.setopt(pycurl.TIMEOUT_MS, _whole(request.time_max_s * 1000))
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, _whole(request.connect_timeout_s * 1000))
-        curl.setopt(pycurl.LOW_SPEED_LIMIT, 1)
-        curl.setopt(pycurl.LOW_SPEED_TIME, _whole(request.stall_timeout_s))
         curl.setopt(pycurl.HEADERFUNCTION, transfer.take_header)
         curl.setopt(pycurl.WRITEFUNCTION, transfer.take_body)
         curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._last_question(transfer, str(where[0])))
@@ -149,14 +139,29 @@ class Client:
         elif request.address is not None:
             literal = f"[{request.address}]" if ":" in request.address else request.address
             curl.setopt(pycurl.CONNECT_TO, [f"::{literal}:{split(request.url).port}"])
+        if request.url.startswith("https:"):
+            self._prepare_tls(curl, transfer)
+        if request.valve is not None or request.host_bandwidth is not None:
+            own = None if request.host_bandwidth is None else Valve(request.host_bandwidth)
+            transfer.valves = tuple(valve for valve in (own, request.valve) if valve is not None)
 
-    def _last_question(self, transfer: _Transfer, connected: str) -> int:
+    def _prepare_tls(self, curl: pycurl.Curl, transfer: Transfer) -> None:
+        ca_file = transfer.request.ca_file or self._ca_file
+        if ca_file is not None:
+            curl.setopt(pycurl.CAINFO, ca_file)
+        if not transfer.verify:
+            curl.setopt(pycurl.SSL_VERIFYPEER, 0)
+            curl.setopt(pycurl.SSL_VERIFYHOST, 0)
+
+    def _last_question(self, transfer: Transfer, connected: str) -> int:
         """The connection stands: is it the vetted address, and do we still hold the lease?"""
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
-            transfer.refused = Status.ADDRESS_REFUSED
-        elif transfer.sent or not self._may_send():  # curl repeats by itself what a dead connection swallowed
-            transfer.refused = Status.NOT_SENT
+            transfer.refuse(Status.ADDRESS_REFUSED, f"connected to {connected}, not to {wanted}")
+        elif transfer.sent:
+            transfer.refuse(Status.NOT_SENT, "a dead connection swallowed it")  # curl repeats it by itself
+        elif not self._may_send():
+            transfer.refuse(Status.NOT_SENT, "the fence is down")
         transfer.sent = True
         return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
 
@@ -192,6 +197,15 @@ class Client:
             if left_ms >= 0:
                 self._on_timer(max(1, left_ms))
 
+    def _sweep(self) -> None:
+        """Leave those who have said nothing for too long."""
+        now = boottime()
+        stalled = [transfer for transfer in self._under_way.values() if transfer.is_stalled(now)]
+        for transfer in stalled:
+            why = f"nothing came for {transfer.request.stall_timeout_s:g} s"
+            self._done(transfer.curl, pycurl.E_OPERATION_TIMEDOUT, why)
+        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep) if self._under_way else None
+
     def _act(self, fd: int, events: int) -> None:
         self._multi.socket_action(fd, events)
         more = 1
@@ -207,14 +221,17 @@ class Client:
         if transfer is None:
             return
         address = curl.getinfo(pycurl.PRIMARY_IP) or ""
-        if code and curl.getinfo(pycurl.OS_ERRNO) in OUR_ERRNOS:
-            transfer.refused = Status.NOT_SENT
+        ending = Ending(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
+        distrust = reason(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if code == pycurl.E_PEER_FAILED_VERIFICATION else ""
         self._end(curl)
         if not transfer.future.done():
-            transfer.future.set_result(_response(transfer, code, message, address))
+            late_s = self._lag(transfer.started) if code == pycurl.E_OPERATION_TIMEDOUT and self._lag else 0.0
+            response = response_to(transfer, ending, boottime() - transfer.started, late_s)
+            response.tls = distrust
+            transfer.future.set_result(response)
 
     def _end(self, curl: pycurl.Curl) -> None:
-        del self._under_way[curl]
+        self._intake.leave(self._under_way.pop(curl))
         with contextlib.suppress(pycurl.error):
             self._multi.remove_handle(curl)
         curl.reset()  # it would keep the transfer and its body
@@ -222,24 +239,6 @@ class Client:
             self._idle.append(curl)
         else:
             curl.close()
-
-
-def _response(transfer: _Transfer, code: int, message: str, address: str) -> Response:
-    elapsed = boottime() - transfer.started
-    head = transfer.parsed
-    if transfer.refused:
-        status: int = transfer.refused
-    elif (
-        transfer.enough or code == pycurl.E_PARTIAL_FILE
-    ) and head is not None:  # fewer bytes than promised: browsers show what came
-        status = head.code
-    elif code:
-        status = CURL_STATUS.get(code, Status.SYSTEM_ERROR)
-    else:
-        status = head.code if head is not None else Status.INVALID_RESPONSE
-    return Response(
-        status, head or Head(0, ()), bytes(transfer.head), bytes(transfer.body), address, elapsed, message[:200]
-    )
 
 
 def _whole(number: float) -> int:

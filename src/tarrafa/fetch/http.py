@@ -5,18 +5,37 @@ body. Everything here is bounded: a megabyte that unpacks to a gigabyte is cut w
 """
 
 import re
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import Literal
 
 import msgspec
 
+from tarrafa.fetch.coding import TooLarge, Undecodable, unchunk, undo
+from tarrafa.fetch.valve import Valve
 from tarrafa.model import Status
 
+__all__ = [
+    "ACCEPT_ENCODING",
+    "HEADER_BYTES_MAX",
+    "Head",
+    "Request",
+    "Response",
+    "TooLarge",
+    "Undecodable",
+    "decode_body",
+    "header_lines",
+    "parse_head",
+    "retry_after",
+    "truncation",
+]
+
+ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10
-CHUNK_LINE_MAX = 1 << 10
-GZIP_MEMBERS_MAX = 64
+TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
+NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # what people write there, too
+FOLD = re.compile(r"\r?\n[ \t]+")
 CODE = re.compile(r"[1-5][0-9][0-9]")
 MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
 
@@ -55,6 +74,10 @@ class Request:
     connect_timeout_s: float = 20.0
     stall_timeout_s: float = 60.0
     verdict: Callable[[Head], int] = field(default=lambda head: 0)
+    tls: Literal["strict", "accept"] = "strict"  # what to do about a certificate that will not do
+    ca_file: str | None = None  # whom to believe instead of the system's authorities
+    host_bandwidth: int | None = None  # bytes per second of this transfer
+    valve: Valve | None = None  # bytes per second of all transfers that share it
 
 
 @dataclass(slots=True)
@@ -68,31 +91,24 @@ class Response:
     address: str = ""
     elapsed_s: float = 0.0
     error: str = ""
+    tls: str = ""  # why the certificate would not do: a TLS_ERROR, or accepted all the same
 
 
 def parse_head(block: bytes) -> Head | None:
     """A raw header block as HTTP/1.x servers send it, folded lines joined; None if it is no such thing."""
-    lines = block.decode("latin-1").split("\n")
+    text = block.decode("latin-1")
+    if "\n " in text or "\n\t" in text:
+        text = FOLD.sub(" ", text)
+    lines = text.split("\n")
     parts = lines[0].split(None, 2)
     if len(parts) < 2 or not parts[0].startswith("HTTP/") or not CODE.fullmatch(parts[1]):
         return None
     fields: list[tuple[str, str]] = []
     for line in lines[1:]:
-        text = line.rstrip("\r")
-        if text[:1] in (" ", "\t") and fields:
-            fields[-1] = (fields[-1][0], f"{fields[-1][1]} {text.strip()}".strip())
-        elif ":" in text:
-            name, _, value = text.partition(":")
+        name, colon, value = line.partition(":")
+        if colon:
             fields.append((name.strip().lower(), value.strip()))
     return Head(int(parts[1]), tuple(fields))
-
-
-class Undecodable(ValueError):
-    """The body does not keep its header's promise."""
-
-
-class TooLarge(ValueError):
-    """The body unpacks to more than allowed."""
 
 
 def header_lines(request: Request) -> list[bytes]:
@@ -106,65 +122,16 @@ def decode_body(head: Head, raw: bytes, size_max: int, *, prefix: bool = False) 
 
     What is larger is an error, or, as `prefix`, cut there.
     """
-    body = raw
-    if "chunked" in head.joined("transfer-encoding").lower():
-        body = _unchunk(body)
-    codings = [coding.strip() for coding in head.joined("content-encoding").lower().split(",")]
-    for coding in reversed([coding for coding in codings if coding and coding != "identity"]):
-        if coding in {"gzip", "x-gzip"}:
-            body = _inflate(body, size_max, 31)
-        elif coding == "deflate":  # zlib by the standard, raw by custom
-            try:
-                body = _inflate(body, size_max, 15)
-            except Undecodable:
-                body = _inflate(body, size_max, -15)
-        else:
-            raise Undecodable(f"content encoding {coding[:40]!r}")
+    transfer, content = (
+        [coding.strip() for coding in head.joined(name).lower().split(",")]
+        for name in ("transfer-encoding", "content-encoding")
+    )
+    body = unchunk(raw) if "chunked" in transfer else raw
+    codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
+    body = undo(codings, body, size_max, prefix=prefix)
     if len(body) > size_max and not prefix:
         raise TooLarge
     return body[:size_max]
-
-
-def _unchunk(raw: bytes) -> bytes:
-    """RFC 9112 section 7.1; a body that ends too soon gives what was there."""
-    parts: list[bytes] = []
-    position = 0
-    while True:
-        end = raw.find(b"\n", position, position + CHUNK_LINE_MAX)
-        if end < 0:
-            if parts:
-                break
-            raise Undecodable("no chunk length")
-        try:
-            length = int(raw[position:end].partition(b";")[0].strip(), 16)
-        except ValueError:
-            raise Undecodable("bad chunk length") from None
-        if length <= 0:
-            break
-        parts.append(raw[end + 1 : end + 1 + length])
-        position = end + 1 + length
-        position += 2 if raw[position : position + 2] == b"\r\n" else 1
-        if position >= len(raw):
-            break
-    return b"".join(parts)
-
-
-def _inflate(data: bytes, size_max: int, window: int) -> bytes:
-    """All members of a gzip or zlib stream, to one byte beyond the limit; what ends too soon gives what was there."""
-    parts: list[bytes] = []
-    size = 0
-    while data and size <= size_max and len(parts) < GZIP_MEMBERS_MAX:
-        unzip = zlib.decompressobj(wbits=window)
-        try:
-            part = unzip.decompress(data, size_max + 1 - size)
-        except zlib.error as error:
-            if parts:
-                break  # rubbish after the last member
-            raise Undecodable(str(error)) from None
-        parts.append(part)
-        size += len(part)
-        data = unzip.unused_data
-    return b"".join(parts)
 
 
 def retry_after(head: Head, now: float) -> float:
@@ -180,4 +147,4 @@ def retry_after(head: Head, now: float) -> float:
 
 def truncation(status: int) -> str:
     """How WARC names the reason that a body is not whole."""
-    return {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time"}.get(Status(status), "") if status < 0 else ""
+    return TRUNCATION.get(status, "")

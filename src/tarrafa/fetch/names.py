@@ -1,21 +1,31 @@
 """Which address does this host's name lead to, and may we go there?
 
-Asynchronous look-ups (c-ares), cached for a minute. The guard is on by default: loopback,
-private, link-local, metadata, multicast and reserved addresses are refused, in whatever spelling they come, unless
-the collection says `allow_private`. Hosts matched by `connect_to` never come here.
+Asynchronous look-ups (c-ares), cached for a minute. The guard (`guard.py`) is on by default: loopback, private,
+link-local, metadata, multicast and reserved addresses are refused, in whatever spelling they come, unless the
+collection says `allow_private`. What is answered is an address, and the client connects to that one and no other: a
+name that leads elsewhere a moment later leads nowhere. Hosts matched by `connect_to` never come here.
 """
 
 import ipaddress
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiodns
+import pycares
 
 from tarrafa.clock import boottime
+from tarrafa.fetch.guard import forbidden
+
+__all__ = ["Answer", "Resolver", "forbidden"]
 
 NAMES_CACHED_MAX = 50_000
+ADDRESSES_MAX = 64  # of one name
 LIFE_S, LIFE_OF_FAILURE_S = 60.0, 30.0
 LOOKUP_TIMEOUT_S = 10.0
+LOOPBACK = ("127.0.0.1",)
+# Names are looked up as they stand: `intranet` is not tried as intranet.our-company.example, nor as HOSTALIASES has it.
+FLAGS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_FLAG_EDNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +37,18 @@ class Answer:
     error: str = ""
 
 
-def forbidden(address: str) -> bool:
-    """Not an address of the public Internet; IPv4 inside IPv6 is judged by what is inside."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if inner is None and ip in ipaddress.ip_network("64:ff9b::/96"):
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return forbidden(str(inner))
-    return not ip.is_global or ip.is_multicast
-
-
 class Resolver:
-    """Names to vetted addresses; one per event loop."""
+    """Names to vetted addresses; one per event loop. `servers` are asked instead of the system's, as `address:port`."""
 
-    def __init__(self, servers: list[str] | None = None) -> None:
-        self._resolver = aiodns.DNSResolver(nameservers=servers, timeout=LOOKUP_TIMEOUT_S / 2, tries=2)
+    def __init__(self, servers: list[str] | None = None, clock: Callable[[], float] = boottime) -> None:
+        self._clock = clock
+        self._resolver = aiodns.DNSResolver(nameservers=servers, timeout=LOOKUP_TIMEOUT_S / 2, tries=2, flags=FLAGS)
         self._cache: dict[str, tuple[float, tuple[str, ...], str]] = {}
 
     async def resolve(self, name: str, allow_private: bool) -> Answer:
-        literal = name.strip("[]")
-        try:
-            ipaddress.ip_address(literal)
-            addresses: tuple[str, ...] = (literal,)
-            error = ""
-        except ValueError:
+        """Of several addresses, the first that is allowed."""
+        addresses, error = _without_asking(name), ""
+        if not addresses:
             addresses, error = await self._look_up(name)
         for address in addresses:
             if allow_private or not forbidden(address):
@@ -63,7 +59,7 @@ class Resolver:
 
     async def _look_up(self, name: str) -> tuple[tuple[str, ...], str]:
         cached = self._cache.get(name)
-        if cached is not None and cached[0] > boottime():
+        if cached is not None and cached[0] > self._clock():
             return cached[1], cached[2]
         try:
             found = await self._resolver.getaddrinfo(name, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM)
@@ -74,12 +70,25 @@ class Resolver:
         if len(self._cache) >= NAMES_CACHED_MAX:
             self._cache.clear()
         # IPv4 first: the commoner path, and one address per host keeps its connection
-        addresses = tuple(sorted(addresses, key=lambda address: ":" in address))
-        self._cache[name] = (boottime() + life, addresses, error)
+        addresses = tuple(sorted(addresses, key=lambda address: ":" in address)[:ADDRESSES_MAX])
+        self._cache[name] = (self._clock() + life, addresses, error)
         return addresses, error
 
     async def close(self) -> None:
         await self._resolver.close()
+
+
+def _without_asking(name: str) -> tuple[str, ...]:
+    """What a name stands for by itself: an address, or this machine (RFC 6761 §6.3: never look `localhost` up)."""
+    bare = name.removesuffix(".").lower()
+    if bare == "localhost" or bare.endswith(".localhost"):
+        return LOOPBACK
+    literal = bare.removeprefix("[").removesuffix("]")
+    try:
+        ipaddress.ip_address(literal)
+    except ValueError:
+        return ()
+    return (literal,)
 
 
 def _text(address: bytes | str) -> str:

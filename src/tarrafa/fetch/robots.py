@@ -11,22 +11,26 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import NamedTuple
 
 ROBOTS_BYTES_MAX = 500 * 1024  # RFC 9309 §2.5: at least 500 kibibytes must be read; what is behind is not
 LINE_BYTES_MAX = 2083 * 8 - 1  # as Google's: eight times the longest URL of an old browser
 SITEMAPS_MAX = 1_000
+HINTS_MAX, HINT_LENGTH_MAX = 50, 200
 AGENTS_CACHED_MAX = 16
 
 EVERYBODY = "*"
 
 _AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = "user-agent", "allow", "disallow", "crawl-delay", "sitemap"
+_RATE, _TIME, _HOST, _CLEAN = "request-rate", "visit-time", "host", "clean-param"  # no standard's, but in use
 _KEYS = {
     **dict.fromkeys(("user-agent", "useragent", "user agent"), _AGENT),
     "allow": _ALLOW,
     **dict.fromkeys(("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), _DISALLOW),
     **dict.fromkeys(("crawl-delay", "crawldelay", "crawl delay"), _DELAY),
     **dict.fromkeys(("sitemap", "site-map"), _SITEMAP),
+    **{key: key for key in (_RATE, _TIME, _HOST, _CLEAN)},
 }
 
 # Paths and patterns are compared after both went through `_normal`; what these let through is normal already.
@@ -35,6 +39,8 @@ _any_url = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*)?([^#]*)").match
 _to_escape = re.compile(rb"%[0-9A-Fa-f]{2}|[^A-Za-z0-9._~!&(),;=:@/?+|\[\]-]")
 _product = re.compile(r"[A-Za-z0-9_-]+(?=/|$| \()").match
 _product_in_file = re.compile(r"[A-Za-z0-9_-]+").match
+_rate = re.compile(r"(\d{1,6})\s*/\s*(\d{1,6})\s*([smh]?)", re.IGNORECASE).match
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
 _number = re.compile(r"\d+(?:\.\d*)?|\.\d+").match
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -54,20 +60,30 @@ class Rule(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Pace:
+    """How often, and what else, the robots of one group are asked."""
+
+    delays: list[float] = field(default_factory=list)
+    rates: list[float] = field(default_factory=list)  # as delays
+    hints: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class _Asked:
-    """All that one robot, or everybody, is asked; the lists are those of its groups, shared with other robots there."""
+    """All that one robot, or everybody, is asked; the parts are those of its groups, shared with other robots there."""
 
     rules: list[list[Rule]] = field(default_factory=list)
-    delays: list[list[float]] = field(default_factory=list)
+    paces: list[_Pace] = field(default_factory=list)
 
 
 class Robots:
     """The rules of one host. `sitemaps` are the URLs announced, as written."""
 
-    __slots__ = ("_asked", "_matchers", "sitemaps")
+    __slots__ = ("_asked", "_hints", "_matchers", "sitemaps")
 
-    def __init__(self, asked: dict[str, _Asked], sitemaps: tuple[str, ...]) -> None:
+    def __init__(self, asked: dict[str, _Asked], sitemaps: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
         self._asked = asked
+        self._hints = hints
         self._matchers: dict[str, _Matcher] = {}
         self.sitemaps = sitemaps
 
@@ -82,8 +98,18 @@ class Robots:
         return None if rule is None else f"line {rule.line}: {rule.text}"
 
     def crawl_delay(self, user_agent: str) -> float | None:
-        """The seconds that the robot is asked to wait; the longest, if it is asked more than once."""
-        return max((delay for group in self._asked_of(user_agent).delays for delay in group), default=None)
+        """The seconds that the robot is asked to wait; the longest, if it is asked more than once.
+
+        A Request-rate counts where there is no Crawl-delay, and at all times of the day: the slowest that is named.
+        """
+        paces = self._asked_of(user_agent).paces
+        slowest = max((delay for pace in paces for delay in pace.delays), default=None)
+        return slowest if slowest is not None else max((rate for pace in paces for rate in pace.rates), default=None)
+
+    def hints(self, user_agent: str) -> tuple[str, ...]:
+        """What else is asked of the robot, as written: rates, times of the day, the main host, idle parameters."""
+        of_it = (hint for pace in self._asked_of(user_agent).paces for hint in pace.hints)
+        return tuple(islice(dict.fromkeys(chain(of_it, self._hints)), HINTS_MAX))
 
     def _decisive(self, user_agent: str, url: str) -> Rule | None:
         matcher = self._matchers.get(user_agent)
@@ -114,27 +140,34 @@ def parse(text: bytes) -> Robots:
     text = text[:ROBOTS_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
     asked: dict[str, _Asked] = {}
     sitemaps: list[str] = []
+    hints: list[str] = []
     rules: list[Rule] = []
-    delays: list[float] = []
-    ruled = delayed = False
+    pace = _Pace()
+    ruled = paced = False
     for number, raw in enumerate(text.splitlines(), start=1):
         key, value = _key_and_value(raw[:LINE_BYTES_MAX])
         if key == _AGENT:
             if ruled:
                 rules = []
-            if ruled or delayed:
-                delays = []
-            ruled = delayed = False
-            _name(asked, value, rules, delays)
+            if ruled or paced:
+                pace = _Pace()
+            ruled = paced = False
+            _name(asked, value, rules, pace)
         elif key in (_ALLOW, _DISALLOW):
             ruled = True
             rules += _rules(key == _ALLOW, value, number, f"{key.capitalize()}: {_readable(value)}")
         elif key == _DELAY:
-            delayed = True
-            delays += _seconds(_readable(value))
+            paced = True
+            pace.delays += _seconds(_readable(value))
+        elif key in (_RATE, _TIME):
+            paced = True
+            pace.rates += _seconds_between(_readable(value)) if key == _RATE else ()
+            _hint(pace.hints, key, value)
+        elif key in (_HOST, _CLEAN):
+            _hint(hints, key, value)
         elif key == _SITEMAP and value and len(sitemaps) < SITEMAPS_MAX:
             sitemaps.append(_readable(value))
-    return Robots(asked, tuple(sitemaps))
+    return Robots(asked, tuple(sitemaps), tuple(hints))
 
 
 def _key_and_value(line: bytes) -> tuple[str, bytes]:
@@ -153,7 +186,7 @@ def _readable(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _name(asked: dict[str, _Asked], value: bytes, rules: list[Rule], delays: list[float]) -> None:
+def _name(asked: dict[str, _Asked], value: bytes, rules: list[Rule], pace: _Pace) -> None:
     """Note that what follows is asked of the robot that this line names."""
     name = _readable(value)
     if name.split(maxsplit=1)[:1] == [EVERYBODY]:
@@ -165,8 +198,13 @@ def _name(asked: dict[str, _Asked], value: bytes, rules: list[Rule], delays: lis
     of_it = asked.setdefault(agent, _Asked())
     if not of_it.rules or of_it.rules[-1] is not rules:
         of_it.rules.append(rules)
-    if not of_it.delays or of_it.delays[-1] is not delays:
-        of_it.delays.append(delays)
+    if not of_it.paces or of_it.paces[-1] is not pace:
+        of_it.paces.append(pace)
+
+
+def _hint(hints: list[str], key: str, value: bytes) -> None:
+    if value and len(hints) < HINTS_MAX:
+        hints.append(f"{key.capitalize()}: {_readable(value)[:HINT_LENGTH_MAX]}")
 
 
 def _rules(allow: bool, value: bytes, line: int, text: str) -> Iterable[Rule]:
@@ -184,6 +222,14 @@ def _seconds(value: str) -> list[float]:
     found = _number(value)
     seconds = float(found[0]) if found else math.inf
     return [seconds] if math.isfinite(seconds) else []
+
+
+def _seconds_between(value: str) -> list[float]:
+    """`1/10s` is ten seconds from one request to the next, `30/1m` two; the hours behind it are not looked at."""
+    found = _rate(value)
+    if found is None or not int(found[1]):
+        return []
+    return [int(found[2]) * _UNITS_S[found[3].lower()] / int(found[1])]
 
 
 def _normal(octets: bytes) -> str:

@@ -6,6 +6,7 @@ Forms, srcset, images, style sheets and scripts are no links.
 Knows nothing of scope, depth or robots: what may be followed is decided elsewhere, from `rel` and the rest.
 """
 
+import codecs
 from collections.abc import Callable, Iterable
 from itertools import islice
 
@@ -28,7 +29,15 @@ _NOT_NAVIGATION = frozenset({"stylesheet", "preload", "prefetch", "icon"})
 _PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
 
 _UTF = ("utf-8", "utf-16le", "utf-16be")
-_CODECS = {"gbk": "gb18030", "macintosh": "mac-roman", "iso-8859-8-i": "iso-8859-8", "x-mac-cyrillic": "mac-cyrillic"}
+_AS_REFERENCES = "tarrafa-references"  # the name under which Python knows what to do for characters that are lacking
+_ESCAPES = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
+# Encodings that Python knows by another name than the WHATWG, or whose larger brother browsers mean.
+PYTHON_CODECS = {
+    "gbk": "gb18030",
+    "macintosh": "mac-roman",
+    "iso-8859-8-i": "iso-8859-8",
+    "x-mac-cyrillic": "mac-cyrillic",
+}
 
 
 class Links:
@@ -41,16 +50,17 @@ class Links:
         self._fold = identity.fold if identity != Identity() else None
         self._found: dict[str, Link] = {}
 
-    def add(self, href: str, anchor: str, rel: str) -> None:
-        """Note a link, or what is new about one that was noted before."""
+    def add(self, href: str, anchor: str, rel: str) -> str | None:
+        """Note a link, or what is new about one that was noted before; where it leads."""
         url = self.resolve(href)
         if url is None or url == self._page:
-            return
+            return url
         known = self._found.get(url)
         if known is not None:
             self._found[url] = _merged(known, anchor, rel)
         elif len(self._found) < LINKS_MAX:
             self._found[url] = Link(url, anchor, rel)
+        return url
 
     def resolve(self, href: str) -> str | None:
         """The canonical URL that a reference on this page stands for."""
@@ -80,12 +90,13 @@ class Links:
             elif not known.anchor or known.rel != rel:
                 found[url] = _merged(known, anchor_text(element), rel)
 
-    def add_link_element(self, href: str, rel: str, type_: str) -> None:
-        """Note a link element, if it leads to a page for people."""
+    def add_link_element(self, href: str, rel: str, type_: str) -> str | None:
+        """Note a link element, if it leads to a page for people; where it leads."""
         tokens = rel_tokens(rel)
         kinds = set(tokens.split())
         if kinds & NAVIGATION and not kinds & _NOT_NAVIGATION and type_.strip().lower() in _PAGE_TYPES:
-            self.add(href, "", tokens)
+            return self.add(href, "", tokens)
+        return None
 
     def all(self) -> tuple[Link, ...]:
         return tuple(self._found.values())
@@ -127,15 +138,17 @@ def encode_query(href: str, charset: str) -> str:
     query, hash_mark, fragment = rest.partition("#")
     if not mark or query.isascii() or "#" in before:
         return href
-    return f"{before}?{''.join(_escaped(character, charset) for character in query)}{hash_mark}{fragment}"
-
-
-def _escaped(character: str, charset: str) -> str:
-    if character.isascii():
-        return character
     try:
-        return "".join(f"%{byte:02X}" for byte in character.encode(_CODECS.get(charset, charset)))
-    except UnicodeEncodeError:
-        return f"%26%23{ord(character)}%3B"
+        encoded = query.encode(PYTHON_CODECS.get(charset, charset), _AS_REFERENCES)
     except LookupError:
-        return character
+        return href
+    return f"{before}?{encoded.decode('latin-1').translate(_ESCAPES)}{hash_mark}{fragment}"
+
+
+def _as_references(error: UnicodeError) -> tuple[bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return b"".join(b"%%26%%23%d%%3B" % ord(character) for character in lacking), error.end
+
+
+codecs.register_error(_AS_REFERENCES, _as_references)

@@ -1,7 +1,8 @@
 """What does this page say, and where does it lead?
 
 Promises: any bytes give a `Page`, and everything in it is bounded by a name below. HTML is read as browsers do, broken
-or not; XHTML is read as HTML; plain text has a text and no links; of other types we know only what their server asks.
+or not; XHTML is read as HTML; plain text has a text and no links; PDF and office documents (`document`) have both, or
+raise `Unreadable`; of other types we know only what their server asks.
 Knows nothing of visits or collections; memory and time of a hostile page are watched by the worker that calls.
 """
 
@@ -14,11 +15,12 @@ from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
 from tarrafa.parse import charset, fingerprint, language, robots_meta
+from tarrafa.parse.document import DOCUMENT_KINDS, OFFICE_TYPES, clean, document_kind, read_document
 from tarrafa.parse.links import Links
 from tarrafa.parse.url import Identity, base_of, canonical, host_name
 from tarrafa.parse.vocabulary import vocabularies
 
-PARSER = "tarrafa-parse/1"  # stands in every record: raise it when the same bytes give another page
+PARSER = "tarrafa-parse/2"  # stands in every record: raise it when the same bytes give another page
 
 BODY_BYTES_MAX = 16 << 20  # what is behind is not read
 TEXT_LENGTH_MAX = 500_000
@@ -27,10 +29,15 @@ HEADINGS_MAX = 64
 HEADING_LENGTH_MAX = 256
 HEAD_ELEMENTS_MAX = 10_000  # of those that are no anchors
 REFRESH_LENGTH_MAX = 4_096
+REFRESH_DIGITS_MAX = 9
+ALTERNATES_MAX = 64
+HREFLANG_LENGTH_MAX = 35  # BCP 47 §4.4.1
+FEEDS_MAX = 8
 SNIFFED_BYTES = 512
 
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
 PLAIN_TYPES = frozenset({"text/plain"})
+FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 
 _ANCHORS = ("a", "area")
 _OTHERS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
@@ -42,7 +49,8 @@ _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-
 _spaces = re.compile(r"[^\S\n]+")
 # HTML standard, "shared declarative refresh steps". (turbohtml's own meta_refresh raises on a URL that is none.)
 _refresh = re.compile(
-    r"""\s*(?:\d|(?=\.))[\d.]*(?:\s*[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""", re.IGNORECASE | re.DOTALL
+    r"""\s*([0-9]++|(?=\.))[0-9.]*+(?:\s*[;,]|\s)\s*(?:url\s*=\s*)?(?:"([^"]*)|'([^']*)|(.*))""",
+    re.IGNORECASE | re.DOTALL,
 ).match
 
 _PLAIN = Identity()
@@ -57,9 +65,11 @@ def parse(
     agent: str = robots_meta.AGENT,
 ) -> Page:
     """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name."""
-    body = body[:BODY_BYTES_MAX]
     kind = _kind(body, content_type)
     asked = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
+    if kind in DOCUMENT_KINDS:
+        return _parse_document(kind, body, url, asked, identity)
+    body = body[:BODY_BYTES_MAX]
     if kind == "html":
         return _parse_html(body, url, content_type, asked, identity, agent)
     if kind == "plain":
@@ -68,18 +78,27 @@ def parse(
 
 
 def _kind(body: bytes, content_type: str) -> str:
-    """How to read it. Only a missing type is sniffed: a server that names one is believed, as browsers mostly do."""
+    """How to read it. Only a missing type is sniffed (and application/octet-stream, for documents): a server that names
+    one is believed, as browsers mostly do."""
     declared = content_type.partition(";")[0].strip().lower()
     if declared in HTML_TYPES:
         return "html"
     if declared in PLAIN_TYPES:
         return "plain"
+    if kind := document_kind(declared, body):
+        return kind
     if declared:
         return "other"
     head = body[:SNIFFED_BYTES]
     if _looks_like_html(head.removeprefix(b"\xef\xbb\xbf")):
         return "html"
     return "other" if b"\x00" in head else "plain"
+
+
+def sniff(body: bytes) -> tuple[str, ...]:
+    """The MIME types that a document whose server names none may have; empty if it is nothing that is read here."""
+    types = {"html": ("text/html",), "plain": ("text/plain",), "pdf": ("application/pdf",), "rtf": ("application/rtf",)}
+    return (types | {"office": tuple(sorted(OFFICE_TYPES))}).get(_kind(body, ""), ())
 
 
 @dataclass(slots=True)
@@ -92,9 +111,11 @@ class _Said:
     canonical: str = ""
     headings: list[str] = field(default_factory=list)
     asked: list[frozenset[str]] = field(default_factory=list)
-    links: list[tuple[str, str, str]] = field(default_factory=list)  # href, rel and type of link elements
+    links: list[tuple[str, str, str, str]] = field(default_factory=list)  # href, rel, type, hreflang of link elements
     frames: list[str] = field(default_factory=list)
     refresh: str = ""
+    refresh_s: float = 0.0
+    feeds: list[str] = field(default_factory=list)
 
 
 def _parse_html(
@@ -111,8 +132,11 @@ def _parse_html(
     if refresh:
         links.add(refresh, "", "")
     links.add_anchors(document.iter_elements(_ANCHORS))
-    for href, rel, type_ in said.links:
-        links.add_link_element(href, rel, type_)
+    alternates: dict[tuple[str, str], None] = {}
+    for href, rel, type_, hreflang in said.links:
+        target = links.add_link_element(href, rel, type_)
+        if hreflang and target is not None and len(alternates) < ALTERNATES_MAX:
+            alternates[hreflang, target] = None
     for src in said.frames:
         links.add(src, "", "")
     structured = vocabularies(document)
@@ -133,6 +157,9 @@ def _parse_html(
         simhash=fingerprint.simhash(folded),
         vocabularies=structured,
         refresh=refresh,
+        refresh_s=said.refresh_s if refresh else 0.0,
+        alternates=tuple(alternates),
+        feeds=_feeds(said.feeds, links) if said.feeds else (),
         parser=PARSER,
     )
 
@@ -147,6 +174,29 @@ def _parse_plain(body: bytes, url: str, content_type: str, asked: frozenset[str]
         text=text,
         language=language.detect(text),
         charset=encoding,
+        robots=robots_meta.together([asked]),
+        content_id=fingerprint.content_id(folded),
+        simhash=fingerprint.simhash(folded),
+        parser=PARSER,
+    )
+
+
+def _parse_document(kind: str, body: bytes, url: str, asked: frozenset[str], identity: Identity) -> Page:
+    said = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
+    own = canonical(url) or ""
+    links = Links(identity.fold(own) if own else url, base_of(url), charset.UTF_8, identity)
+    for href, anchor in said.hrefs.items():
+        links.add(href, anchor, "")
+    text = tidy(clean("\n".join(said.lines)))
+    title = said.name()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
+    folded = fingerprint.fold(f"{title}\n{text}")
+    return Page(
+        url=url,
+        title=title,
+        text=text,
+        headings=tuple(said.headings),
+        links=links.all(),
+        language=language.detect(text or title, said.language),
         robots=robots_meta.together([asked]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
@@ -185,7 +235,8 @@ def _read_meta(element: Element, said: _Said, agent: str) -> None:
         return
     pragma = (element.attr("http-equiv") or "").lower()
     if pragma == "refresh":
-        said.refresh = said.refresh or _refresh_target(element.attr("content") or "")
+        if not said.refresh:
+            said.refresh, said.refresh_s = _refresh_target(element.attr("content") or "")
     elif pragma == "content-language" and not said.language:
         said.language = element.attr("content") or ""
 
@@ -195,16 +246,31 @@ def _read_link(element: Element, said: _Said) -> None:
     if href is None:
         return
     rel = element.attr("rel") or ""
-    if "canonical" in rel.lower().split():
+    tokens = rel.lower().split()
+    if "canonical" in tokens:
         said.canonical = said.canonical or href
-    else:
-        said.links.append((href, rel, element.attr("type") or ""))
+        return
+    type_ = element.attr("type") or ""
+    hreflang = ""
+    if "alternate" in tokens and "stylesheet" not in tokens:
+        if type_ and type_.partition(";")[0].strip().lower() in FEED_TYPES:
+            said.feeds.append(href)
+            return
+        hreflang = (element.attr("hreflang") or "").strip().lower()
+    said.links.append((href, rel, type_, hreflang if len(hreflang) <= HREFLANG_LENGTH_MAX else ""))
 
 
-def _refresh_target(content: str) -> str:
-    """Where a meta refresh sends the reader; nothing when it only loads the same page again."""
+def _refresh_target(content: str) -> tuple[str, float]:
+    """Where a meta refresh sends the reader, and when; nowhere when it only loads the same page again."""
     found = _refresh(content[:REFRESH_LENGTH_MAX])
-    return (found[1] or found[2] or found[3] or "").strip() if found else ""
+    if not found:
+        return "", 0.0
+    return (found[2] or found[3] or found[4] or "").strip(), float(found[1][:REFRESH_DIGITS_MAX] or 0)
+
+
+def _feeds(said: list[str], links: Links) -> tuple[str, ...]:
+    found = dict.fromkeys(url for href in said if (url := links.resolve(href)))
+    return tuple(islice(found, FEEDS_MAX))
 
 
 def _drop(document: Document, tags: tuple[str, ...]) -> None:

@@ -33,6 +33,10 @@ NOWHERE = "about:blank"  # a base that no relative reference can be joined to: a
 _needs_care = re.compile(r"[^A-Za-z0-9._~!$&()*+,;=:@/?-]").search
 _plain_origin = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+").fullmatch
 _escape = re.compile(r"%[0-9A-Fa-f]{2}")
+# Escapes that have another normal form: those with a small letter, and those of unreserved characters.
+_odd_escape = re.compile(
+    r"%(?:[0-9A-F][a-f]|[a-f][0-9A-Fa-f]|2[DE]|3[0-9]|4[1-9A-F]|5[0-9AF]|6[1-9A-F]|7[0-9AE])"
+).search
 _stray_percent = re.compile(r"%(?![0-9A-Fa-f]{2})").search
 
 _NO_PAGES = ("javascript:", "mailto:", "tel:", "data:", "whatsapp:")  # common in links, and no http whatever follows
@@ -163,6 +167,8 @@ def _normal_escapes(href: str) -> str:
 
     WHATWG lets a stray `%` stand. Next to one nothing is decoded, for `%%34%31` would become `%41`, a new escape.
     """
+    if _odd_escape(href) is None:
+        return href
     table = _UPPER if _stray_percent(href) else _NORMAL
     return _escape.sub(lambda found: table[found[0]], href)
 

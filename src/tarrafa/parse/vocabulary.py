@@ -7,6 +7,7 @@ Knows nothing of links or text.
 """
 
 import re
+from itertools import islice
 
 import msgspec
 from turbohtml import Document
@@ -15,6 +16,7 @@ VOCABULARIES_MAX = 32
 IRI_LENGTH_MAX = 256
 ELEMENTS_MAX = 512  # looked at for attributes of RDFa and microdata
 TERMS_MAX = 64  # of one attribute
+PREFIXES_MAX = 256  # likewise
 JSON_BLOCKS_MAX = 16
 JSON_LENGTH_MAX = 262_144  # characters of one block
 JSON_CONTEXTS_MAX = 64  # entries of one @context, of whatever depth
@@ -53,16 +55,17 @@ _JSON_LD = 'script[type="application/ld+json" i]'
 
 _iri = re.compile(r"https?://[^\s<>\"{}|\\^`]+").fullmatch
 _schema = re.compile(r"https?://(?:www\.)?schema\.org(?:/.*)?", re.IGNORECASE | re.DOTALL).fullmatch
-_prefix_pairs = re.compile(r"([^\s:]+):\s+(\S+)").findall
+_prefix_pairs = re.compile(r"(?<![^\s:])([^\s:]+):\s+(\S+)").finditer  # from the start of a name, or it is quadratic
 
 
 def vocabularies(document: Document) -> tuple[str, ...]:
     """The vocabularies of the page."""
     found: dict[str, None] = {}
-    prefixes = PREFIXES
+    prefixes = dict(PREFIXES)
     for element in document.select(_STRUCTURED)[:ELEMENTS_MAX]:
         if declared := element.attr("prefix"):
-            prefixes = prefixes | {name.lower(): iri for name, iri in _prefix_pairs(declared)}
+            for pair in islice(_prefix_pairs(declared), PREFIXES_MAX):
+                prefixes[pair[1].lower()] = pair[2]
         _note(found, element.attr("vocab"))
         for terms in (element.attr("typeof"), element.attr("property")):
             for term in (terms or "").split(maxsplit=TERMS_MAX)[:TERMS_MAX]:
