@@ -1,0 +1,73 @@
+"""When was that?
+
+Promises: the dates of sitemaps (W3C's profile of ISO 8601: a year, a month, a day, or a time in a zone) and those of
+feeds (RFC 822 and its followers) as seconds since 1970; 0 for anything else, and for what lies before 1970: nobody's
+page is that old, but the zero of many a program is. A date in the future stands as told.
+Knows nothing of clocks: it never asks what time it is.
+"""
+
+import re
+from calendar import monthrange, timegm
+
+MOMENT_LENGTH_MAX = 64
+
+# Lenient: one digit for two, a space for the T, a zone without its colon, no zone at all (then it is UTC).
+_w3c = re.compile(
+    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)"
+    r"(?:[T\s]\s*(\d\d?):(\d\d)(?::(\d\d)((?:[.,]\d+)?))?\s*(Z|UTC|GMT|[+-]\d\d(?::?\d\d)?)?)?)?)?",
+    re.ASCII | re.IGNORECASE,
+).fullmatch
+_rfc822 = re.compile(
+    r"(?:[a-z]+[,.]?\s*)?(\d\d?)[\s-]+([a-z]{3})[a-z]*[\s.,-]+(\d{4}|\d\d)"
+    r"(?:[,\s]\s*(\d\d?):(\d\d)(?::(\d\d)(?:\.\d+)?)?\s*([+-]\d\d:?\d\d|[a-z]{1,5})?)?",
+    re.ASCII | re.IGNORECASE,
+).match
+
+_MONTHS = {
+    "jan": 1, "feb": 2, "mar": 3, "apr": 4, "may": 5, "jun": 6, "jul": 7, "aug": 8, "sep": 9, "oct": 10, "nov": 11,
+    "dec": 12,
+}  # fmt: skip
+_AMERICA = {"edt": -4, "est": -5, "cdt": -5, "cst": -6, "mdt": -6, "mst": -7, "pdt": -7, "pst": -8}
+
+
+def moment(text: str) -> float:
+    """The moment that a sitemap or a feed names, in seconds since 1970; 0 if it names none."""
+    text = text.strip()
+    if len(text) > MOMENT_LENGTH_MAX:
+        return 0.0
+    try:
+        if found := _w3c(text):
+            year, month, day, hour, minute, second, fraction, zone = found.groups("")
+            seconds = _seconds(int(year), int(month or 1), int(day or 1), hour, minute, second)
+            seconds += float("0." + fraction[1:]) if fraction else 0.0
+        elif found := _rfc822(text):
+            day, name, year, hour, minute, second, zone = found.groups("")
+            seconds = _seconds(_whole_year(year), _MONTHS.get(name.lower(), 0), int(day), hour, minute, second)
+        else:
+            return 0.0
+        return max(0.0, seconds - _offset_s(zone))
+    except ValueError:
+        return 0.0
+
+
+def _seconds(year: int, month: int, day: int, hour: str, minute: str, second: str) -> float:
+    """ISO 8601 has an hour 24, and clocks have a second 60: both are the beginning of the next."""
+    time = int(hour or 0), int(minute or 0), int(second or 0)
+    if not 1 <= day <= monthrange(year, month)[1] or time > (24, 0, 0) or time[1] > 59 or time[2] > 60:
+        raise ValueError(day)
+    return float(timegm((year, month, day, *time)))
+
+
+def _whole_year(year: str) -> int:
+    """RFC 5322 §4.3: of two digits, those to 49 are of this century."""
+    return int(year) if len(year) == 4 else int(year) + (2000 if int(year) < 50 else 1900)
+
+
+def _offset_s(zone: str) -> int:
+    """How far a zone is ahead of UTC; RFC 5322 §4.3: a name that says nothing is UTC."""
+    if zone[:1] not in ("+", "-"):
+        return 3600 * _AMERICA.get(zone.lower(), 0)
+    hours, minutes = int(zone[1:3]), int(zone[3:].removeprefix(":") or 0)
+    if hours > 23 or minutes > 59:
+        raise ValueError(zone)
+    return (3600 * hours + 60 * minutes) * (-1 if zone[0] == "-" else 1)

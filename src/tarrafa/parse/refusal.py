@@ -1,0 +1,20 @@
+"""Why can this document not be read?
+
+Promises: the one exception that `parse` raises, for documents that are no Web pages (PDF, office). HTML and plain text
+always give a page; a document that is encrypted, damaged or made to cost too much gives this, with a few words why.
+Knows nothing of visits: the caller gives it a status.
+"""
+
+REASON_LENGTH_MAX = 120
+
+ENCRYPTED = "encrypted"
+DAMAGED = "damaged"
+TOO_MUCH = "too much"
+
+
+class Unreadable(ValueError):
+    """A document that says nothing to us. Its text is the reason: `encrypted`, `damaged: no %PDF- in it`."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}"[:REASON_LENGTH_MAX] if detail else reason)
+        self.reason = reason
