@@ -328,6 +328,8 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         (not politeness.contact.isprintable(), "[politeness] contact must be one line of printable text"),
         (not politeness.email.isprintable() or " " in politeness.email,
          "[politeness] email must be one address, such as crawl@example.br"),
+        (min(fetch.bandwidth or NUMBER_MAX, fetch.host_bandwidth or NUMBER_MAX) * fetch.time_max < scope.size_max,
+         "[fetch] bandwidth and host_bandwidth must let a document of size_max pass within time_max"),
         least("fetch", "bandwidth", fetch.bandwidth, 1000),
         least("fetch", "host_bandwidth", fetch.host_bandwidth, 1000),
         least("fetch", "time_max", fetch.time_max, 0.1),

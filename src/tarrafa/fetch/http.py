@@ -37,7 +37,7 @@ TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time
 NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # what people write there, too
 FOLD = re.compile(r"\r?\n[ \t]+")
 CODE = re.compile(r"[1-5][0-9][0-9]")
-MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,60}/[a-z0-9!#$&^_.+-]{1,60}")
+MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")  # RFC 6838 section 4.2
 
 
 class Head(msgspec.Struct, frozen=True):

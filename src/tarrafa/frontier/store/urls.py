@@ -21,10 +21,23 @@ from tarrafa.frontier.store.collections import (
     state_bucket,
 )
 from tarrafa.frontier.store.schema import Database
-from tarrafa.model import GIVEN_UP, NO_REQUEST, TRANSIENT, UNBLAMED, HostId, Outcome, Status, UrlId, UrlState, Visit
+from tarrafa.model import (
+    BUSY,
+    GIVEN_UP,
+    NO_REQUEST,
+    TRANSIENT,
+    UNBLAMED,
+    HostId,
+    Outcome,
+    Status,
+    UrlId,
+    UrlState,
+    Visit,
+)
 from tarrafa.parse.site import Suffixes
 
 TYPES_COUNTED_MAX = 200  # servers invent them
+STARVED_MAX = 10  # visits; who is too slow on an idle machine too must be told so in the end
 
 
 class Urls:
@@ -246,7 +259,7 @@ class Urls:
             "SELECT attempts, content_id FROM url WHERE host = ? AND collection = ? AND id = ?",
             (host, number, report.id),
         )
-        busy = outcome.status in UNBLAMED
+        busy = outcome.status in UNBLAMED and (outcome.status in BUSY or report.number <= STARVED_MAX)
         again = outcome.status in TRANSIENT and (busy or attempts < known.config.fetch.retries)
         state = UrlState.PENDING if again else state_after(outcome)
         self._db.run(

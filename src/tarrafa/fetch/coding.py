@@ -1,0 +1,193 @@
+"""What were these bytes before the server packed them?
+
+Promises: whatever the bytes, no more than the limit and one part beyond it is ever unpacked, in time linear in what
+comes in and what goes out; a stream that ends too soon gives what was there, and rubbish behind its end is ignored;
+anything else that is wrong is said.
+Pure. Knows nothing of header fields: codings are named as HTTP names them, in lower case.
+"""
+
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain, repeat
+
+import brotli
+import zstandard
+
+CODINGS_MAX = 3  # one upon the other; nobody needs two
+MEMBERS_MAX = 64  # of a gzip stream, one behind the other; what comes then is not read
+ZSTD_WINDOW_MAX = 8 << 20  # RFC 9659: what a decoder must offer and a server may use
+BROTLI_PIECE_BYTES = 4 << 10
+PART_BYTES = 64 << 10
+CHUNK_LINE_BYTES_MAX = 1 << 10
+
+_chunk_line = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\n]*)?\r?\n").match
+
+
+class Undecodable(ValueError):
+    """The body does not keep its header's promise."""
+
+
+class TooLarge(ValueError):
+    """The body unpacks to more than allowed."""
+
+
+def undo(codings: list[str], body: bytes, size_max: int, *, prefix: bool = False) -> bytes:
+    """The body without its codings, of which the last was put on last; never more than `size_max` bytes of it.
+
+    What is larger is an error, or, as `prefix`, cut there.
+    """
+    if len(codings) > CODINGS_MAX:
+        raise Undecodable(f"{len(codings)} codings upon each other are more than {CODINGS_MAX}")
+    for coding in reversed(codings):
+        unpack = UNPACKERS.get(coding)
+        if unpack is None:
+            raise Undecodable(f"content encoding {coding[:40]!r}")
+        body = unpack(body, size_max)
+        if len(body) > size_max and not prefix:
+            raise TooLarge
+        body = body[:size_max]
+    return body
+
+
+def unchunk(raw: bytes) -> bytes:
+    """RFC 9112 §7.1. A bare line feed ends a line too, as everybody reads it; a length is nothing but hex digits."""
+    parts: list[bytes] = []
+    position = 0
+    while position < len(raw):
+        line = _chunk_line(raw, position, position + CHUNK_LINE_BYTES_MAX)
+        if line is None:
+            if parts and b"\n" not in raw[position:] and len(raw) - position < CHUNK_LINE_BYTES_MAX:
+                break  # it ends within the line
+            raise Undecodable("bad chunk length")
+        length = int(line[1], 16)
+        if not length:  # trailer fields follow, or nothing
+            return b"".join(parts)
+        parts.append(raw[line.end() : line.end() + length])
+        position = line.end() + length
+        end = raw[position : position + 2]
+        if end[:1] == b"\n":
+            position += 1
+        elif end == b"\r\n":
+            position += 2
+        elif end in {b"", b"\r"}:
+            break
+        else:
+            raise Undecodable("a chunk goes on behind its length")
+    if not parts:
+        raise Undecodable("no chunk length")
+    return b"".join(parts)
+
+
+def _gunzip(data: bytes, size_max: int) -> bytes:
+    return _inflated(data, size_max, 31)
+
+
+def _undeflate(data: bytes, size_max: int) -> bytes:
+    """zlib by the standard, raw by custom."""
+    try:
+        return _inflated(data, size_max, 15)
+    except Undecodable:
+        return _inflated(data, size_max, -15)
+
+
+def _inflated(data: bytes, size_max: int, window: int) -> bytes:
+    """All members of a gzip or zlib stream, to one byte beyond the limit."""
+    parts: list[bytes] = []
+    size = 0
+    while data and size <= size_max and len(parts) < MEMBERS_MAX:
+        unzip = zlib.decompressobj(wbits=window)
+        try:
+            part = unzip.decompress(data, size_max + 1 - size)
+        except zlib.error as error:
+            if parts:
+                break  # rubbish behind the last member
+            raise Undecodable(str(error)) from None
+        parts.append(part)
+        size += len(part)
+        data = unzip.unused_data
+    return b"".join(parts)
+
+
+def _unbrotli(data: bytes, size_max: int) -> bytes:
+    """One stream. Where the decoder meets rubbish it drops what it has of that piece: then it goes byte by byte."""
+    pieces = [data[start : start + BROTLI_PIECE_BYTES] for start in range(0, len(data), BROTLI_PIECE_BYTES)]
+    untouched = iter(pieces)
+    try:
+        return _up_to(size_max, _brotli_parts(untouched))
+    except brotli.error:
+        last = len(pieces) - len(list(untouched)) - 1
+    byte_by_byte = (pieces[last][place : place + 1] for place in range(len(pieces[last])))
+    try:
+        return _up_to(size_max, _brotli_parts(chain(pieces[:last], byte_by_byte)))
+    except brotli.error as error:
+        raise Undecodable(str(error)) from None
+
+
+def _brotli_parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    unpacker = brotli.Decompressor()
+    for piece in pieces:
+        part = unpacker.process(piece, output_buffer_limit=PART_BYTES)
+        while part or not unpacker.can_accept_more_data():
+            yield part
+            part = unpacker.process(b"", output_buffer_limit=PART_BYTES)
+        if unpacker.is_finished():
+            return
+
+
+def _unzstd(data: bytes, size_max: int) -> bytes:
+    """All frames, one behind the other. Here, too, rubbish swallows the part before it: that one is read by the byte.
+
+    (`read1` would stop at the end of a frame, but zstandard 0.25 never returns from it when the input is cut short.)
+    """
+    parts: list[bytes] = []
+    try:
+        _zstd_parts(data, repeat(PART_BYTES), size_max, parts)
+    except _Rubbish:
+        sizes = chain(repeat(PART_BYTES, len(parts)), repeat(1))
+        parts.clear()
+        with suppress(_Rubbish):
+            _zstd_parts(data, sizes, size_max, parts)
+        if not parts:
+            raise Undecodable("not a Zstandard stream") from None
+    return b"".join(parts)
+
+
+class _Rubbish(Exception):
+    """Where a frame should begin, none does."""
+
+
+def _zstd_parts(data: bytes, sizes: Iterator[int], size_max: int, parts: list[bytes]) -> None:
+    """Read parts of these sizes until there are no more, or more than allowed."""
+    reader = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW_MAX).stream_reader(data, read_across_frames=True)
+    size = 0
+    try:
+        while size <= size_max and (part := reader.read(next(sizes))):
+            parts.append(part)
+            size += len(part)
+    except zstandard.ZstdError as error:
+        if "Unknown frame descriptor" in str(error):
+            raise _Rubbish from None
+        raise Undecodable(str(error)) from None
+
+
+def _up_to(size_max: int, parts: Iterator[bytes]) -> bytes:
+    """Parts put together until they are more than allowed."""
+    taken: list[bytes] = []
+    size = 0
+    for part in parts:
+        taken.append(part)
+        size += len(part)
+        if size > size_max:
+            break
+    return b"".join(taken)
+
+
+UNPACKERS: dict[str, Callable[[bytes, int], bytes]] = {
+    "gzip": _gunzip,
+    "x-gzip": _gunzip,
+    "deflate": _undeflate,
+    "br": _unbrotli,
+    "zstd": _unzstd,
+}

@@ -1,0 +1,186 @@
+"""One request on its way: what has come so far, and what does its end mean?
+
+libcurl hands header lines and parts of the body over as they arrive; the transfer is cut as soon as it is clear that
+the rest is not wanted. `response_to` gives every way in which a transfer can end its status: nothing that a server
+does is an exception, and nothing that is our own fault is put down to the server.
+"""
+
+import asyncio
+import errno
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pycurl
+
+from tarrafa.fetch.coding import Undecodable, unchunk
+from tarrafa.fetch.http import HEADER_BYTES_MAX, Head, Request, Response, parse_head
+from tarrafa.fetch.valve import Valve
+from tarrafa.model import Status
+
+INTERIM_MAX = 20  # answers (1xx) before the answer
+OUR_SHARE = 0.2  # of the time that was too long: if so much of it is our doing, the host is not to blame
+ERROR_LENGTH_MAX = 200
+TLS_HUNG_UP = "unexpected eof while reading"  # many servers leave without TLS's own good-bye; in OpenSSL's words
+
+CURL_STATUS = {
+    pycurl.E_OPERATION_TIMEDOUT: Status.TOO_SLOW,
+    pycurl.E_COULDNT_RESOLVE_HOST: Status.NAME_UNKNOWN,
+    pycurl.E_UNSUPPORTED_PROTOCOL: Status.INVALID_RESPONSE,
+    pycurl.E_HTTP2: Status.INVALID_RESPONSE,
+    8: Status.INVALID_RESPONSE,  # CURLE_WEIRD_SERVER_REPLY
+    100: Status.INVALID_RESPONSE,  # CURLE_TOO_LARGE: a header line
+    pycurl.E_SSL_CONNECT_ERROR: Status.TLS_ERROR,
+    pycurl.E_PEER_FAILED_VERIFICATION: Status.TLS_ERROR,
+    pycurl.E_SSL_CIPHER: Status.TLS_ERROR,
+    pycurl.E_SSL_CACERT_BADFILE: Status.TLS_ERROR,
+    pycurl.E_SSL_ISSUER_ERROR: Status.TLS_ERROR,
+    pycurl.E_SSL_INVALIDCERTSTATUS: Status.TLS_ERROR,
+}
+OUR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class Ending(NamedTuple):
+    """What libcurl says about a transfer that is over."""
+
+    code: int = 0
+    message: str = ""
+    address: str = ""
+    errno: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Transfer:
+    """One request on its way. `admits` is asked before each part of the body is taken in."""
+
+    request: Request
+    curl: pycurl.Curl
+    future: "asyncio.Future[Response]"
+    started: float
+    admits: "Callable[[Transfer, int], bool]"
+    valves: tuple[Valve, ...] = ()
+    verify: bool = True
+    head: bytearray = field(default_factory=bytearray)
+    body: bytearray = field(default_factory=bytearray)
+    parsed: Head | None = None
+    complete_head: bool = False
+    interim: int = 0
+    refused: int = 0  # our own reason for cutting the transfer
+    why: str = ""  # in words
+    enough: bool = False  # of a body that is not wanted whole: its head is the answer
+    sent: bool = False
+    came: int = -1  # bytes, when we last looked
+    came_at: float = 0.0
+    wants: int = 0  # bytes that wait to be taken in
+    held_since: float = 0.0  # 0: it is not held back
+    held_s: float = 0.0  # how long it had to wait for us
+
+    def refuse(self, status: int, why: str) -> int:
+        """Cut it; what libcurl's callbacks return for that."""
+        self.refused, self.why = status, why
+        return -1
+
+    def is_stalled(self, now: float) -> bool:
+        """Asked now and then: has nothing come for too long? (Connecting has its own limit, waiting for us has none.)
+
+        libcurl's own LOW_SPEED_TIME will not do. It averages over five seconds, does not begin to count before
+        something wakes the transfer (a server that says nothing was left after 21 s instead of 1), and wakes every
+        transfer every second.
+        """
+        came = len(self.head) + len(self.body) + self.interim
+        if came != self.came or not self.sent or self.held_since:
+            self.came, self.came_at = came, now
+        return now - self.came_at >= self.request.stall_timeout_s
+
+    def take_header(self, line: bytes) -> int:
+        """Header lines as they come; an interim answer (1xx) is followed by another block."""
+        if self.complete_head:
+            if self.parsed is not None and self.parsed.code >= 200:
+                return len(line)  # trailer fields
+            self.head.clear()
+            self.parsed, self.complete_head = None, False
+        self.head += line
+        if len(self.head) > HEADER_BYTES_MAX:
+            return self.refuse(Status.INVALID_RESPONSE, f"header block larger than {HEADER_BYTES_MAX} bytes")
+        if line in {b"\r\n", b"\n"}:
+            self.complete_head = True
+            return self._judge_head() or len(line)
+        return len(line)
+
+    def _judge_head(self) -> int:
+        """The block is complete: is it an answer, and do we want it? 0: go on."""
+        head = self.parsed = parse_head(bytes(self.head))
+        for valve in self.valves:
+            valve.take(len(self.head))
+        if head is None:
+            line = bytes(self.head[:60]).partition(b"\n")[0].decode("latin-1").strip()
+            return self.refuse(Status.INVALID_RESPONSE, f"status line {line!r}")
+        if head.code < 200:
+            self.interim += 1
+            if head.code == 101:
+                return self.refuse(Status.INVALID_RESPONSE, "switches to a protocol that nobody asked for")
+            if self.interim > INTERIM_MAX:
+                return self.refuse(Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim answers")
+            return 0
+        verdict = self.request.verdict(head)
+        return self.refuse(verdict, "") if verdict else 0
+
+    def take_body(self, part: bytes) -> int:
+        """Parts of the body as they come; the same part comes again if it was not taken."""
+        if not self.admits(self, len(part)):
+            return int(pycurl.WRITEFUNC_PAUSE)
+        self.body += part
+        if len(self.body) > self.request.size_max:
+            if self.parsed is not None and self.parsed.code != 200:
+                self.enough = True
+                return -1
+            return self.refuse(Status.TOO_LARGE, f"more than {self.request.size_max} bytes")
+        return len(part)
+
+
+def response_to(transfer: Transfer, ending: Ending, elapsed_s: float, late_s: float) -> Response:
+    """What came of it. `late_s` is how late our own machine was meanwhile."""
+    head = transfer.parsed
+    status = _status(transfer, ending)
+    error = transfer.why if transfer.refused or transfer.enough else ending.message  # libcurl's is that we refused
+    if not error and status < 0 and not transfer.refused:
+        error = f"libcurl error {ending.code}" if ending.code else "the header block ends too soon"
+    if status == Status.TOO_SLOW and transfer.held_s + late_s >= OUR_SHARE * elapsed_s:
+        status = Status.STARVED
+        error = f"{error}; held back {transfer.held_s:.1f} s, late {late_s:.1f} s"
+    return Response(
+        status,
+        head or Head(0, ()),
+        bytes(transfer.head),
+        bytes(transfer.body),
+        ending.address,
+        elapsed_s,
+        error[:ERROR_LENGTH_MAX],
+    )
+
+
+def _status(transfer: Transfer, ending: Ending) -> int:
+    head, code = transfer.parsed, ending.code
+    if transfer.refused:
+        return transfer.refused
+    if code and ending.errno in OUR_ERRNOS:
+        return Status.NOT_SENT
+    failure = CURL_STATUS.get(code, Status.SYSTEM_ERROR)
+    if head is None:
+        return failure  # also where libcurl is content with half a header block
+    broken = code == pycurl.E_RECV_ERROR
+    if not code or transfer.enough or code == pycurl.E_PARTIAL_FILE or (broken and TLS_HUNG_UP in ending.message):
+        return head.code  # there may be less than was promised: browsers show what came
+    misframed = broken and not ending.errno and _is_misframed(head, bytes(transfer.body))
+    return Status.INVALID_RESPONSE if misframed else failure
+
+
+def _is_misframed(head: Head, body: bytes) -> bool:
+    """libcurl has one code for a connection that breaks and for chunks that are none; only one of them may mend."""
+    if "chunked" not in head.joined("transfer-encoding").lower():
+        return False
+    try:
+        unchunk(body)
+    except Undecodable:
+        return True
+    return False
