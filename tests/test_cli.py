@@ -122,7 +122,7 @@ def test_a_write_that_fails_stops_the_crawl_with_one_line_and_nothing_is_damaged
         assert "the disk is full" in full.stderr
         assert len(full.stderr.strip().splitlines()) == 1, full.stderr
         journey.crawl(file)
-        assert set(journey.kept()) == expected(journey.world, [journey.world.root(1)], types=TYPES).kept
+        assert set(journey.kept()) == expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
         for path in journey.data.archive.glob("*.warc.gz"):
             check(path)
 

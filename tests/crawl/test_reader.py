@@ -63,13 +63,18 @@ def test_what_could_cost_much_is_not(body):
 def test_other_documents_are_never_tame():
     assert not is_tame(job(PAGE, "application/pdf"))
     assert not is_tame(job(PAGE, ""))
-    assert not is_tame(Job(True, b"", "http://a.br/sitemap.xml", "text/html"))
+
+
+def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
+    assert is_tame(Job(True, b"<urlset/>", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_tame(Job(True, b"\x1f\x8b\x08...", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_tame(Job(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
 
 
 def test_a_page_read_elsewhere_is_the_page_read_here():
     async def scene(reader):
         assert await reader.read(job(large(PAGE))) == read(job(large(PAGE)))
-        listing = Job(True, b"http://a.br/1\nhttp://a.br/2\n", "http://a.br/sitemap.txt", "text/plain")
+        listing = Job(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
         assert (await reader.read(listing)).listing == read(listing).listing
         assert len(child_of(os.getpid())) == 1, "one process for all"
 

@@ -18,7 +18,6 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.config import Scope
 from tarrafa.model import Page, Status, Visit
-from tarrafa.parse.fingerprint import fold
 from tarrafa.parse.url import split
 
 SEGMENTS_MAX = 25
@@ -95,6 +94,8 @@ class Memory:
 
     def meets(self, page: Page, visit: Visit, scope: Scope) -> int:
         """Take a page in: 0, or COPY when it says what too many others of its host have said."""
+        from tarrafa.parse.fingerprint import fold  # with numpy, which the command line can do without
+
         kept = self._kept
         if visit.content_id is not None or not page.content_id:
             return 0  # known from before; or without words, like many a page of pictures

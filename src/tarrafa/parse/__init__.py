@@ -1,6 +1,6 @@
 """Here are bytes: what do they say, and where do they lead?
 
-Promises: any bytes give a `Page`, or, of a PDF or office file, one clean refusal; every list, text and depth is bounded;
+Promises: any bytes give a `Page`, or of a PDF or office file one clean refusal; every list, text and depth is bounded;
 the same bytes give the same page on every machine, today and in a year. `url` and `site` say what is the same place,
 `charset` and `language` how it is written, `page` puts it all together; `pdf`, `office` and `listing` read what is no
 page.
