@@ -11,7 +11,9 @@ from tarrafa.cli.demo import CAPS, IMPATIENCE
 from tarrafa.cli.hostile import Verdict, verdicts
 from tarrafa.clock import boottime
 from tarrafa.crawl.reading import MEMORY_BYTES
+from tarrafa.model import Status
 from tarrafa.web.corners import CORNERS, FORBIDDEN_ROOTS, SUFFIXES, corner_of, roots
+from tarrafa.web.corners.traps import BOUNDED
 from tarrafa.web.log import Entry
 from tarrafa.web.truth import expected
 from tarrafa.web.world import World
@@ -31,10 +33,10 @@ def a_hostile_journey(folder: Path, world: World) -> Journey:
     return journey
 
 
-def run(journey: Journey) -> tuple[float, dict[str, int]]:
+def run(journey: Journey, caps: str = CAPS) -> tuple[float, dict[str, int]]:
     """Crawl to the end: how long, and each process's peak of memory."""
     started, peaks = boottime(), dict[str, int]()
-    process = journey.start(journey.write_collection(scope='hosts = ["*.test"]' + CAPS), "--workers", "2", "--quiet")
+    process = journey.start(journey.write_collection(scope='hosts = ["*.test"]' + caps), "--workers", "2", "--quiet")
     while True:
         for name, peak in peak_mb(process).items():
             peaks[name] = max(peaks.get(name, 0), peak)
@@ -80,14 +82,18 @@ def assert_the_good_are_found(journey: Journey) -> None:
     assert set(first.values()) == {"/robots.txt"}
 
 
-def assert_the_bad_are_named(journey: Journey) -> list[Verdict]:
+def assert_the_bad_are_named(journey: Journey, more: int = 0) -> list[Verdict]:
+    """`more` is what hosts that only their cap can end may be asked for beyond what is expected."""
     found = verdicts(journey.data, "journey")
     assert not [fault for verdict in found for fault in verdict.wrong]
     asked = by_corner(journey.requests())
+    late = [record.url.split("/")[2] for record in journey.records() if record.outcome.status == Status.STARVED]
+    ours = Counter(corner.name for corner in map(corner_of, late) if corner is not None)  # tried again: it was us
     for name, entries in asked.items():
         expects = CORNERS[name].expects
         urls = Counter(entry.url for entry in entries)
-        assert len(entries) <= expects.requests_max, (name, len(entries), urls.most_common(5))
+        most = expects.requests_max + (more if expects.requests_max >= BOUNDED else 0) + ours[name]
+        assert len(entries) <= most, (name, len(entries), urls.most_common(5))
         assert not [url for url in urls if url.startswith(expects.never)] or not expects.never, name
         for hosts in _per_host(entries).values():
             assert hosts[0].path == "/robots.txt", (name, hosts[0].path)
@@ -127,14 +133,15 @@ def test_five_hundred_good_hosts_are_crawled_at_more_than_half_their_speed_besid
         folder.mkdir()
         journey = a_hostile_journey(folder, World(seed=32, hosts=500, pages=15_000, corners=corners))
         with journey.web:
-            elapsed_s, peaks = run(journey)
+            elapsed_s, peaks = run(journey, CAPS.replace("host_pages_max = 300", "host_pages_max = 2500"))
             assert_the_good_are_found(journey)
             assert_polite(journey, elsewhere)
             good = [r.outcome.at for r in journey.records() if r.outcome.kept and not corner_of(r.url.split("/")[2])]
             rates[corners] = len(good) / (max(good) - min(good))
             print(f"{len(good)} good pages at {rates[corners]:.0f}/s, {elapsed_s:.0f} s in all; peak MB {peaks}")
             if corners:
-                assert_the_bad_are_named(journey)
+                found = assert_the_bad_are_named(journey, 2200)
+                print(f"{len(found)} bad hosts, {len(FORBIDDEN_ROOTS)} forbidden addresses, each with its right status")
                 assert_bounded(peaks)
     print(f"beside the bad hosts: {rates[True] / rates[False]:.2f} of the rate without them")
     assert rates[True] > rates[False] / 2
