@@ -823,3 +823,22 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_it_knows(tmp_
         await frontier.close()
 
     asyncio.run(scene())
+
+
+def test_a_page_that_did_not_change_stays_kept(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        root = offer("http://a.br/", 1)
+        await frontier.discover(number, [root])
+        (lease,) = await frontier.lease(worker, 1)
+        first = Outcome(200, 1_000_000.0, kept=True, type="text/html", content_id="aa", etag='"1"')
+        await frontier.finish(worker, [done(lease, lease.visits, first, keep=False)])
+        await frontier.open_collection(a_collection(), [offer("http://a.br/")])  # a root now: visited again
+        FalseClock.shift[0] += 10
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.finish(worker, [done(lease, lease.visits, Outcome(304, 1_000_010.0), keep=False)])
+        assert (await numbers(frontier)).fetched == 1
+        (known,) = (await frontier.look_up(root.host, root.id)).urls
+        assert [(visit.status, visit.changed) for visit in known.history] == [(200, None), (304, False)]
+
+    play(scene)

@@ -32,6 +32,9 @@ def overview(shown: Overview) -> None:
     if shown.nodes:
         workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
         console.print(f"workers: {workers}")
+        for node in shown.nodes:
+            if node.note:
+                console.print(f"{node.name}: {escape(node.note)}")
 
 
 def statuses(status: CollectionStatus) -> str:

@@ -261,7 +261,8 @@ class Urls:
         )
         busy = outcome.status in UNBLAMED and (outcome.status in BUSY or report.number <= STARVED_MAX)
         again = outcome.status in TRANSIENT and (busy or attempts < known.config.fetch.retries)
-        state = UrlState.PENDING if again else state_after(outcome)
+        unchanged = outcome.status == 304 and content_id is not None  # what was kept is still the page
+        state = UrlState.PENDING if again else UrlState.FETCHED if unchanged else state_after(outcome)
         self._db.run(
             "UPDATE url SET state = ?, attempts = ?, status = ?, type = ?, fetched = ?"
             " WHERE host = ? AND collection = ? AND id = ?",
