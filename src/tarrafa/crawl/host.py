@@ -9,16 +9,18 @@ import asyncio
 import random
 import traceback
 from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.reading import Job, Reading
+from tarrafa.crawl.reading import Reading
 from tarrafa.crawl.rules import fetch_rules
 from tarrafa.crawl.traps import Memory
-from tarrafa.crawl.visit import Finished, body_of, conclude, refused, request_for, user_agent
+from tarrafa.crawl.visit import Body, Finished, body_of, conclude, refused, request_for, user_agent
 from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.robots import Robots
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Loan, Offer, RobotsCopy
@@ -28,6 +30,7 @@ from tarrafa.parse.url import host_name
 BACKOFF_MAX_S = 86_400.0
 WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
 WANTED_MAX = 1_024
+HEAVY_BYTES = 4 << 20  # such documents are unpacked and read a few at a time
 TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place; robots.txt and settings are looked at anew
 
 
@@ -48,7 +51,9 @@ class Kit(Protocol):
 
     async def give_back(self, report: HostReport) -> None: ...
 
-    async def read(self, job: Job) -> Reading: ...
+    async def understand(self, make: Callable[[], Body], *, heavy: bool) -> tuple[Body, Reading | None]: ...
+
+    def holding(self, size: int) -> AbstractContextManager[None]: ...
 
     def finished(self, walk: "Walk", done: Finished) -> None: ...
 
@@ -183,7 +188,8 @@ class Walk:
         if self.kit.is_offline(self.lease.host, not unreached):  # it is not the host: the visit goes back
             self.unreported -= 1
             return False
-        done = await self._concluded(visit, request, response)
+        with self.kit.holding(len(response.raw_body)):
+            done = await self._concluded(visit, request, response)
         self.kit.finished(self, done)
         if response.status == Status.STARVED:
             self.kit.starved()
@@ -200,8 +206,10 @@ class Walk:
         try:
             body = reading = None
             if response.status == 200:
-                body = body_of(visit, response, self.collection, self.admission)
-                reading = await self.kit.read(body.job) if body.job is not None else None
+                heavy = visit.role == Role.SITEMAP or len(response.raw_body) > HEAVY_BYTES
+                body, reading = await self.kit.understand(
+                    lambda: body_of(visit, response, self.collection, self.admission), heavy=heavy
+                )
             done = conclude(visit, request, response, self.collection, self.admission, at, body, reading, self.memory)
         except Exception as error:
             traceback.print_exc()

@@ -11,7 +11,7 @@ import contextlib
 import signal
 import traceback
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import uvloop
@@ -24,8 +24,8 @@ from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.fence import Fence
 from tarrafa.crawl.host import Place, Walk
 from tarrafa.crawl.reader import Reader
-from tarrafa.crawl.reading import Job, Reading
-from tarrafa.crawl.visit import Finished, exchange_of, refused
+from tarrafa.crawl.reading import Reading
+from tarrafa.crawl.visit import Body, Finished, exchange_of, refused
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError
 from tarrafa.fetch.client import Client
@@ -60,6 +60,7 @@ OFFERS_PER_CALL_MAX = 20_000
 FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
 MESSAGE_BYTES = 8 << 20
 OFFLINE_HOSTS, OFFLINE_PAUSE_S = 20, 30.0
+UNREAD_BYTES_MAX, HEAVY_AT_ONCE = 128 << 20, 2
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
@@ -111,6 +112,9 @@ class Worker:
         self._leaving: list[Walk] = []
         self._learned: list[tuple[Walk, list[Offer]]] = []
         self._reader = Reader()
+        self._attention = asyncio.Semaphore(HEAVY_AT_ONCE)
+        self._unread = 0  # bytes of bodies that came and are not concluded yet
+        self._eaten = asyncio.Event()
         self._share = 1.0  # of the hosts that the collections allow
         self._starved_at = 0.0
         self._unreached: set[HostId] = set()
@@ -128,7 +132,20 @@ class Worker:
     async def fetch(self, request: Request, collection: int) -> Response:
         assert self._client is not None
         request.valve = self._valve(collection)
+        while self._unread > UNREAD_BYTES_MAX:
+            self._eaten.clear()
+            await self._eaten.wait()
         return await self._client.fetch(request)
+
+    @contextlib.contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """A body of that size waits to be read. When too much does, nothing more is fetched."""
+        self._unread += size
+        try:
+            yield
+        finally:
+            self._unread -= size
+            self._eaten.set()
 
     def _valve(self, collection: int) -> Valve | None:
         """What lets in no more than this worker's part of the collection's bandwidth."""
@@ -188,8 +205,11 @@ class Worker:
     async def give_back(self, report: HostReport) -> None:
         await self._frontier.finish(self._number, [report])
 
-    async def read(self, job: Job) -> Reading:
-        return await self._reader.read(job)
+    async def understand(self, make: Callable[[], Body], *, heavy: bool) -> tuple[Body, Reading | None]:
+        """Unpack and read a document; what is heavy waits for its turn packed."""
+        async with self._attention if heavy else contextlib.nullcontext():
+            body = make()
+            return body, await self._reader.read(body.job) if body.job is not None else None
 
     def learned(self, walk: Walk, offers: list[Offer]) -> None:
         self._learned.append((walk, offers))
