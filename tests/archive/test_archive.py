@@ -175,3 +175,17 @@ except DiskFull as error:
 
 def test_disk_full_is_a_data_error():
     assert issubclass(DiskFull, DataError)
+
+
+def test_a_file_without_a_visit_keeps_nobody_waiting(tmp_path):
+    writer = Writer(tmp_path, "w1", 1_700_000_000.0)
+    writer.append_exchange(an_exchange(1))  # a robots.txt
+    writer.seal()()
+    assert published(tmp_path) == {}
+    assert behind(tmp_path, {}) == 0
+    writer.append(a_record(1), None)
+    writer.close()
+    assert [entry.record.visit for entry in follow(tmp_path, {})] == [1]
+    assert behind(tmp_path, {}) > 0
+    recover(tmp_path)
+    assert sum(check(path) for path in tmp_path.glob("*.warc.gz")) == 6

@@ -6,6 +6,7 @@ together with what it made of the records, and replays harmlessly after a crash.
 Knows nothing of who follows.
 """
 
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -18,6 +19,7 @@ from tarrafa.errors import DataError
 from tarrafa.model import Record
 
 Cursor = dict[str, int]
+INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 
 
 class Entry(NamedTuple):
@@ -29,12 +31,22 @@ class Entry(NamedTuple):
 
 
 def published(directory: Path) -> Cursor:
-    """How far each meta file may be read now."""
-    return {
-        path.name.removesuffix(".durable"): durable.meta
-        for path in sorted(directory.glob("*.durable"))
-        if (durable := read_durable(path)).meta
-    }
+    """How far each meta file with a record in it may be read now. (A worker that met robots.txt only writes none.)"""
+    lengths: Cursor = {}
+    for path in sorted(directory.glob("*.durable")):
+        name, length = path.name.removesuffix(".durable"), read_durable(path).meta
+        if length > INFO_BYTES_MAX or length > _info_bytes(directory / f"{name}.meta.warc.gz"):
+            lengths[name] = length
+    return lengths
+
+
+def _info_bytes(path: Path) -> int:
+    """How long the first member of a file is: what it says about itself."""
+    unzip = zlib.decompressobj(wbits=31)
+    with path.open("rb") as file:
+        head = file.read(INFO_BYTES_MAX)
+    unzip.decompress(head)
+    return len(head) - len(unzip.unused_data)
 
 
 def behind(directory: Path, cursor: Cursor) -> int:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 LIFE_S = 86_400.0  # RFC 9309 section 2.4: no longer than a day
 REDIRECTS_MAX = 5  # section 2.3.1.2
 ERRANDS_MAX = 5  # a host that is never free is asked for so often; then the file counts as unavailable
+WAIT_HERE_S = 3.0
 ABSENT = Response(404)
 
 
@@ -72,6 +73,9 @@ async def _elsewhere(walk: "Walk", request: Request) -> Response | RobotsCopy | 
     """Ask another host, or take what it is known to have answered. None: it is not free now."""
     clock, key = walk.kit.clock, host_key(request.url)
     loan = await walk.kit.borrow(host_id(key), key)
+    if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or a moment with somebody else
+        await clock.sleep_until(loan.free_at)
+        loan = await walk.kit.borrow(host_id(key), key)
     known = loan.robots
     try:
         if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
