@@ -24,6 +24,7 @@ NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "hour": 3600, "hours": 3600, "day": 86400}
 UNITS_S |= {"days": 86400, "d": 86400, "week": 604800, "weeks": 604800}
 UNITS_B = {"b": 1, "kb": 1000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+AGENT = re.compile(r"[A-Za-z0-9_-]+(/[!-~]+)?( \([ -~]*\))?")
 MIME = re.compile(r"[\w.+-]+/(\*|[\w.+-]+)")
 HOST = re.compile(r"\*|(\*\.)?[^\s/*?]+")
 TARGET = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:]+\]):\d{1,5}")
@@ -323,8 +324,9 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         least("politeness", "delay_max", politeness.delay_max, politeness.delay),
         least("politeness", "backoff", politeness.backoff, 0),
         least("politeness", "delay_factor", politeness.delay_factor, 0),
-        (not politeness.user_agent.isprintable() or not politeness.user_agent,
-         "[politeness] user_agent must be one line of printable text"),
+        (not AGENT.fullmatch(politeness.user_agent),
+         f"[politeness] user_agent: {politeness.user_agent!r} must begin with one word that robots.txt can name, "
+         "such as Tarrafa, Tarrafa/1.0 or Tarrafa/1.0 (text)"),
         (not politeness.contact.isprintable(), "[politeness] contact must be one line of printable text"),
         (not politeness.email.isprintable() or " " in politeness.email,
          "[politeness] email must be one address, such as crawl@example.br"),

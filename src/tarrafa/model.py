@@ -188,6 +188,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str = ""
     tls: str = ""  # why the certificate would not do, where the collection accepts it all the same
     role: int = Role.PAGE
+    requested: bool = True  # False: it was settled without asking the host
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

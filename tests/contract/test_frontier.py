@@ -30,7 +30,7 @@ from tarrafa.frontier.protocol import (
     Weight,
 )
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.model import Outcome, Status, Visit
+from tarrafa.model import Outcome, Role, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.process import ProcessId, myself, start_ticks
 
@@ -739,20 +739,20 @@ def test_a_host_may_be_borrowed_for_an_errand_by_one_worker_at_a_time_and_never_
         other = (await frontier.join("other", myself())).worker
         key = "https://elsewhere.com:443"
         host = host_id(key)
-        loan = await frontier.borrow(worker, host, key)
+        loan = await frontier.borrow(worker, number, host, key)
         assert (loan.granted, loan.robots) == (True, None)
-        refused = await frontier.borrow(other, host, key)
+        refused = await frontier.borrow(other, number, host, key)
         assert not refused.granted
         assert refused.free_at > 1_000_000.0
         robots = RobotsCopy(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
         report = HostReport(host, number, [], 1_000_030.0, 1_000_000.0, 1.0, keep=False, robots=robots)
         assert await frontier.finish(worker, [report]) == [Continuation(False, [])]
-        again = await frontier.borrow(other, host, key)
+        again = await frontier.borrow(other, number, host, key)
         assert (again.granted, again.free_at) == (False, 1_000_030.0), "its delay holds"
         assert again.robots is not None
         assert (again.robots.status, await frontier.robots_text(again.robots.digest)) == (200, b"User-agent: *")
         FalseClock.shift[0] = 31.0
-        assert (await frontier.borrow(other, host, key)).granted
+        assert (await frontier.borrow(other, number, host, key)).granted
         await frontier.discover(number, [offer("https://elsewhere.com/")])
         assert await frontier.lease(worker, 5) == [], "and while it is lent nobody else has it"
 
@@ -840,5 +840,76 @@ def test_a_page_that_did_not_change_stays_kept(play):
         assert (await numbers(frontier)).fetched == 1
         (known,) = (await frontier.look_up(root.host, root.id)).urls
         assert [(visit.status, visit.changed) for visit in known.history] == [(200, None), (304, False)]
+
+    play(scene)
+
+
+def test_one_url_that_is_always_busy_does_not_stand_before_the_others(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        await frontier.discover(number, [offer(f"http://a.br/{n}") for n in range(3)])
+        (lease,) = await frontier.lease(worker, 1)
+        busy = lease.visits[0]
+        await frontier.finish(worker, [done(lease, [busy], Outcome(503, 0.0), keep=False)])
+        FalseClock.shift[0] += 10
+        (lease,) = await frontier.lease(worker, 1)
+        assert [visit.url for visit in lease.visits][-1] == busy.url
+
+    play(scene)
+
+
+def test_a_sitemap_that_was_turned_away_as_a_page_waits_again_as_what_it_is(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        plain = offer("http://a.br/map.xml", 1)
+        await frontier.discover(number, [plain])
+        (lease,) = await frontier.lease(worker, 1)
+        away = Outcome(Status.TYPE_NOT_WANTED, 0.0, type="application/xml")
+        await frontier.finish(worker, [done(lease, lease.visits, away, keep=False)])
+        await frontier.discover(number, [msgspec.structs.replace(plain, role=Role.SITEMAP)])
+        FalseClock.shift[0] += 10
+        (lease,) = await frontier.lease(worker, 1)
+        assert lease.visits[0].role == Role.SITEMAP
+
+    play(scene)
+
+
+def test_what_was_settled_without_a_request_counts_as_none(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier, scope={"hosts": ["*"], "host_pages_max": 2})
+        await frontier.discover(number, [offer(f"http://a.br/{n}") for n in range(4)])
+        (lease,) = await frontier.lease(worker, 1)
+        assert len(lease.visits) == 2
+        unasked = Outcome(Status.HOSTILE, 0.0, requested=False)
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits, unasked)])
+        assert len(answer.visits) == 2, "the cap is for requests"
+        assert (await numbers(frontier)).requests == 0
+
+    play(scene)
+
+
+def test_every_root_is_visited_however_many_hosts_its_site_has(play):
+    async def scene(frontier):
+        roots = [offer(f"http://h{n}.a.br/") for n in range(4)]
+        content = a_collection(scope={"hosts": ["*"], "site_hosts_max": 1})
+        await frontier.open_collection(content, roots)
+        worker = (await frontier.join("w", myself())).worker
+        assert len(await frontier.lease(worker, 10)) == 4
+
+    play(scene)
+
+
+def test_a_borrowed_host_goes_back_with_its_delay_and_loses_nothing_that_waits(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier, fetch={"host_failures_max": 0})
+        await frontier.discover(number, [offer("http://a.br/")])
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.finish(worker, [done(lease, [], keep=False, failures=0)])
+        FalseClock.shift[0] += 10
+        loan = await frontier.borrow(worker, number, lease.host, lease.host_key)
+        assert loan.granted
+        report = HostReport(lease.host, number, [], 1_000_020.0, 1_000_010.0, 5.0, keep=False, failures=loan.failures)
+        await frontier.finish(worker, [report])
+        assert (await numbers(frontier)).pending == 1
 
     play(scene)

@@ -148,6 +148,24 @@ def test_the_very_text_of_the_page_that_led_here_leads_nowhere():
     assert second.offers == []
 
 
+def test_a_list_that_goes_on_beside_itself_is_followed_though_it_says_the_same():
+    """A gallery without words: its second page has the text of the first."""
+    first = concluded(PAGE + b"<a href=page2>x</a>")
+    (offer,) = first.offers
+    assert offer.parent == b""
+
+
+def test_a_sitemap_that_moved_is_still_a_sitemap():
+    done = concluded(b"", code=301, location="http://c.br/index.xml", visit=a_visit(role=Role.SITEMAP))
+    assert [(offer.url, offer.role, offer.redirects) for offer in done.offers] == [("http://c.br/index.xml", 1, 1)]
+
+
+def test_nobody_turns_the_pages_of_another_host_into_sitemaps():
+    admission = Admission(a_collection())
+    urls = ["http://a.br/map", "http://www.b.br/page.html", "http://cdn.com/a.br.xml.gz"]
+    assert [offer.url for offer in admission.sitemaps(urls, "http://a.br:80", 0)] == [urls[0], urls[2]]
+
+
 def test_links_that_their_looks_refuse_are_offered_with_the_reason():
     done = concluded(PAGE + b"<a href=/x.jpg>1</a><a href=/a/a/a/a>2</a><a href=/ok>3</a>")
     assert {offer.url: offer.status for offer in done.offers} == {

@@ -21,6 +21,7 @@ from tarrafa.parse.extensions import types_of
 from tarrafa.parse.url import DEFAULT_PORTS, Identity, host_id, host_key, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
+FOREIGN_SITEMAPS_MAX, SITEMAP_ENDINGS = 20, (".xml", ".gz", ".txt")
 HOST_TEXT = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?::\d{1,5})?(?:[/?].*)?")
 
 
@@ -112,7 +113,7 @@ class Admission:
         """Where a page leads, the page that it sends its readers to `instead` aside; nothing if it asks for that."""
         if page.robots.nofollow:
             return
-        parent = bytes.fromhex(page.content_id[:16])
+        parent, segments = bytes.fromhex(page.content_id[:16]), visit.url.count("/")
         if self._collection.fetch.feeds:
             for url in page.feeds:
                 if self.is_inside(url):
@@ -120,7 +121,16 @@ class Admission:
         for link in page.links:
             offer = self.offer(link.url, visit.depth + 1) if link.is_followed and link.url != instead else None
             if offer is not None:
-                yield replace(offer, parent=parent) if parent and offer.host == visit.host else offer
+                deeper = parent and offer.host == visit.host and link.url.count("/") > segments
+                yield replace(offer, parent=parent) if deeper else offer
+
+    def moved(self, location: str, visit: Visit) -> Offer | None:
+        """Where a redirect leads: to the same kind of thing."""
+        if visit.role == Role.PAGE:
+            return self.offer(location, visit.depth, visit.redirects + 1)
+        if visit.role == Role.FEED and not self.is_inside(location):
+            return None
+        return replace(_offer(location, visit.depth, Role(visit.role)), redirects=visit.redirects + 1)
 
     def listed(self, listing: Listing, visit: Visit) -> Iterator[Offer]:
         """Where a sitemap or feed leads. Further sitemaps must be on its own host, as the protocol has it."""
@@ -132,14 +142,21 @@ class Admission:
             if offer is not None:
                 yield replace(offer, announced=entry.changed)
 
-    def sitemaps(self, urls: Iterable[str], depth: int) -> Iterator[Offer]:
-        """Those that a robots.txt announces, in scope or not: its host says that they are its own."""
-        limit = self._collection.scope.depth_max
-        if self._collection.fetch.sitemaps and (limit is None or depth < limit):
-            for text in urls:
-                url = self._identity.of(text)
-                if url is not None:
-                    yield _offer(url, depth, Role.SITEMAP)
+    def sitemaps(self, urls: Iterable[str], key: str, depth: int) -> Iterator[Offer]:
+        """Those that a host's robots.txt announces, in scope or not. On other hosts only a few, and only what looks
+        like one: nobody may turn another host's pages into sitemaps."""
+        limit, foreign = self._collection.scope.depth_max, 0
+        if not self._collection.fetch.sitemaps or (limit is not None and depth >= limit):
+            return
+        for text in urls:
+            url = self._identity.of(text)
+            if url is None:
+                continue
+            if host_key(url) != key:
+                foreign += 1
+                if foreign > FOREIGN_SITEMAPS_MAX or not url.partition("?")[0].endswith(SITEMAP_ENDINGS):
+                    continue
+            yield _offer(url, depth, Role.SITEMAP)
 
     def roots(self) -> Iterable[Offer]:
         """The roots, in scope or not: whoever names a root means it."""

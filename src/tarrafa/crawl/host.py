@@ -14,6 +14,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
@@ -24,7 +26,7 @@ from tarrafa.crawl.visit import Body, Finished, body_of, conclude, refused, requ
 from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.robots import Robots
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Loan, Offer, RobotsCopy
-from tarrafa.model import BUSY, UNREACHED, HostId, Role, Status, Visit
+from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, Role, Status, Visit
 from tarrafa.parse.url import host_name
 
 BACKOFF_MAX_S = 86_400.0
@@ -41,13 +43,13 @@ class Kit(Protocol):
 
     async def fetch(self, request: Request, collection: int) -> Response: ...
 
-    async def find(self, name: str, host: HostId, collection: Collection) -> "Place": ...
+    async def find(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> "Place": ...
 
     async def rules(self, copy: RobotsCopy) -> Robots: ...
 
     async def robots_text(self, digest: bytes) -> bytes: ...
 
-    async def borrow(self, host: HostId, key: str) -> Loan: ...
+    async def borrow(self, collection: int, host: HostId, key: str) -> Loan: ...
 
     async def give_back(self, report: HostReport) -> None: ...
 
@@ -80,6 +82,8 @@ class Place:
     address: str | None = None
     error: int = 0
     free_at: float = 0.0
+    why: str = ""
+    unsure: bool = False  # nobody could be asked where it is: perhaps it is us who are cut off
 
 
 @dataclass(slots=True)
@@ -95,6 +99,7 @@ class Walk:
     ended_at: float = 0.0  # the last answer's end
     delay_s: float = 0.0
     failures: int = 0
+    trouble: str = ""
     new_robots: RobotsCopy | None = None  # to be reported
     unreported: int = 0
     visited: int = 0
@@ -109,9 +114,9 @@ class Walk:
 
     def __post_init__(self) -> None:
         self.queue.extend(self.lease.visits)
-        self.memory = Memory(self.lease.memory)
+        self.memory = Memory(self.lease.memory, self.collection.scope, self.lease.collection)
         self.failures, self.ended_at, self.delay_s = self.lease.failures, self.lease.ended_at, self.lease.delay_s
-        self.next_at = max(self.lease.next_at, self.ended_at + self.collection.politeness.delay)
+        self.next_at = max(self.lease.next_at, self.ended_at + max(self.collection.politeness.delay, self.delay_s))
         self.began_at = self.kit.clock.now()
 
     async def run(self) -> None:
@@ -130,7 +135,8 @@ class Walk:
         if self.place.error == Status.ADDRESS_REFUSED:
             return True  # to say so of every URL
         if self.place.error:
-            self._fail(0.0)
+            if not (self.place.unsure and self.kit.is_offline(self.lease.host, False)):
+                self._fail(0.0, self.place.why)
             return False
         if self.place.free_at:  # its address is busy with another host
             self.next_at = max(self.next_at, self.place.free_at)
@@ -148,15 +154,17 @@ class Walk:
         self.delay_s = float(max(politeness.delay, min(asked or 0.0, politeness.delay_max)))
         self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
         depth = min((visit.depth for visit in self.queue), default=0)
-        sitemaps = list(self.admission.sitemaps(self.rules.sitemaps, depth)) if self.queue else []
+        sitemaps: list[Offer] = []
+        if any(visit.role == Role.PAGE for visit in self.queue):  # else the host is only here for a sitemap
+            sitemaps = list(self.admission.sitemaps(self.rules.sitemaps, self.lease.host_key, depth))
         if self.new_robots is not None or sitemaps:
             self.kit.learned(self, sitemaps)  # at once: if we are killed, the next one must know the delay
         return True
 
-    def unavailable(self, unreached: bool, retry_after_s: float) -> None:
+    def unavailable(self, why: str, unreached: bool, retry_after_s: float) -> None:
         """robots.txt cannot be had: the host is left alone, unless it is us who are cut off."""
         if not self.kit.is_offline(self.lease.host, not unreached):
-            self._fail(retry_after_s)
+            self._fail(retry_after_s, why)
 
     async def _next_visit(self) -> bool:
         """One visit; False when the walk is over."""
@@ -195,9 +203,10 @@ class Walk:
             self.kit.starved()
             return True
         if unreached or response.status in BUSY:
-            self._fail(done.record.outcome.retry_after_s)
+            why = f"{STATUS_MEANING.get(response.status, response.status)} {response.error}"
+            self._fail(done.record.outcome.retry_after_s, why)
             return False
-        self.failures = 0
+        self.failures, self.trouble = 0, ""
         return True
 
     async def _concluded(self, visit: Visit, request: Request, response: Response) -> Finished:
@@ -210,13 +219,23 @@ class Walk:
                 body, reading = await self.kit.understand(
                     lambda: body_of(visit, response, self.collection, self.admission), heavy=heavy
                 )
+                if reading is not None and reading.hostile:
+                    self.memory.was_hurt()
+                if self._is_a_page(reading, response):  # that somebody announced as a sitemap or feed
+                    visit = replace(visit, role=int(Role.PAGE))
+                    body, reading = await self.kit.understand(
+                        lambda: body_of(visit, response, self.collection, self.admission), heavy=heavy
+                    )
             done = conclude(visit, request, response, self.collection, self.admission, at, body, reading, self.memory)
         except Exception as error:
             traceback.print_exc()
             done = refused(visit, self.collection.name, Status.HOSTILE, at, f"{type(error).__name__}: {error}")
-        if done.record.outcome.status == Status.HOSTILE:
-            self.memory.was_hurt()
         return done
+
+    def _is_a_page(self, reading: Reading | None, response: Response) -> bool:
+        listing = reading.listing if reading is not None else None
+        kind = response.head.content_type
+        return listing is not None and not listing.kind and bool(kind) and self.collection.wants_type(kind)
 
     def _is_tired(self) -> bool:
         """It had its turn, and somebody else wants the place; or it has been here for so long that rules may be old."""
@@ -239,27 +258,28 @@ class Walk:
             return Status.HOSTILE
         return Status.TRAP if visit.content_id is None and self.memory.is_barren(visit.url) else 0
 
-    async def request(self, request: Request) -> Response | None:
+    async def request(self, request: Request, *, patient: bool = False) -> Response | None:
         """Wait for the host's next time, then fetch; None when the pause is too long to be spent here."""
         clock = self.kit.clock
-        if (self.next_at - clock.now()) / clock.scale > WAIT_HERE_MAX_S:
+        if (self.next_at - clock.now()) / clock.scale > WAIT_HERE_MAX_S and not patient:
             return None
         await clock.sleep_until(self.next_at)
         if self.left:
             return None
         request.connect_to, request.address = self.place.connect_to, self.place.address
-        began = clock.now()
+        took_s = 0.0
         try:
             response = await self.kit.fetch(request, self.lease.collection)
+            took_s = (response.elapsed_s - response.held_s) * clock.scale  # our own limits are not its slowness
         finally:  # also when we are cut off in the middle
             self.ended_at = clock.now()
-            pause = max(self.delay_s, self.collection.politeness.delay_factor * (self.ended_at - began))
+            pause = max(self.delay_s, self.collection.politeness.delay_factor * took_s)
             self.next_at = self.ended_at + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
         return response if response.status != Status.NOT_SENT else None
 
-    def _fail(self, retry_after_s: float) -> None:
+    def _fail(self, retry_after_s: float, why: str) -> None:
         """Leave the host alone: 60 s, doubling to a day, with jitter; longer if it asks for that."""
-        self.failures += 1
+        self.failures, self.trouble = self.failures + 1, why.strip()
         backoff = self.collection.politeness.backoff * 2 ** min(self.failures - 1, 20) * random.uniform(1.0, 1.25)
         wait = min(BACKOFF_MAX_S, max(backoff, retry_after_s))
         self.next_at = max(self.next_at, self.kit.clock.now() + wait)

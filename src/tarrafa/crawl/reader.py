@@ -28,6 +28,7 @@ TAME_PRODUCT_MAX = 300_000
 PATIENCE_S = 60.0  # of the clock on the wall; processor time is limited by the process itself
 ANSWER_BYTES_MAX = 64 << 20
 STARTS_MAX = 3
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, nobody but root can leave the network
 GZIP = b"\x1f\x8b"
 
 # Those that are opened again in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
@@ -67,8 +68,9 @@ class Reader:
         async with self._turn:
             try:
                 return await asyncio.wait_for(self._elsewhere(job), PATIENCE_S)
-            except TimeoutError:
-                reason = f"it took more than {PATIENCE_S:.0f} s"
+            except TimeoutError:  # not of its own time: that may be us
+                self._kill()
+                return Reading(refusal=f"it took more than {PATIENCE_S:.0f} s")
             except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
                 reason = "it asked for too much memory or processor time"
             except BaseException:  # cancelled in the middle: the next answer would not be for the next question
@@ -100,7 +102,9 @@ class Reader:
             ours, theirs = socket.socketpair()
             arguments = [sys.executable, "-m", "tarrafa.crawl.reading", str(theirs.fileno()), str(os.getpid())]
             with theirs:  # not asyncio's: libuv would make it listen to the terminal's Ctrl-C
-                self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])  # noqa: ASYNC220
+                self._process = subprocess.Popen(  # noqa: ASYNC220
+                    arguments, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], env=os.environ | ONE_THREAD
+                )
             self._streams = await asyncio.open_connection(sock=ours, limit=ANSWER_BYTES_MAX)
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 await self._streams[0].readexactly(len(READY))

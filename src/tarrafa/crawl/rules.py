@@ -5,7 +5,6 @@ followed, to other hosts too: `http://a.br/robots.txt` mostly leads to `https://
 copy is taken if the frontier has it; else the host is borrowed for one request, politely, and given back.
 """
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from xxhash import xxh3_128_digest
@@ -14,7 +13,7 @@ from tarrafa.crawl.visit import request_for
 from tarrafa.fetch.http import Request, Response, Undecodable, decode_body, retry_after
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX
 from tarrafa.frontier.protocol import HostReport, Loan, RobotsCopy
-from tarrafa.model import REDIRECTS, UNREACHED, Status
+from tarrafa.model import BUSY, REDIRECTS, STATUS_MEANING, UNREACHED, Status
 from tarrafa.parse.url import canonical, host_id, host_key, host_name
 
 if TYPE_CHECKING:
@@ -22,35 +21,45 @@ if TYPE_CHECKING:
 
 LIFE_S = 86_400.0  # RFC 9309 section 2.4: no longer than a day
 REDIRECTS_MAX = 5  # section 2.3.1.2
-ERRANDS_MAX = 5  # a host that is never free is asked for so often; then the file counts as unavailable
+ERRANDS_MAX = 5  # a host that is never free is asked for so often; then the file cannot be had for now
 WAIT_HERE_S = 3.0
+STARVED_S = 10.0
+TORN_FAILURES = 2  # a file that never comes whole is taken as it comes in the end
 ABSENT = Response(404)
 
 
 async def fetch_rules(walk: "Walk") -> RobotsCopy | None:
     """The host's rules as of now; None: not now, and the walk knows from when on."""
     answer = await _final_answer(walk)
+    now = walk.kit.clock.now()
     if isinstance(answer, Response):
-        status = answer.status
-        if (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
-            walk.unavailable(status in UNREACHED, retry_after(answer.head, walk.kit.clock.now()))
+        status, torn = answer.status, bool(answer.error) and answer.status == 200 and walk.failures < TORN_FAILURES
+        if status == Status.STARVED:
+            walk.kit.starved()
+            walk.next_at = max(walk.next_at, now + STARVED_S)
             return None
-        answer = _copy(answer, walk.kit.clock.now() + LIFE_S)
+        if torn or (status < 0 and status != Status.TOO_LARGE) or status >= 500 or status == 429:
+            why = f"robots.txt: {STATUS_MEANING.get(status, status)} {answer.tls or answer.error}"
+            walk.unavailable(why, status in UNREACHED, retry_after(answer.head, now))
+            return None
+        answer = _copy(answer, now + LIFE_S)
     if answer is not None:
-        walk.failures, walk.new_robots = 0, answer
+        walk.failures, walk.new_robots, walk.memory.errands = 0, answer, 0
     return answer
 
 
 async def _final_answer(walk: "Walk") -> Response | RobotsCopy | None:
     """What stands at the end of the redirects; after too many, or where they lead nowhere: that it is absent."""
     url = canonical(f"{walk.lease.host_key}/robots.txt")
-    for _ in range(REDIRECTS_MAX + 1):
+    for hop in range(REDIRECTS_MAX + 1):
         if url is None:
             break
         request = request_for(url, walk.collection)
         request.size_max = ROBOTS_BYTES_MAX
-        at_home = host_key(url) == walk.lease.host_key
-        answer = await (walk.request(request) if at_home else _elsewhere(walk, request))
+        if host_key(url) == walk.lease.host_key:  # in the middle of a chain one waits, or it would never end
+            answer: Response | RobotsCopy | None = await walk.request(request, patient=hop > 0)
+        else:
+            answer = await _elsewhere(walk, request)
         if not isinstance(answer, Response):
             return answer
         walk.kit.archive_robots(request, answer)
@@ -64,50 +73,66 @@ def _copy(answer: Response, expires: float) -> RobotsCopy:
     """2xx, and what was cut after its first 500 KiB, are rules; all others have none."""
     status, text = (200 if answer.status < 300 else answer.status), b""
     if status == 200:
-        with contextlib.suppress(Undecodable):
+        try:
             text = decode_body(answer.head, answer.raw_body, ROBOTS_BYTES_MAX, prefix=True)
+        except Undecodable:  # a header that lies about a plain file is no reason to overlook its rules
+            text = answer.raw_body[:ROBOTS_BYTES_MAX]
     return RobotsCopy(status, xxh3_128_digest(text), expires, text)
 
 
 async def _elsewhere(walk: "Walk", request: Request) -> Response | RobotsCopy | None:
     """Ask another host, or take what it is known to have answered. None: it is not free now."""
     clock, key = walk.kit.clock, host_key(request.url)
-    loan = await walk.kit.borrow(host_id(key), key)
+    loan = await walk.kit.borrow(walk.lease.collection, host_id(key), key)
     if not loan.granted and loan.free_at - clock.now() < WAIT_HERE_S:  # its delay, or a moment with somebody else
         await clock.sleep_until(loan.free_at)
-        loan = await walk.kit.borrow(host_id(key), key)
-    known = loan.robots
+        loan = await walk.kit.borrow(walk.lease.collection, host_id(key), key)
+    known, answer = loan.robots, None
     try:
         if known is not None and known.expires > clock.now() and request.url == canonical(f"{key}/robots.txt"):
             text = await walk.kit.robots_text(known.digest)
             return RobotsCopy(known.status, known.digest, known.expires, text)
         if loan.granted:
-            place = await walk.kit.find(host_name(request.url), host_id(key), walk.collection)
-            if place.error:
-                return Response(Status.SYSTEM_ERROR)
-            if not place.free_at:
-                await clock.sleep_until(loan.ended_at + _delay_s(walk, loan))
-                request.connect_to, request.address = place.connect_to, place.address
-                response = await walk.kit.fetch(request, walk.lease.collection)
-                return None if response.status == Status.NOT_SENT else response
+            answer = await _errand(walk, request, loan)
     finally:
         if loan.granted:
-            await _give_back(walk, host_id(key), loan)
-    if walk.memory.errands >= ERRANDS_MAX:
-        return ABSENT
+            await walk.kit.give_back(_report(walk, host_id(key), loan, answer))
+    if answer is not None:
+        return None if answer.status == Status.NOT_SENT else answer
     walk.memory.errands += 1
+    if walk.memory.errands > ERRANDS_MAX:
+        walk.memory.errands = 0
+        return Response(Status.SYSTEM_ERROR, error=f"it is on {key}, which is never free")
     walk.next_at = max(walk.next_at, loan.free_at, clock.now() + 2.0**walk.memory.errands)
     return None
+
+
+async def _errand(walk: "Walk", request: Request, loan: Loan) -> Response | None:
+    """One request to a borrowed host. It may be on the address of the host that is walked: both delays hold."""
+    clock, host = walk.kit.clock, host_id(host_key(request.url))
+    place = await walk.kit.find(host_name(request.url), host, walk.collection, beside=walk.place.address)
+    if place.error:
+        return Response(Status.SYSTEM_ERROR, error=f"{host_key(request.url)}: {STATUS_MEANING.get(place.error, '')}")
+    if place.free_at:
+        return None
+    await clock.sleep_until(max(loan.ended_at + _delay_s(walk, loan), walk.next_at))
+    request.connect_to, request.address = place.connect_to, place.address
+    try:
+        return await walk.kit.fetch(request, walk.lease.collection)
+    finally:
+        walk.ended_at = clock.now()
+        walk.next_at = max(walk.next_at, walk.ended_at + walk.delay_s)
 
 
 def _delay_s(walk: "Walk", loan: Loan) -> float:
     return float(max(loan.delay_s, walk.collection.politeness.delay))
 
 
-async def _give_back(walk: "Walk", host: int, loan: Loan) -> None:
-    now = walk.kit.clock.now()
-    report = HostReport(
-        host, walk.lease.collection, [], now + _delay_s(walk, loan), now, loan.delay_s, keep=False,
-        failures=loan.failures,
-    )  # fmt: skip
-    await walk.kit.give_back(report)
+def _report(walk: "Walk", host: int, loan: Loan, answer: Response | None) -> HostReport:
+    """A borrowed host goes back with what it asked for: its delay, and peace if it was busy."""
+    now, pause, failures = walk.kit.clock.now(), _delay_s(walk, loan), loan.failures
+    if answer is not None and answer.status in BUSY | UNREACHED:
+        failures += 1
+        pause = max(pause, walk.collection.politeness.backoff * 2**failures, retry_after(answer.head, now))
+    delay_s = _delay_s(walk, loan)
+    return HostReport(host, walk.lease.collection, [], now + pause, now, delay_s, keep=False, failures=failures)

@@ -24,10 +24,12 @@ SEGMENTS_MAX = 25
 PARAMETERS_MAX = 20
 REPEATS_MAX = 2  # of a stretch of the path right after itself; one more is a trap
 PERIOD_MAX = 5  # segments in such a stretch
-STALE_RUN_MAX = 20  # so many pages of one pattern in a row that said nothing new: the pattern is barren
-HOSTILE_MAX = 3  # a host with so many pages that hurt is left alone
+STALE_RUN_MAX = 20  # so many pages of a pattern in a row, and more than ever said something new: it is barren
+PROBE_ONE_IN = 50
+HOSTILE_MAX, HOSTILE_SHARE = 3, 10  # a host with so many pages that hurt, one in ten or more, is left alone
 ENTRIES_MAX = 256  # of each kind in a host's memory
 PAGES_REMEMBERED_MIN = 16  # a host with fewer is forgotten
+DEFAULTS = Scope()
 
 _number = re.compile(r"\d+")
 _token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session, a hash: long, and with digits in it
@@ -75,7 +77,8 @@ class Kept(msgspec.Struct, array_like=True):
     errands: int = 0
     texts: dict[int, int] = {}
     alike: dict[int, int] = {}
-    runs: dict[int, int] = {}
+    good: dict[int, int] = {}  # pages of a pattern that said something new
+    runs: dict[int, int] = {}  # those that did not, since the last one that did
     barren: set[int] = set()
 
 
@@ -83,16 +86,22 @@ _decoder = msgspec.msgpack.Decoder(Kept)
 
 
 class Memory:
-    """What the walks of one host have learned."""
+    """What the walks of one host have learned. Each collection has its own experience, and begins anew when its limits
+    change."""
 
-    def __init__(self, content: bytes = b"") -> None:
+    def __init__(self, content: bytes = b"", scope: Scope = DEFAULTS, collection: int = 0) -> None:
+        self._scope = scope
+        self._salt = f"{collection} {scope.copies_max} {scope.alike_max} "
         try:
             self._kept = _decoder.decode(content) if content else Kept()
         except msgspec.MsgspecError:  # written by another version
             self._kept = Kept()
         self._saved = self._worth()
 
-    def meets(self, page: Page, visit: Visit, scope: Scope) -> int:
+    def _key(self, *parts: object) -> int:
+        return xxh3_64_intdigest((self._salt + " ".join(map(str, parts))).encode()) >> 1
+
+    def meets(self, page: Page, visit: Visit) -> int:
         """Take a page in: 0, or COPY when it says what too many others of its host have said."""
         from tarrafa.parse.fingerprint import fold  # with numpy, which the command line can do without
 
@@ -100,22 +109,25 @@ class Memory:
         if visit.content_id is not None or not page.content_id:
             return 0  # known from before; or without words, like many a page of pictures
         kept.pages += 1
-        shape = pattern(visit.url)
-        text = int(page.content_id[:15], 16)
+        shape = self._key(pattern(visit.url))
         letters = fold(f"{page.title}\n{page.text}").translate(None, _digits_and_space)
-        alike = (xxh3_64_intdigest(letters) ^ shape) >> 1
-        stale = _count(kept.texts, text) > scope.copies_max
-        stale = _count(kept.alike, alike) > scope.alike_max or stale
+        stale = _count(kept.texts, self._key(page.content_id)) > self._scope.copies_max
+        stale = _count(kept.alike, self._key(shape, xxh3_64_intdigest(letters))) > self._scope.alike_max or stale
         if not stale:
+            _count(kept.good, shape)
             kept.runs.pop(shape, None)
+            kept.barren.discard(shape)
             return 0
-        if _count(kept.runs, shape) >= STALE_RUN_MAX and len(kept.barren) < ENTRIES_MAX:
+        run = _count(kept.runs, shape)
+        if run >= max(STALE_RUN_MAX, kept.good.get(shape, 0)) and len(kept.barren) < ENTRIES_MAX:
             kept.barren.add(shape)
         return Status.COPY
 
     def is_barren(self, url: str) -> bool:
-        """Whether pages like this one have had nothing new for a long time."""
-        return bool(self._kept.barren) and pattern(url) in self._kept.barren
+        """Whether pages like this one have had nothing new for long. One in so many is looked at all the same."""
+        if not self._kept.barren or self._key(pattern(url)) not in self._kept.barren:
+            return False
+        return self._key(url) % PROBE_ONE_IN != 0
 
     def was_hurt(self) -> None:
         self._kept.hostile += 1
@@ -135,7 +147,8 @@ class Memory:
 
     @property
     def is_hostile(self) -> bool:
-        return self._kept.hostile >= HOSTILE_MAX
+        """Again and again, and not one page in hundreds."""
+        return self._kept.hostile >= HOSTILE_MAX and self._kept.hostile * HOSTILE_SHARE >= self._kept.pages
 
     def news(self) -> bytes | None:
         """To be kept, if there is something worth it since it was asked last."""
@@ -143,7 +156,7 @@ class Memory:
         if worth == self._saved:
             return None
         self._saved = worth
-        for counts in (kept.texts, kept.alike, kept.runs):
+        for counts in (kept.texts, kept.alike, kept.good, kept.runs):
             _forget(counts, ENTRIES_MAX)
         return msgspec.msgpack.encode(kept)
 

@@ -101,7 +101,12 @@ def request_for(url: str, collection: Collection, visit: Visit | None = None) ->
 
 
 def size_limit(collection: Collection, role: int) -> int:
-    return max(collection.scope.size_max, SITEMAP_BYTES_MAX) if role == Role.SITEMAP else int(collection.scope.size_max)
+    """A sitemap may be larger than a page, as far as our own bandwidth lets it come in time."""
+    if role != Role.SITEMAP:
+        return int(collection.scope.size_max)
+    fetch = collection.fetch
+    rate = min(fetch.bandwidth or SITEMAP_BYTES_MAX, fetch.host_bandwidth or SITEMAP_BYTES_MAX)
+    return max(collection.scope.size_max, int(min(SITEMAP_BYTES_MAX, rate * fetch.time_max / 2)))
 
 
 def request_bytes(request: Request) -> bytes:
@@ -126,7 +131,7 @@ def exchange_of(request: Request, response: Response, at: float) -> Exchange:
 
 def refused(visit: Visit, name: str, status: int, at: float, error: str = "") -> Finished:
     """A visit that was never a request, or that nothing could be made of."""
-    outcome = Outcome(status, at, error=error[:200], role=visit.role)
+    outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=False)
     return Finished(visit, Record(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 
@@ -208,7 +213,7 @@ def conclude(
     if listing is not None:
         finished.offers.extend(admission.listed(listing, visit))
     if location and status != Status.REDIRECTS_EXCEEDED:
-        target = admission.offer(location, visit.depth, visit.redirects + 1)
+        target = admission.moved(location, visit)
         if target is not None:
             finished.offers.insert(0, target)
     return finished
@@ -227,7 +232,7 @@ def _judged(
         return None, 200, ""
     if languages and page.language not in languages:
         return page, Status.LANGUAGE_NOT_WANTED, ""
-    if memory is not None and (copy := memory.meets(page, visit, collection.scope)):
+    if memory is not None and (copy := memory.meets(page, visit)):
         return page, copy, ""
     return page, 200, ""
 

@@ -68,7 +68,7 @@ class Delivered:
     """Which URLs this worker has offered already, at which depth: exact, bounded, the oldest forgotten first."""
 
     def __init__(self, most: int = DELIVERED_MAX) -> None:
-        self._depths: dict[tuple[int, UrlId], tuple[int, int]] = {}
+        self._depths: dict[tuple[int, UrlId], tuple[int, int, int]] = {}
         self._most = most
 
     def news(self, collection: int, offers: Iterable[Offer]) -> list[Offer]:
@@ -77,16 +77,16 @@ class Delivered:
         for offer in offers:
             place = (offer.depth, offer.redirects)
             known = self._depths.get((collection, offer.id))
-            if known is not None and known <= place and not offer.announced:
+            if known is not None and known[:2] <= place and not offer.announced and offer.role in (0, known[2]):
                 continue
             other = best.get(offer.id)
-            if other is None or place < (other.depth, other.redirects):
+            if other is None or (-offer.role, place) < (-other.role, (other.depth, other.redirects)):
                 best[offer.id] = offer
         return list(best.values())
 
     def remember(self, collection: int, offers: Iterable[Offer]) -> None:
         for offer in offers:
-            self._depths[collection, offer.id] = (offer.depth, offer.redirects)
+            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role)
         while len(self._depths) > self._most:
             del self._depths[next(iter(self._depths))]
 
@@ -158,14 +158,16 @@ class Worker:
             valve = self._valves[collection] = Valve(rate)
         return valve
 
-    async def find(self, name: str, host: HostId, collection: Collection) -> Place:
+    async def find(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> Place:
+        """Where a host is. `beside` is an address that the caller holds for another host: no claim is needed there."""
         target = collection.connect_target(name)
         if target is not None:
             return Place(connect_to=target)
         answer = await self._resolver.resolve(name, collection.network.allow_private)
         if answer.address is None:
-            return Place(error=Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN)
-        if collection.politeness.per_ip:
+            status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
+            return Place(error=status, why=answer.error, unsure=answer.unsure)
+        if collection.politeness.per_ip and answer.address != beside:
             free_at = await self._frontier.claim(self._number, host, answer.address)
             if free_at:
                 return Place(free_at=free_at)
@@ -199,8 +201,8 @@ class Worker:
     async def robots_text(self, digest: bytes) -> bytes:
         return await self._frontier.robots_text(digest)
 
-    async def borrow(self, host: HostId, key: str) -> Loan:
-        return await self._frontier.borrow(self._number, host, key)
+    async def borrow(self, collection: int, host: HostId, key: str) -> Loan:
+        return await self._frontier.borrow(self._number, collection, host, key)
 
     async def give_back(self, report: HostReport) -> None:
         await self._frontier.finish(self._number, [report])
@@ -415,6 +417,7 @@ class Worker:
                 failures=walk.failures,
                 robots=robots,
                 memory=walk.memory.news() if host in gone or not walk.queue else None,
+                trouble=walk.trouble,
             )
             batch.append((walk, report))
         return batch

@@ -92,6 +92,7 @@ class Response:
     elapsed_s: float = 0.0
     error: str = ""
     tls: str = ""  # why the certificate would not do: a TLS_ERROR, or accepted all the same
+    held_s: float = 0.0  # of elapsed_s: how long our own limits held it back
 
 
 def parse_head(block: bytes) -> Head | None:

@@ -22,6 +22,7 @@ __all__ = ["Answer", "Resolver", "forbidden"]
 NAMES_CACHED_MAX = 50_000
 ADDRESSES_MAX = 64  # of one name
 LIFE_S, LIFE_OF_FAILURE_S = 60.0, 30.0
+NO_DATA, NO_SUCH_NAME = aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND
 LOOKUP_TIMEOUT_S = 10.0
 LOOPBACK = ("127.0.0.1",)
 # Names are looked up as they stand: `intranet` is not tried as intranet.our-company.example, nor as HOSTALIASES has it.
@@ -35,6 +36,7 @@ class Answer:
     address: str | None
     refused: bool = False
     error: str = ""
+    unsure: bool = False  # nobody could be asked, or nobody knew: not that there is no such name
 
 
 class Resolver:
@@ -43,36 +45,40 @@ class Resolver:
     def __init__(self, servers: list[str] | None = None, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
         self._resolver = aiodns.DNSResolver(nameservers=servers, timeout=LOOKUP_TIMEOUT_S / 2, tries=2, flags=FLAGS)
-        self._cache: dict[str, tuple[float, tuple[str, ...], str]] = {}
+        self._cache: dict[str, tuple[float, tuple[str, ...], str, bool]] = {}
 
     async def resolve(self, name: str, allow_private: bool) -> Answer:
         """Of several addresses, the first that is allowed."""
-        addresses, error = _without_asking(name), ""
+        addresses, error, unsure = _without_asking(name), "", False
         if not addresses:
-            addresses, error = await self._look_up(name)
+            addresses, error, unsure = await self._look_up(name)
         for address in addresses:
             if allow_private or not forbidden(address):
                 return Answer(address)
         if addresses:
             return Answer(None, True, f"{name} leads to {addresses[0]}, which is not on the public Internet")
-        return Answer(None, False, error)
+        return Answer(None, False, error, unsure)
 
-    async def _look_up(self, name: str) -> tuple[tuple[str, ...], str]:
-        cached = self._cache.get(name)
+    async def _look_up(self, name: str) -> tuple[tuple[str, ...], str, bool]:
+        cached, unsure = self._cache.get(name), False
         if cached is not None and cached[0] > self._clock():
-            return cached[1], cached[2]
+            return cached[1:]
         try:
             found = await self._resolver.getaddrinfo(name, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM)
             addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in found.nodes))
             life, error = LIFE_S, ""
         except (aiodns.error.DNSError, UnicodeError, ValueError) as failure:
             addresses, life, error = (), LIFE_OF_FAILURE_S, f"{name} does not resolve: {failure}"
+            unsure = isinstance(failure, aiodns.error.DNSError) and failure.args[:1] not in (
+                (NO_DATA,),
+                (NO_SUCH_NAME,),
+            )
         if len(self._cache) >= NAMES_CACHED_MAX:
             self._cache.clear()
         # IPv4 first: the commoner path, and one address per host keeps its connection
         addresses = tuple(sorted(addresses, key=lambda address: ":" in address)[:ADDRESSES_MAX])
-        self._cache[name] = (self._clock() + life, addresses, error)
-        return addresses, error
+        self._cache[name] = (self._clock() + life, addresses, error, unsure)
+        return addresses, error, unsure
 
     async def close(self) -> None:
         await self._resolver.close()

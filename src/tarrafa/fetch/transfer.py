@@ -156,6 +156,7 @@ def response_to(transfer: Transfer, ending: Ending, elapsed_s: float, late_s: fl
         ending.address,
         elapsed_s,
         error[:ERROR_LENGTH_MAX],
+        held_s=transfer.held_s,
     )
 
 

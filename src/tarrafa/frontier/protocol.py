@@ -101,6 +101,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     failures: int = 0  # in a row, at the host
     robots: RobotsCopy | None = None
     memory: bytes | None = None  # None: as it was
+    trouble: str = ""  # what stands in the way, in words; empty: nothing does
 
 
 class Continuation(msgspec.Struct, frozen=True, array_like=True):
@@ -208,6 +209,7 @@ class HostFacts(msgspec.Struct, frozen=True):
     robots: bytes
     waiting: int  # URLs, over all collections
     visited: int  # visits made, over all collections
+    trouble: str = ""  # what went wrong last, if it has not gone well since
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -255,7 +257,7 @@ class Frontier(Protocol):
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
 
-    async def borrow(self, worker: int, host: HostId, host_key: str) -> Loan:
+    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         """Take one host for an errand (a robots.txt that lives elsewhere), or learn what is known of it already."""
 
     async def robots_text(self, digest: bytes) -> bytes:

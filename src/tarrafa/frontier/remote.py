@@ -169,8 +169,8 @@ class RemoteFrontier:
         leases: list[Lease] = await self._call("lease", worker, hosts)
         return leases
 
-    async def borrow(self, worker: int, host: HostId, host_key: str) -> Loan:
-        loan: Loan = await self._call("borrow", worker, host, host_key)
+    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
+        loan: Loan = await self._call("borrow", worker, collection, host, host_key)
         return loan
 
     async def robots_text(self, digest: bytes) -> bytes:

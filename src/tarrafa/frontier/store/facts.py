@@ -21,7 +21,7 @@ def look_up(db: Database, host: HostId, url: UrlId) -> Facts:
         " (SELECT name FROM worker WHERE worker.id = host.worker), robots_status, robots_expires,"
         " coalesce((SELECT text FROM robots WHERE digest = robots_digest), x''),"
         " (SELECT coalesce(sum(pending), 0) FROM work WHERE work.host = host.id),"
-        " (SELECT coalesce(sum(visited), 0) FROM work WHERE work.host = host.id) FROM host WHERE id = ?",
+        " (SELECT coalesce(sum(visited), 0) FROM work WHERE work.host = host.id), trouble FROM host WHERE id = ?",
         (host,),
     )
     rows = db.rows(

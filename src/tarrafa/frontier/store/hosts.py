@@ -132,10 +132,10 @@ class Hosts:
             self._hand_back(host, next_at)
         return lease
 
-    def borrow(self, worker: int, host: HostId, key: str) -> Loan:
+    def borrow(self, worker: int, collection: int, host: HostId, key: str) -> Loan:
         """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
         self._check(worker)
-        self._urls.ensure_host_row(host, key)
+        self._urls.ensure_host_row(host, key, self._collections.by_id(collection).config.network.suffixes)
         holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.must(
             "SELECT worker, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
             " FROM host WHERE id = ?",
@@ -178,20 +178,21 @@ class Hosts:
         return [self._finish(worker, report) for report in batch]
 
     def _finish(self, worker: int, report: HostReport) -> Continuation:
-        row = self._db.row("SELECT worker FROM host WHERE id = ?", (report.host,))
+        row = self._db.row("SELECT worker, failures FROM host WHERE id = ?", (report.host,))
         if row is None or row[0] != worker:
             return Continuation(False, [])
         known = self._collections.by_id(report.collection)
         self._urls.finish(known, report.host, report.reports)
         self._db.run(
-            "UPDATE host SET next_at = ?, ended_at = max(ended_at, ?), delay_s = ?, failures = ? WHERE id = ?",
-            (report.next_at, report.ended_at, report.delay_s, report.failures, report.host),
+            "UPDATE host SET next_at = ?, ended_at = max(ended_at, ?), delay_s = ?, failures = ?, trouble = ?"
+            " WHERE id = ?",
+            (report.next_at, report.ended_at, report.delay_s, report.failures, report.trouble[:NOTE_MAX], report.host),
         )
         if report.robots is not None:
             self._store_robots(report.host, report.robots)
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
-        if not report.keep and report.failures > known.config.fetch.host_failures_max:
+        if not report.keep and report.failures > max(known.config.fetch.host_failures_max, row[1]):
             self._urls.take_back(report.host)
             self._urls.give_up(known, report.host)
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))

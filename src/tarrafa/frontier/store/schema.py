@@ -26,7 +26,8 @@ CREATE TABLE host (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
     next_at REAL NOT NULL DEFAULT 0, ended_at REAL NOT NULL DEFAULT 0,
     delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
-    worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL, memory BLOB
+    worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL, memory BLOB,
+    trouble TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;
 CREATE TABLE address (address TEXT PRIMARY KEY, host INTEGER, next_at REAL NOT NULL) WITHOUT ROWID;
@@ -38,6 +39,7 @@ CREATE TABLE url (
     sequence INTEGER NOT NULL, visits INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
     in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
     content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
+    blamed INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (host, collection, id)
 ) WITHOUT ROWID;
 CREATE TABLE pending (
@@ -80,6 +82,9 @@ CREATE TABLE worker (
 MIGRATIONS = {
     1: """
 ALTER TABLE host ADD COLUMN memory BLOB;
+ALTER TABLE host ADD COLUMN trouble TEXT NOT NULL DEFAULT '';
+ALTER TABLE url ADD COLUMN blamed INTEGER NOT NULL DEFAULT 0;
+UPDATE url SET blamed = attempts;
 ALTER TABLE url ADD COLUMN role INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE url ADD COLUMN announced REAL;
 ALTER TABLE url ADD COLUMN parent BLOB;

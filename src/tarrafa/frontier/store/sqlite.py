@@ -209,8 +209,8 @@ class SqliteFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         return await self._call(lambda store: store.hosts.lease(worker, hosts))
 
-    async def borrow(self, worker: int, host: HostId, host_key: str) -> Loan:
-        return await self._call(lambda store: store.hosts.borrow(worker, host, host_key))
+    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
+        return await self._call(lambda store: store.hosts.borrow(worker, collection, host, host_key))
 
     async def robots_text(self, digest: bytes) -> bytes:
         return await self._call(lambda store: store.hosts.robots_text(digest))

@@ -29,6 +29,7 @@ from tarrafa.model import (
     UNBLAMED,
     HostId,
     Outcome,
+    Role,
     Status,
     UrlId,
     UrlState,
@@ -56,20 +57,33 @@ class Urls:
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             key = (offer.host, number, offer.id)
             row = self._db.row(
-                "SELECT depth, redirects, state, announced FROM url WHERE host = ? AND collection = ? AND id = ?", key
+                "SELECT depth, redirects, state, announced, status, role FROM url"
+                " WHERE host = ? AND collection = ? AND id = ?",
+                key,
             )
             if row is None:
                 self._insert(known, offer, sequence, waiting)
                 continue
             if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
-            if offer.role and row[2] == UrlState.PENDING:  # a feed that was first met as a plain link
-                self._db.run("UPDATE url SET role = ? WHERE host = ? AND collection = ? AND id = ?", (offer.role, *key))
+            if offer.role != row[5] == Role.PAGE:
+                self._promote(known, offer, row[2], row[4], waiting)
             if offer.announced > (row[3] or 0.0):
                 self._db.run(
                     "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)
                 )
         self.add_waiting(number, waiting)
+
+    def _promote(self, known: Known, offer: Offer, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
+        """What was met as a plain link is a sitemap or feed; if it was turned away for its type, it waits again."""
+        turned_away = state == UrlState.DROPPED and status == Status.TYPE_NOT_WANTED
+        if state == UrlState.PENDING or turned_away:
+            self._db.run(
+                "UPDATE url SET role = ?, state = 0 WHERE host = ? AND collection = ? AND id = ?",
+                (offer.role, offer.host, known.row.id, offer.id),
+            )
+        if turned_away:
+            self._requeue(known, offer.host, offer.id, state, waiting)
 
     def seed(self, number: int, roots: list[Offer]) -> None:
         """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
@@ -88,6 +102,9 @@ class Urls:
                 )
                 self._requeue(known, root.host, root.id, row[0], waiting)
         self.add_waiting(number, waiting)
+        for root in roots:  # whoever names a root means it, however many hosts its site has
+            self._ensure_host(known, root)
+            self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, number))
         self.discover(number, roots)
 
     def _insert(self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int]) -> None:
@@ -200,15 +217,14 @@ class Urls:
     def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
         """The next visits of a host, numbered and handed out."""
         number = known.row.id
-        room = (
-            known.config.scope.host_pages_max
-            - self._db.must(
-                "SELECT visited + (SELECT count(*) FROM handed WHERE handed.host = work.host"
-                " AND handed.collection = work.collection) FROM work WHERE host = ? AND collection = ?",
-                (host, number),
-            )[0]
+        visited, held, refused = self._db.must(
+            "SELECT visited, (SELECT count(*) FROM handed WHERE handed.host = work.host"
+            " AND handed.collection = work.collection), refused FROM work WHERE host = ? AND collection = ?",
+            (host, number),
         )
-        if room <= 0:
+        most = known.config.scope.host_pages_max
+        room = most - visited - held
+        if visited >= most or refused:
             self.give_up(known, host, Status.HOST_FULL)
         rows = self._db.rows(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
@@ -223,7 +239,7 @@ class Urls:
             )
             row = self._db.must(
                 "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
-                " RETURNING url, depth, redirects, visits, attempts, etag, last_modified, content_id, role,"
+                " RETURNING url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
                 " coalesce(parent, x'')",
                 key,
             )
@@ -246,7 +262,7 @@ class Urls:
             )
             if held:
                 self._settle(known, host, report, waiting)
-                settled += report.outcome.status not in NO_REQUEST
+                settled += _was_asked(report.outcome)
         if settled:
             self._db.run(
                 "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
@@ -255,19 +271,19 @@ class Urls:
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
         number, outcome = known.row.id, report.outcome
-        attempts, content_id = self._db.must(
-            "SELECT attempts, content_id FROM url WHERE host = ? AND collection = ? AND id = ?",
+        attempts, blamed, content_id = self._db.must(
+            "SELECT attempts, blamed, content_id FROM url WHERE host = ? AND collection = ? AND id = ?",
             (host, number, report.id),
         )
         busy = outcome.status in UNBLAMED and (outcome.status in BUSY or report.number <= STARVED_MAX)
-        again = outcome.status in TRANSIENT and (busy or attempts < known.config.fetch.retries)
+        again = outcome.status in TRANSIENT and (busy or blamed < known.config.fetch.retries)
         unchanged = outcome.status == 304 and content_id is not None  # what was kept is still the page
         state = UrlState.PENDING if again else UrlState.FETCHED if unchanged else state_after(outcome)
         self._db.run(
-            "UPDATE url SET state = ?, attempts = ?, status = ?, type = ?, fetched = ?"
+            "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
             " WHERE host = ? AND collection = ? AND id = ?",
-            (int(state), attempts + (not busy) if again else 0, outcome.status, outcome.type or None, outcome.at,
-             host, number, report.id),
+            (int(state), attempts + 1 if again else 0, blamed + (not busy) if again else 0, outcome.status,
+             outcome.type or None, outcome.at, host, number, report.id),
         )  # fmt: skip
         if outcome.kept:  # what an error page says of itself is nothing to compare the page with
             self._db.run(
@@ -288,8 +304,7 @@ class Urls:
 
     def _count(self, number: int, outcome: Outcome) -> None:
         self._counters.add(number, VISITS)
-        by_its_looks = outcome.status == Status.TYPE_NOT_WANTED and not outcome.type and not outcome.elapsed_s
-        if outcome.status not in NO_REQUEST and not by_its_looks:
+        if _was_asked(outcome):
             self._counters.add(number, REQUESTS)
         self._counters.add(number, f"status:{outcome.status}")
         if outcome.type:
@@ -311,14 +326,19 @@ class Urls:
         number = known.row.id
         state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
         gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
-        self._db.many(
-            "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
-            [(int(state), int(status), host, number, url) for (url,) in gone],
-        )
+        for (url,) in gone:
+            tried = status == Status.HOST_FULL and self._db.run(  # it was to be tried again: that is how it failed
+                "UPDATE url SET state = ? WHERE host = ? AND collection = ? AND id = ? AND attempts > 0",
+                (int(UrlState.FAILED), host, number, url),
+            )
+            if not tried:
+                self._db.run(
+                    "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
+                    (int(state), int(status), host, number, url),
+                )
+                self._counters.add(number, f"status:{int(status)}")
+            self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
-        self._counters.add(number, state_bucket(UrlState.PENDING), -len(gone))
-        self._counters.add(number, state_bucket(state), len(gone))
-        self._counters.add(number, f"status:{int(status)}", len(gone))
 
     def weigh(self, known: Known, weights: list[Weight]) -> None:
         """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
@@ -384,7 +404,7 @@ class Urls:
         if not self._counters.value(number, state_bucket(UrlState.FAILED)):
             return
         rows = self._db.rows(
-            "UPDATE url SET state = 0, attempts = 0 WHERE collection = ? AND state = ? RETURNING host, id",
+            "UPDATE url SET state = 0, attempts = 0, blamed = 0 WHERE collection = ? AND state = ? RETURNING host, id",
             (number, int(UrlState.FAILED)),
         )
         for host, url in rows:
@@ -396,7 +416,10 @@ class Urls:
     def _forgive(self, host: HostId) -> None:
         """Its failures are forgotten, and so is its back-off; wherever it is ready, it is so under its new time."""
         next_at, worker = self._db.must("SELECT next_at, worker FROM host WHERE id = ?", (host,))
-        self._db.run("UPDATE host SET failures = 0, next_at = min(next_at, ?) WHERE id = ?", (self._clock.now(), host))
+        self._db.run(
+            "UPDATE host SET failures = 0, trouble = '', memory = NULL, next_at = min(next_at, ?) WHERE id = ?",
+            (self._clock.now(), host),
+        )
         if worker is None:
             self._db.run(
                 "DELETE FROM ready WHERE next_at = ? AND host = ? AND collection IN"
@@ -422,6 +445,10 @@ class Urls:
             for host, url, seen, links, tries in rows
         ]
         self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
+
+
+def _was_asked(outcome: Outcome) -> bool:
+    return outcome.requested and outcome.status not in NO_REQUEST
 
 
 def _changed(outcome: Outcome, before: str | None) -> bool | None:
