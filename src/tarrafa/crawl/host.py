@@ -229,7 +229,8 @@ class Walk:
             done = conclude(visit, request, response, self.collection, self.admission, at, body, reading, self.memory)
         except Exception as error:
             traceback.print_exc()
-            done = refused(visit, self.collection.name, Status.HOSTILE, at, f"{type(error).__name__}: {error}")
+            why = f"{type(error).__name__}: {error}"
+            done = refused(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
         return done
 
     def _is_a_page(self, reading: Reading | None, response: Response) -> bool:

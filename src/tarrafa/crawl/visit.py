@@ -129,9 +129,9 @@ def exchange_of(request: Request, response: Response, at: float) -> Exchange:
     )
 
 
-def refused(visit: Visit, name: str, status: int, at: float, error: str = "") -> Finished:
+def refused(visit: Visit, name: str, status: int, at: float, error: str = "", *, requested: bool = False) -> Finished:
     """A visit that was never a request, or that nothing could be made of."""
-    outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=False)
+    outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=requested)
     return Finished(visit, Record(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 

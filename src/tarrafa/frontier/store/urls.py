@@ -77,10 +77,10 @@ class Urls:
     def _promote(self, known: Known, offer: Offer, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
         """What was met as a plain link is a sitemap or feed; if it was turned away for its type, it waits again."""
         turned_away = state == UrlState.DROPPED and status == Status.TYPE_NOT_WANTED
-        if state == UrlState.PENDING or turned_away:
+        if turned_away or state in (UrlState.PENDING, UrlState.HANDED_OUT):
             self._db.run(
-                "UPDATE url SET role = ?, state = 0 WHERE host = ? AND collection = ? AND id = ?",
-                (offer.role, offer.host, known.row.id, offer.id),
+                "UPDATE url SET role = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
+                (offer.role, 0 if turned_away else state, offer.host, known.row.id, offer.id),
             )
         if turned_away:
             self._requeue(known, offer.host, offer.id, state, waiting)
@@ -271,12 +271,14 @@ class Urls:
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
         number, outcome = known.row.id, report.outcome
-        attempts, blamed, content_id = self._db.must(
-            "SELECT attempts, blamed, content_id FROM url WHERE host = ? AND collection = ? AND id = ?",
+        attempts, blamed, content_id, role = self._db.must(
+            "SELECT attempts, blamed, content_id, role FROM url WHERE host = ? AND collection = ? AND id = ?",
             (host, number, report.id),
         )
         busy = outcome.status in UNBLAMED and (outcome.status in BUSY or report.number <= STARVED_MAX)
         again = outcome.status in TRANSIENT and (busy or blamed < known.config.fetch.retries)
+        # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
+        again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != role)
         unchanged = outcome.status == 304 and content_id is not None  # what was kept is still the page
         state = UrlState.PENDING if again else UrlState.FETCHED if unchanged else state_after(outcome)
         self._db.run(
