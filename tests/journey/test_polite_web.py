@@ -98,7 +98,7 @@ def test_what_only_sitemaps_and_feeds_tell_is_found_with_its_date(tmp_path):
         assert crawl(file, other)["fetched"] == 1
     assert sorted(asked) == sorted(url for url in answers if not url.endswith("robots.txt")), "each of them once"
     assert (status["fetched"], status["excluded"]) == (4, 1)
-    assert (told["announced"], told["state"], told["depth"]) == ("2026-01-02T00:00:00+00:00", "fetched", 1)
+    assert (told["announced"], told["state"], told["depth"]) == ("2026-01-02T00:00:00Z", "fetched", 1)
     kept = records(tmp_path)
     assert not kept[f"{A}index.xml"].outcome.kept
     assert kept[f"{A}index.xml"].outcome.role == 1

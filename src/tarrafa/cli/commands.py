@@ -61,7 +61,9 @@ def demo(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the search page; 0: any free one.")] = 8080,
     data: Annotated[Path, typer.Option("--data", help="Where the demo's data are kept.")] = Path("tarrafa-demo"),
     leave: Annotated[bool, typer.Option("--exit", help="Stop after the summary instead of serving on.")] = False,
-    hostile: Annotated[bool, typer.Option("--hostile", help="Add a host for everything that can go wrong.")] = False,
+    hostile: Annotated[
+        bool, typer.Option("--hostile", help="Add a host for everything that can go wrong, and crawl all of it.")
+    ] = False,
 ) -> None:
     """Serve a synthetic Web, crawl it, index it, and open the search page.
 
@@ -287,6 +289,8 @@ def web(
     Pages are made from their URL and the seed; `/__truth__` on any host tells what is really there.
     """
     from tarrafa.clock import Clock
+    from tarrafa.web import CA_FILE
+    from tarrafa.web.corners import SUFFIXES, roots
     from tarrafa.web.server import WebServer, run
     from tarrafa.web.world import World
 
@@ -294,7 +298,12 @@ def web(
 
     def ready(server: WebServer) -> None:
         typer.echo(f"{hosts:,} hosts, {pages:,} pages; begin at {world.root(1)}, and in the collection file write:\n")
-        typer.echo(f'[network]\nconnect_to = {{"*.test" = "{server.host}:{server.port}"}}\n')
+        targets = ", ".join(f'"{name}" = "{target}"' for name, target in server.connections.items())
+        typer.echo(f"[network]\nconnect_to = {{{targets}}}")
+        typer.echo(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if corners else ())])}\n")
+        if corners:
+            typer.echo(f"The badly behaved hosts, as roots: {json.dumps(roots())}\n")
+            typer.echo(f"good.tls.test is believed with ca_file = {json.dumps(str(CA_FILE))}\n")
         if addresses:
             typer.echo(f"or, for any crawler: {world.root(1, server.form)}\n")
         typer.echo("Ctrl-C stops.")

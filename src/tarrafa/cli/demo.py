@@ -15,7 +15,7 @@ from tarrafa.cli.hostile import verdicts
 from tarrafa.cli.running import crawl, overview_of
 from tarrafa.crawl.collection import load
 from tarrafa.data import DataDirectory
-from tarrafa.errors import from_os
+from tarrafa.errors import Locked, from_os
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import serve
 from tarrafa.web.corners import roots as corner_roots
@@ -61,6 +61,7 @@ alike_max = 50
 
 async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
     """Exit status 0: the crawl reached its end, and what it found can be searched."""
+    _refuse_company(data)
     world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), corners=hostile)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     page = asyncio.create_task(
@@ -87,6 +88,15 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hosti
     finally:
         stop.set()
         await page
+
+
+def _refuse_company(data: DataDirectory) -> None:
+    """Two demos would take each other's Web away."""
+    data.create()
+    lock = data.try_lock()
+    if lock is None:
+        raise Locked(f"{data.root}: a demo or crawl is at work here already; wait for it, or choose another --data")
+    lock.close()
 
 
 def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProcess) -> Path:

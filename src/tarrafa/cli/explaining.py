@@ -17,7 +17,7 @@ def show(found: Explanation) -> None:
         console.print("There is no collection yet.")
     for told in found.collections:
         console.print(f"\n[bold]in collection {escape(told.collection)}[/]")
-        _collection(told)
+        _collection(told, found.host.trouble if found.host is not None else "")
 
 
 def _line(name: str, text: str) -> None:
@@ -28,14 +28,16 @@ def _host(host: HostTold) -> None:
     holder = f", now with worker {host.worker}" if host.worker else ""
     _line("host", f"{host.host} of {host.site}{holder}")
     _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs wait; {host.failures} failures in a row")
-    last = f"last answer {host.last_answer}" if host.last_answer else "never asked"
+    if host.trouble:
+        _line("trouble", host.trouble)
+    last = f"last asked {host.last_answer}" if host.last_answer else "never asked"
     _line("politeness", f"{last}; may be visited again: {host.may_be_visited}; delay {host.delay_s:g} s")
 
 
-def _collection(told: Told) -> None:
+def _collection(told: Told, trouble: str) -> None:
     _line("canonical", told.canonical)
     _line("in scope" if told.in_scope else "out of scope", told.rule)
-    _line("robots.txt", _robots(told.robots))
+    _line("robots.txt", _robots(told.robots, trouble))
     if told.robots is not None:
         for hint in told.robots.hints:
             _line("", hint)
@@ -57,9 +59,9 @@ def _collection(told: Told) -> None:
         _history(told)
 
 
-def _robots(said: RobotsSaid | None) -> str:
+def _robots(said: RobotsSaid | None, trouble: str) -> str:
     if said is None:
-        return "not asked for yet"
+        return "could not be had" if trouble else "not asked for yet"
     verdict = "allowed" if said.allowed else "forbidden"
     line = f" by {said.line}" if said.line else ", no line speaks of it"
     delay = f"; Crawl-delay {said.crawl_delay_s:g} s" if said.crawl_delay_s is not None else ""

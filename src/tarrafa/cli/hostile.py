@@ -12,10 +12,10 @@ from rich.table import Table
 from tarrafa.cli.show import console
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import UrlFacts
-from tarrafa.frontier.store.sqlite import read_facts
+from tarrafa.frontier.store.sqlite import read_facts, read_statuses
 from tarrafa.model import STATUS_MEANING
-from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.web.corners import CORNERS, Corner
+from tarrafa.parse.url import host_id, host_key, host_name, url_id
+from tarrafa.web.corners import CORNERS, Corner, corner_of
 
 
 @dataclass(slots=True)
@@ -29,7 +29,12 @@ class Verdict:
 
 def verdicts(data: DataDirectory, name: str) -> list[Verdict]:
     """For a crawl that is over."""
-    return [_verdict(data, name, corner) for corner in CORNERS.values()]
+    found = {corner.name: _verdict(data, name, corner) for corner in CORNERS.values()}
+    for key, status, count in read_statuses(data.frontier, name):
+        corner = corner_of(host_name(f"{key}/"))
+        if corner is not None:
+            found[corner.name].statuses[status] += count
+    return list(found.values())
 
 
 def _verdict(data: DataDirectory, name: str, corner: Corner) -> Verdict:
@@ -37,7 +42,6 @@ def _verdict(data: DataDirectory, name: str, corner: Corner) -> Verdict:
     for url in sorted({*expects.statuses, *expects.kept}):
         known = _known(data, name, url)
         status, kept = (known.status, known.state == "fetched") if known else (None, False)
-        verdict.statuses[status] += 1
         right = expects.statuses.get(url)
         if right is not None and status not in right:
             verdict.wrong.append(f"{url}: {status}, not {' or '.join(map(str, right))}")
@@ -57,8 +61,8 @@ def show(found: list[Verdict]) -> None:
         table.add_column(title, overflow="fold")
     for verdict in found:
         fates = ", ".join(
-            f"{STATUS_MEANING.get(status, str(status)) if status is not None else 'not known'}"
-            + (f" x{count}" if count > 1 else "")
+            f"{STATUS_MEANING.get(status, str(status)) if status is not None else 'not visited'}"
+            + (f" x{count:,}" if count > 1 else "")
             for status, count in verdict.statuses.most_common()
         )
         mark = "" if not verdict.wrong else f" [red]unexpected: {escape('; '.join(verdict.wrong[:3]))}[/]"

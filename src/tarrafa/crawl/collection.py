@@ -6,6 +6,7 @@ that they are of no wanted type, or without end, are offered with their refusal:
 """
 
 import re
+import ssl
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -38,18 +39,19 @@ def load(path: Path) -> Collection:
         urls[url] = None
     network, scope = collection.network, collection.scope
     if network.ca_file is not None:  # relative to the collection file, and there
-        network = replace(network, ca_file=str(_readable(path.parent / network.ca_file, path)))
+        network = replace(network, ca_file=str(_certificates(path.parent / network.ca_file, path)))
     if scope.hosts is None:
         scope = replace(scope, hosts=tuple(dict.fromkeys(_host_pattern(url) for url in urls)))
     return replace(collection, roots=tuple(urls), roots_file=None, scope=scope, network=network)
 
 
-def _readable(file: Path, where: Path) -> Path:
+def _certificates(file: Path, where: Path) -> Path:
     try:
-        with file.open("rb"):
-            return file.resolve()
-    except OSError as error:
-        raise ConfigError(f"{where}: [network] ca_file: {file} cannot be read ({error.strerror})") from None
+        ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as error:
+        why = "it holds no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
+        raise ConfigError(f"{where}: [network] ca_file: {file} cannot be used ({why})") from None
+    return file.resolve()
 
 
 def identity_of(collection: Collection) -> Identity:

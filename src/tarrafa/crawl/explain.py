@@ -11,7 +11,7 @@ import msgspec
 
 from tarrafa import config
 from tarrafa.config import Collection, HostMatcher
-from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
 from tarrafa.data import DataDirectory
@@ -85,6 +85,7 @@ class HostTold(msgspec.Struct, frozen=True):
     worker: str
     waiting: int
     visited: int
+    trouble: str  # what stands in the way
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -97,9 +98,9 @@ class Explanation(msgspec.Struct, frozen=True):
 
 async def explain(data: DataDirectory, url: str, collection: str | None, now: float) -> Explanation:
     """All that there is to say about a URL, collection by collection."""
-    plain = canonical(url if "://" in url else f"http://{url}")
+    plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
-        raise ConfigError(f"{url[:200]}: not an http(s) URL, or longer than any that is kept")
+        raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
     rows = (await _facts(data, plain))[1]
     wanted = [row for row in rows if collection in (None, row.name)]
     if collection is not None and not wanted:
@@ -161,7 +162,7 @@ def _told(
         depth=known.depth,
         in_links=known.in_links,
         status=known.status,
-        meaning=meaning(known.status),
+        meaning=f"{meaning(known.status)}{_because(described, known)}",
         type=known.type or "",
         discovered=moment(known.discovered),
         announced=moment(known.announced),
@@ -222,13 +223,24 @@ def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, now
             return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
         return _turn(host, known, now)
     if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
-        return "never, unless [scope] is changed: it was refused without a visit"
+        return "never: it was refused without a request (a change of [scope] has it judged again)"
     reasons = {
         _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",
         _name(UrlState.EXCLUDED): "never: robots.txt forbids it",
         _name(UrlState.FAILED): "when the collection is started again: it failed after its retries",
     }
     return reasons.get(known.state, "not planned: it was visited, and this collection makes no revisits")
+
+
+def _because(collection: Collection, known: UrlFacts) -> str:
+    """What a refusal of ours was for, where the word alone does not say it."""
+    scope = collection.scope
+    reasons = {
+        Status.TRAP: f": {endless(known.url) or 'URLs made like it had nothing new to say for long'}",
+        Status.HOST_FULL: f": host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}",
+        Status.COPY: f": copies_max = {scope.copies_max:,}, alike_max = {scope.alike_max:,} others said it before",
+    }
+    return reasons.get(Status(known.status), "") if known.status is not None and known.status < 0 else ""
 
 
 def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> str:
@@ -243,7 +255,7 @@ def _host(host: HostFacts, now: float) -> HostTold:
     free = "now" if host.next_at <= now else moment(host.next_at)
     return HostTold(
         host.key, host.site, host.delay_s, moment(host.ended_at), free, host.failures, host.worker or "",
-        host.waiting, host.visited,
+        host.waiting, host.visited, host.trouble,
     )  # fmt: skip
 
 
@@ -261,4 +273,4 @@ def meaning(status: int | None) -> str:
 
 def moment(at: float | None) -> str:
     """A moment as people and programs read it; empty where there was none."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") if at else ""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else ""

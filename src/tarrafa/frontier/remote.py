@@ -57,7 +57,9 @@ class _Session:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+        with contextlib.suppress(
+            asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError, asyncio.CancelledError
+        ):  # cancelled: the server ends
             while True:
                 asked = wire.decode_question(await _read_frame(reader))
                 task = asyncio.create_task(self._answer(asked))

@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if self._drained is not None:
             self._drained.set()
-        if self._written:
+        if self._written and self._current is not None:
             self._done()
 
     # --- from the parser

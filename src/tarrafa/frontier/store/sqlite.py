@@ -241,6 +241,21 @@ def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[Collec
     return _read(path, lambda db: (look_up(db, host, url), Collections(db, Counters(db), Clock.real()).rows()))
 
 
+def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
+    """How many URLs of each host ended how, while no process owns the frontier. Scans."""
+    return _read(
+        path,
+        lambda db: [
+            (str(key), status, int(count))
+            for key, status, count in db.rows(
+                "SELECT key, url.status, count(*) FROM url JOIN host ON host.id = url.host"
+                " WHERE collection = (SELECT id FROM collection WHERE name = ?) GROUP BY 1, 2",
+                (collection,),
+            )
+        ],
+    )
+
+
 def _read(path: Path, question: Callable[[Database], T]) -> T:
     try:
         db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
