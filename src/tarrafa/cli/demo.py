@@ -92,7 +92,8 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hosti
 
 def _refuse_company(data: DataDirectory) -> None:
     """Two demos would take each other's Web away."""
-    data.create()
+    if not data.root.exists():
+        return
     lock = data.try_lock()
     if lock is None:
         raise Locked(f"{data.root}: a demo or crawl is at work here already; wait for it, or choose another --data")

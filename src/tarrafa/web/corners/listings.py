@@ -91,7 +91,8 @@ site(
     robots=f"User-agent: *\nDisallow:\nSitemap: {_MAPS}/sitemap-index.xml\nsitemap: {_MAPS}/urls.txt\n"
            f"SITEMAP:{_MAPS}/orphan-bom.xml\nSitemap: /relative.xml\nSitemap: nada\n".encode(),
     hidden=_LISTINGS | {f"/{name}-the-break.html": page(f"Talvez: {name}") for name in ("before", "after")},
-    may_keep=("/before-the-break.html", "/after-the-break.html"), never=("/not-a-page.html",), requests_more=3,
+    may_keep=("/before-the-break.html", "/after-the-break.html", "/page-as-sitemap.xml"),  # one is a page
+    never=("/not-a-page.html",), requests_more=3,
 )  # fmt: skip
 site(
     "sitemap-big", "a sitemap of 60,000 URLs, all but the first forbidden by robots.txt",
