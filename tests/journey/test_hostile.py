@@ -1,6 +1,7 @@
 """A Web in which a part of the hosts does everything that can go wrong: what is good is found, what is bad is named."""
 
 import itertools
+import asyncio
 import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -12,6 +13,7 @@ from tarrafa.cli.hostile import Verdict, verdicts
 from tarrafa.clock import boottime
 from tarrafa.crawl.reading import MEMORY_BYTES
 from tarrafa.model import Status
+from tarrafa.parse.url import canonical
 from tarrafa.web.corners import CORNERS, FORBIDDEN_ROOTS, SUFFIXES, corner_of, roots
 from tarrafa.web.corners.traps import BOUNDED
 from tarrafa.web.log import Entry
@@ -100,6 +102,8 @@ def assert_the_bad_are_named(journey: Journey, more: int = 0) -> list[Verdict]:
             starts = [entry.start for entry in hosts]
             gaps = [later - sooner for sooner, later in itertools.pairwise(starts)]
             assert min(gaps, default=1.0) >= journey.delay_s - TIMER_S, (name, min(gaps))
+    (status,) = asyncio.run(journey.overview()).collections
+    assert status.statuses["-14"] == len({canonical(url) for url in FORBIDDEN_ROOTS}), "no connection to any of them"
     kept = journey.kept()
     for url in kept:
         corner = corner_of(url.split("/")[2])
