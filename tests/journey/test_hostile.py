@@ -1,7 +1,7 @@
 """A Web in which a part of the hosts does everything that can go wrong: what is good is found, what is bad is named."""
 
-import itertools
 import asyncio
+import itertools
 import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
