@@ -98,6 +98,18 @@ class Strategy(_Section, frozen=True):
     order: Literal["backlinks", "fifo", "lifo", "random"] = "fifo"
 
 
+class Revisit(_Section, frozen=True):
+    """When to come back. Without the section: never. `rate` is revisits a day, None what politeness allows."""
+
+    policy: Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate", "never"] = "index"
+    rate: float | None = None
+    share: float = 0.5
+    horizon: Seconds = Seconds(86_400)
+    interval_min: Seconds = Seconds(600)
+    grace: Seconds = Seconds(86_400)
+    weigh: Literal["links", "equal"] = "links"
+
+
 class Network(_Section, frozen=True):
     """How names become addresses."""
 
@@ -125,6 +137,7 @@ class Collection(_Section, frozen=True, dict=True):
     politeness: Politeness = Politeness()
     fetch: Fetch = Fetch()
     strategy: Strategy = Strategy()
+    revisit: Revisit = Revisit(policy="never")
     network: Network = Network()
     identity: Identity = Identity()
 
@@ -141,6 +154,15 @@ class Collection(_Section, frozen=True, dict=True):
     @cached_property
     def types(self) -> frozenset[str]:
         return frozenset(kind.lower() for kind in self.scope.types)
+
+    @property
+    def keeps_fresh(self) -> bool:
+        return self.revisit.policy != "never"
+
+    @property
+    def exchanges(self) -> bool:
+        """Full, it gives up its least important pages for more important ones."""
+        return self.keeps_fresh and self.scope.pages_max is not None
 
     def wants_type(self, kind: str) -> bool:
         return kind in self.types or f"{kind.partition('/')[0]}/*" in self.types
@@ -248,7 +270,7 @@ def _text(path: Path) -> str:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
 
 
-SECTIONS_TO_COME = {"revisit": "revisits", "schedule": "schedules"}
+SECTIONS_TO_COME = {"schedule": "schedules"}
 PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
@@ -298,6 +320,7 @@ def _choices(steps: list[str]) -> str:
 def _complaints(collection: Collection) -> list[tuple[bool, str]]:
     """What the types alone cannot say. The first true one is told."""
     scope, politeness, fetch = collection.scope, collection.politeness, collection.fetch
+    revisit = collection.revisit
 
     def least(section: str, key: str, value: float | None, low: float) -> tuple[bool, str]:
         if value is None or low <= value <= NUMBER_MAX:
@@ -341,6 +364,11 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         least("fetch", "redirects_max", fetch.redirects_max, 0),
         least("fetch", "retries", fetch.retries, 0),
         least("fetch", "host_failures_max", fetch.host_failures_max, 0),
+        least("revisit", "rate", revisit.rate, 1e-6),
+        (not 0 < revisit.share <= 1, f"[revisit] share must be more than 0 and at most 1, got {revisit.share:g}"),
+        least("revisit", "horizon", revisit.horizon, 60),
+        least("revisit", "interval_min", revisit.interval_min, 0),
+        least("revisit", "grace", revisit.grace, 0),
         *[(not _is_target(target),
            f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
           for target in collection.network.connect_to.values()],

@@ -34,6 +34,7 @@ class Status(IntEnum):
     LANGUAGE_NOT_WANTED = -20  # fetched, but not in one of the collection's languages
     OUT_OF_SCOPE = -21  # waited, but the collection no longer wants it
     COPY = -22  # fetched: the same text as many other URLs of its host; a soft 404, a session in the URL, a calendar
+    REPLACED = -23  # was kept, and gave its place to a more important page: the collection is full
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
@@ -56,6 +57,7 @@ STATUS_MEANING: dict[int, str] = {
     Status.TRAP: "a trap",
     Status.HOST_FULL: "host or site is full",
     Status.COPY: "one more copy",
+    Status.REPLACED: "replaced by a more important page",
     Status.HOSTILE: "hostile page",
     Status.STARVED: "our own machine was too slow",
 }
@@ -68,7 +70,10 @@ TRANSIENT = UNBLAMED | UNREACHED | {500, 502, 504}  # the URL is tried again
 GIVEN_UP = TRANSIENT | {  # no answer worth the name: FAILED in the end
     Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.TLS_ERROR, Status.HOSTILE, Status.HOST_GIVEN_UP,
 }  # fmt: skip
-NO_REQUEST = frozenset({Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE, Status.TRAP, Status.HOST_FULL})
+NO_REQUEST = frozenset({
+    Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE, Status.TRAP, Status.HOST_FULL, Status.REPLACED,
+})  # fmt: skip
+GONE = frozenset({404, 410})
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 
@@ -168,6 +173,10 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     content_id: str | None = None
     role: int = Role.PAGE
     parent: bytes = b""  # of the page that led here, if on the same host: the first half of its content id
+    payload: str = ""  # digest of the body as last archived
+    archived: float = 0.0  # and when that was
+    gone: int = -1  # of a page that is kept fresh: how often in a row it was not there
+    dismissed: bool = False  # do not ask for it: its place is wanted
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -189,6 +198,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     tls: str = ""  # why the certificate would not do, where the collection accepts it all the same
     role: int = Role.PAGE
     requested: bool = True  # False: it was settled without asking the host
+    payload: str = ""  # digest of the body, where it was archived
+    grace: bool = False  # it is gone, but was there the last time: it is asked for once more before it is dropped
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -4,112 +4,28 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import apsw
 import msgspec
 import pytest
 
-from tarrafa import config
-from tarrafa.clock import Clock, boottime
+from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
-from tarrafa.frontier import remote
 from tarrafa.frontier.protocol import (
-    CollectionStatus,
     Continuation,
     Frontier,
     HostReport,
-    Lease,
     Offer,
     PastVisit,
-    Report,
     RobotsCopy,
     Weight,
 )
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.model import Outcome, Role, Status, Visit
-from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.model import Outcome, Role, Status
+from tarrafa.parse.url import host_id, url_id
 from tarrafa.process import ProcessId, myself, start_ticks
-
-SUFFIXES = "com\nbr\ncom.br\npt\n"
-FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
-
-
-class FalseClock(Clock):
-    """A clock that the test moves."""
-
-    shift: ClassVar[list[float]] = [0.0]
-
-    def now(self) -> float:
-        return 1_000_000.0 + self.shift[0]
-
-
-@asynccontextmanager
-async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
-    frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES)
-    try:
-        yield frontier
-    finally:
-        await frontier.close()
-
-
-@asynccontextmanager
-async def a_remote(path: Path) -> AsyncIterator[Frontier]:
-    async with a_sqlite(path) as inner:
-        server = await remote.serve(inner, str(path / "f.sock"))
-        client = await remote.RemoteFrontier.connect(str(path / "f.sock"))
-        try:
-            yield client
-        finally:
-            await client.close()
-            server.close()
-
-
-BODIES = {"sqlite": a_sqlite, "remote": a_remote}
-
-
-@pytest.fixture(params=BODIES)
-def play(request, tmp_path):
-    """Run a scene on a fresh frontier; called again, it opens the same file anew."""
-    FalseClock.shift[0] = 0.0
-
-    def run(scene: Callable[[Frontier], Awaitable[None]]) -> None:
-        async def whole() -> None:
-            async with BODIES[request.param](tmp_path) as frontier:
-                await scene(frontier)
-
-        asyncio.run(whole())
-
-    return run
-
-
-def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:
-    table = {"name": name, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}} | sections
-    return config.encode(config.convert(table, "test"))
-
-
-def offer(url: str, depth: int = 0, redirects: int = 0) -> Offer:
-    key = host_key(url)
-    return Offer(host_id(key), url_id(url), url, key, depth, redirects)
-
-
-def urls(leases: list[Lease]) -> list[str]:
-    return sorted(visit.url for lease in leases for visit in lease.visits)
-
-
-def done(lease: Lease | Visit, visits: list[Visit], outcome: Outcome | None = None, **more: object) -> HostReport:
-    outcome = outcome or Outcome(200, 1_000_000.0, kept=True, type="text/html")
-    reports = [Report(visit.id, visit.number, outcome) for visit in visits]
-    settings = {"next_at": 1_000_000.0, "ended_at": 1_000_000.0, "delay_s": 1.0, "keep": True} | more
-    return HostReport(lease.host, lease.collection, reports, **settings)  # type: ignore[arg-type]
-
-
-async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
-    overview = await frontier.overview()
-    return next(one for one in overview.collections if one.name == name)
+from tests.contract.bodies import FIRST_SCHEMA, SUFFIXES, FalseClock, a_collection, done, numbers, offer, urls
 
 
 def test_a_discovered_url_is_handed_out_once_and_its_end_is_counted(play):

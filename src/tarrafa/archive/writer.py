@@ -28,6 +28,8 @@ GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
 BUFFER_BYTES = 1 << 20
 HTTP_REQUEST = "application/http; msgtype=request"
 HTTP_RESPONSE = "application/http; msgtype=response"
+PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
+NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
 METADATA_TYPE = "application/json"
 
 
@@ -41,6 +43,15 @@ class Exchange(msgspec.Struct, frozen=True):
     head_bytes: int  # how much of `response` is the header block
     address: str = ""
     truncated: str = ""  # "length" or "time": why the body is not whole
+    payload: str = ""  # the body's digest, if it is known already
+    same_as: float = 0.0  # when the archive got this very body (or, of a 304, the one that it speaks of); 0: it has not
+
+    def digest(self) -> str:
+        return self.payload or payload_digest(self.response[self.head_bytes :])
+
+
+def payload_digest(body: bytes) -> str:
+    return "sha1:" + b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
 
 
 class Durable(msgspec.Struct, frozen=True):
@@ -68,6 +79,11 @@ class _File:
 
     def sync(self) -> None:
         os.fdatasync(self.file.fileno())
+
+
+def warc_date(at: float) -> str:
+    """As a record's own date is written, so that the two can be compared."""
+    return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> WarcRecord:
@@ -168,14 +184,19 @@ class Writer:
 
     @staticmethod
     def _append_exchange(warc: _File, exchange: Exchange) -> None:
-        response = _record(WarcRecordType.response, exchange.url, exchange.at, HTTP_RESPONSE)
+        kind = WarcRecordType.revisit if exchange.same_as else WarcRecordType.response
+        response = _record(kind, exchange.url, exchange.at, HTTP_RESPONSE)
         if exchange.address:
             response.headers["WARC-IP-Address"] = exchange.address
         if exchange.truncated:
             response.headers["WARC-Truncated"] = exchange.truncated
-        digest = hashlib.sha1(exchange.response[exchange.head_bytes :], usedforsecurity=False).digest()
-        response.headers["WARC-Payload-Digest"] = "sha1:" + b32encode(digest).decode()
-        response.set_bytes_content(exchange.response)
+        if exchange.same_as:  # WARC 1.1, 6.7: the header block, and where the body is
+            not_modified = exchange.response[:12].endswith(b"304")
+            response.headers["WARC-Profile"] = NOT_MODIFIED if not_modified else SAME_PAYLOAD
+            response.headers["WARC-Refers-To-Target-URI"] = exchange.url
+            response.headers["WARC-Refers-To-Date"] = warc_date(exchange.same_as)
+        response.headers["WARC-Payload-Digest"] = exchange.digest()
+        response.set_bytes_content(exchange.response[: exchange.head_bytes] if exchange.same_as else exchange.response)
         warc.write(response)
         request = _record(WarcRecordType.request, exchange.url, exchange.at, HTTP_REQUEST)
         request.headers["WARC-Concurrent-To"] = response.record_id or ""

@@ -5,6 +5,7 @@ from rich.table import Table
 
 from tarrafa.cli.show import console
 from tarrafa.crawl.explain import Explanation, HostTold, RobotsSaid, Told
+from tarrafa.crawl.freshness import Believed
 
 HISTORY_SHOWN = 20
 
@@ -54,9 +55,17 @@ def _collection(told: Told, trouble: str) -> None:
         _line("", f"its sitemap or feed says that it changed on {told.announced}")
     for copy in told.copies:
         _line("same text as", copy)
+    if told.believed is not None:
+        _believed(told.believed)
     _line("next visit", told.next_visit)
     if told.history:
         _history(told)
+
+
+def _believed(page: Believed) -> None:
+    seen = f"{page.changes:,} changes seen in {page.visits:,} visits; {page.dates}"
+    _line("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g} ({seen})")
+    _line("fresh", f"{page.fresh:.0%} probably; weight {page.weight:.3g}")
 
 
 def _robots(said: RobotsSaid | None, trouble: str) -> str:

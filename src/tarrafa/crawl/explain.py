@@ -12,6 +12,7 @@ import msgspec
 from tarrafa import config
 from tarrafa.config import Collection, HostMatcher
 from tarrafa.crawl.collection import HOST_TEXT, Admission
+from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
 from tarrafa.data import DataDirectory
@@ -73,6 +74,7 @@ class Told(msgspec.Struct, frozen=True):
     copies: list[str] = []
     history: list[Seen] = []
     next_visit: str = ""
+    believed: Believed | None = None
 
 
 class HostTold(msgspec.Struct, frozen=True):
@@ -150,6 +152,7 @@ def _told(
         copies = copies_of(data, url, row.name, COPIES_SHOWN)
     except DataError:
         copies = []
+    told = believed(described, known.freshness, now) if known.freshness is not None else None
     return Told(
         row.name,
         url,
@@ -169,7 +172,8 @@ def _told(
         content_id=known.content_id or "",
         copies=copies,
         history=[_seen(visit) for visit in known.history],
-        next_visit=_next_visit(row, host, known, now),
+        next_visit=_next_visit(row, host, known, told, now),
+        believed=told,
     )
 
 
@@ -214,14 +218,15 @@ def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsS
     )
 
 
-def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, now: float) -> str:
+def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, told: Believed | None, now: float) -> str:
     """When, and why then."""
     if known.state == _name(UrlState.HANDED_OUT):
         return "now: a worker has it"
-    if known.state == _name(UrlState.PENDING):
-        if row.state != "running":
-            return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
-        return _turn(host, known, now)
+    waits = known.state == _name(UrlState.PENDING)
+    if (waits or told is not None) and row.state != "running":
+        return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
+    if waits or told is not None:
+        return _turn(host, known, now) if told is None else _again(told, now)
     if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
         return "never: it was refused without a request (a change of [scope] has it judged again)"
     reasons = {
@@ -230,6 +235,12 @@ def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, now
         _name(UrlState.FAILED): "when the collection is started again: it failed after its retries",
     }
     return reasons.get(known.state, "not planned: it was visited, and this collection makes no revisits")
+
+
+def _again(told: Believed, now: float) -> str:
+    if told.due is None:
+        return f"not planned: {told.why}"
+    return f"{'now' if told.due <= now else f'from {moment(told.due)} on'}: {told.why}"
 
 
 def _because(collection: Collection, known: UrlFacts) -> str:

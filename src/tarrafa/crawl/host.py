@@ -245,8 +245,8 @@ class Walk:
 
     def _objection(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if it may."""
-        if self.place.error:
-            return self.place.error
+        if visit.dismissed or self.place.error:
+            return Status.REPLACED if visit.dismissed else self.place.error
         limit = self.collection.scope.depth_max
         if visit.depth and visit.role == Role.PAGE:
             if not self.admission.is_inside(visit.url) or (limit is not None and visit.depth > limit):

@@ -239,6 +239,9 @@ def is_exhausted(status: CollectionStatus) -> bool:
     """Nothing is out, and nothing more may or can go out."""
     if status.handed_out:
         return False
+    if status.keeps_fresh:
+        spent = status.requests_max is not None and status.requests >= status.requests_max
+        return spent or not (status.pending or status.fetched)
     full = status.pages_max is not None and status.fetched >= status.pages_max
     spent = status.requests_max is not None and status.requests >= status.requests_max
     return full or spent or not status.pending

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from tarrafa import __version__
-from tarrafa.archive.writer import Exchange
+from tarrafa.archive.writer import Exchange, payload_digest
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.reading import Job, Reading
@@ -28,7 +28,7 @@ from tarrafa.fetch.http import (
     truncation,
 )
 from tarrafa.frontier.protocol import Offer
-from tarrafa.model import BUSY, REDIRECTS, Outcome, Page, Record, Role, Status, Visit
+from tarrafa.model import BUSY, GONE, REDIRECTS, Outcome, Page, Record, Role, Status, Visit
 from tarrafa.parse.listing import SITEMAP_BYTES_MAX
 from tarrafa.parse.page import sniff
 from tarrafa.parse.url import DEFAULT_PORTS, split
@@ -117,7 +117,7 @@ def request_bytes(request: Request) -> bytes:
     return b"\r\n".join([*first, *header_lines(request)]) + b"\r\n\r\n"
 
 
-def exchange_of(request: Request, response: Response, at: float) -> Exchange:
+def exchange_of(request: Request, response: Response, at: float, payload: str = "", same_as: float = 0.0) -> Exchange:
     return Exchange(
         request.url,
         at,
@@ -126,6 +126,8 @@ def exchange_of(request: Request, response: Response, at: float) -> Exchange:
         len(response.raw_head),
         response.address,
         truncation(response.status),
+        payload,
+        same_as,
     )
 
 
@@ -184,6 +186,9 @@ def conclude(
         status = Status.REDIRECTS_EXCEEDED
     kept = status == 200 and page is not None and not location
     kept = kept and (collection.scope.keep == "all" or bool(page and page.vocabularies))
+    listing = reading.listing if reading is not None else None
+    whole = kept or (listing is not None and status == 200)
+    payload = payload_digest(response.raw_body) if whole else ""
     outcome = Outcome(
         status,
         at,
@@ -200,14 +205,20 @@ def conclude(
         error=error,
         tls=response.tls,
         role=visit.role,
+        payload=payload,
+        grace=status in GONE and visit.gone == 0,
     )
     if page is not None and not kept:  # its links and status stay known, its text does not
         page = replace(page, text="")
     record = Record(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
     finished = Finished(visit, record)
-    listing = reading.listing if reading is not None else None
-    if kept or status in REDIRECTS or (listing is not None and status == 200):
+    if whole:
+        same_as = visit.archived if payload == visit.payload else 0.0
+        finished.exchange = exchange_of(request, response, at, payload, same_as)
+    elif status in REDIRECTS:
         finished.exchange = exchange_of(request, response, at)
+    elif status == 304 and visit.archived:
+        finished.exchange = exchange_of(request, response, at, visit.payload, visit.archived)
     if page is not None and not _is_copy(page, visit, status):
         finished.offers.extend(admission.links_of(page, visit, location))
     if listing is not None:

@@ -6,6 +6,7 @@ written it says why in one line and ends: the supervisor decides what then.
 
 import argparse
 import asyncio
+import contextlib
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Locked, TarrafaError
 from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.frontier.planner import Steward
 from tarrafa.frontier.remote import serve
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.process import become_child, run_child
@@ -33,21 +35,26 @@ async def _main(data: DataDirectory) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    frontier = await _open(data, on_fatal)
+    clock = Clock.from_environment()
+    frontier = await _open(data, clock, on_fatal)
     server = await serve(frontier, data.socket)
+    steward = asyncio.create_task(Steward(frontier, data, clock).run())
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     await ended.wait()
+    steward.cancel()
+    with contextlib.suppress(asyncio.CancelledError, TarrafaError):
+        await steward
     server.close()
     await frontier.close()
     if fatal:
         raise fatal[0]
 
 
-async def _open(data: DataDirectory, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
+async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
     for attempt in range(OPEN_TRIES):
         try:
-            return SqliteFrontier(data.frontier, Clock.from_environment(), bundled_list(), on_fatal)
+            return SqliteFrontier(data.frontier, clock, bundled_list(), on_fatal)
         except Locked:
             if attempt == OPEN_TRIES - 1:
                 raise

@@ -10,6 +10,7 @@ import msgspec
 
 from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
 from tarrafa.process import ProcessId
+from tarrafa.revisit.policy import History
 
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN_S = 5.0  # it sends no request in the last seconds of its lease
@@ -151,6 +152,9 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     requests_max: int | None = None
     statuses: dict[str, int] = {}
     types: dict[str, int] = {}
+    keeps_fresh: bool = False
+    revisits: int = 0  # visits to pages that were kept before
+    changes: int = 0  # of those, how many found another text
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -173,6 +177,43 @@ class PastVisit(msgspec.Struct, frozen=True, array_like=True):
     changed: bool | None
 
 
+class Freshness(msgspec.Struct, frozen=True):
+    """What the frontier believes of a page that it keeps fresh, and when it is due for that reason."""
+
+    history: History
+    due: float | None  # None: nothing makes it worth a visit as things stand
+    gone: int
+    shelf: int
+    price: float
+    dates_believed: bool
+    announcements_believed: bool
+
+
+class PageFacts(msgspec.Struct, frozen=True, array_like=True):
+    """A page that is kept fresh, as a planner or a simulator needs it."""
+
+    host: HostId
+    id: UrlId
+    delay_s: float  # of its host
+    dates_believed: bool
+    history: History
+
+
+class ShelfFacts(msgspec.Struct, frozen=True, array_like=True):
+    """How many pages of a host stand in one class of the index policy."""
+
+    host: HostId
+    delay_s: float
+    shelf: int
+    pages: int
+
+
+class PlannedVisit(msgspec.Struct, frozen=True, array_like=True):
+    host: HostId
+    id: UrlId
+    at: float
+
+
 class UrlFacts(msgspec.Struct, frozen=True):
     """All that the frontier knows of a URL in one collection."""
 
@@ -192,6 +233,7 @@ class UrlFacts(msgspec.Struct, frozen=True):
     content_id: str | None
     place: int | None = None  # how many of its host's waiting URLs go before it; None if it does not wait
     history: list[PastVisit] = []
+    freshness: Freshness | None = None
 
 
 class HostFacts(msgspec.Struct, frozen=True):
@@ -276,3 +318,27 @@ class Frontier(Protocol):
         """Everything known of a URL, in every collection."""
 
     async def overview(self) -> Overview: ...
+
+    async def unplanned(self) -> list[int]:
+        """The collections whose revisits wait for a new price or plan."""
+
+    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
+        """The pages that are kept fresh, in order, after (host, url)."""
+
+    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
+        """The classes of pages of (about) so many hosts after that one; whole hosts only."""
+
+    async def price(self, collection: int, price: float) -> None:
+        """What a visit must be worth from now on. Hosts learn of it by `stir`, or when their time comes."""
+
+    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        """Let so many hosts after that one look again when they are due; the last one, None when there are no more."""
+
+    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        """Put visits on the shelf of a plan to come; `number` is greater than that of any plan before."""
+
+    async def begin_plan(self, collection: int, number: int, end: float) -> None:
+        """The plan is complete and holds from now on, to its end."""
+
+    async def drop_plans(self, collection: int, limit: int) -> int:
+        """Take away (some of) what is left of former plans; how many visits that were."""

@@ -27,6 +27,9 @@ from tarrafa.frontier.protocol import (
     Loan,
     Offer,
     Overview,
+    PageFacts,
+    PlannedVisit,
+    ShelfFacts,
     Terms,
     Weight,
 )
@@ -197,6 +200,35 @@ class RemoteFrontier:
     async def overview(self) -> Overview:
         overview: Overview = await self._call("overview")
         return overview
+
+    async def unplanned(self) -> list[int]:
+        numbers: list[int] = await self._call("unplanned")
+        return numbers
+
+    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
+        pages: list[PageFacts] = await self._call("pages", collection, host, url, limit)
+        return pages
+
+    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
+        shelves: list[ShelfFacts] = await self._call("shelves", collection, host, limit)
+        return shelves
+
+    async def price(self, collection: int, price: float) -> None:
+        await self._call("price", collection, price)
+
+    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        last: HostId | None = await self._call("stir", collection, host, limit)
+        return last
+
+    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        await self._call("plan", collection, number, visits)
+
+    async def begin_plan(self, collection: int, number: int, end: float) -> None:
+        await self._call("begin_plan", collection, number, end)
+
+    async def drop_plans(self, collection: int, limit: int) -> int:
+        count: int = await self._call("drop_plans", collection, limit)
+        return count
 
 
 class Line:

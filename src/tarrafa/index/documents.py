@@ -51,7 +51,7 @@ class Change(Enum):
 
 def change(record: Record) -> Change:
     outcome, page = record.outcome, record.page
-    if outcome.status in WEATHER or outcome.status >= 500:
+    if outcome.status in WEATHER or outcome.status >= 500 or outcome.grace:
         return Change.NOTHING
     if outcome.kept and page is not None and not page.robots.noindex:
         return Change.WRITE

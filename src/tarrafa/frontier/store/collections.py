@@ -19,6 +19,8 @@ from tarrafa.model import UrlState
 STATES = ("running", "paused", "finished")
 RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
+REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
+CHOSEN_WAITING, DISMISSED_WAITING = "chosen", "dismissed"  # see exchange.py
 
 
 def state_bucket(state: int) -> str:
@@ -77,6 +79,15 @@ class Counters:
         self._deltas.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What the planner has found out for a collection's revisits."""
+
+    price: float = 0.0  # see revisit/policy.py
+    plan: int = 0  # the shelf on which its newest plan stands
+    plan_end: float = 0.0
+
+
 @dataclass(slots=True)
 class Known:
     """A collection in memory."""
@@ -84,6 +95,7 @@ class Known:
     row: CollectionRow
     config: config.Collection
     sequence: int
+    tuning: Tuning = Tuning()
 
 
 class Collections:
@@ -98,10 +110,21 @@ class Collections:
     def reload(self) -> None:
         """What the tables say; also after a transaction failed."""
         self._by_id.clear()
-        rows = self._db.rows("SELECT id, name, state, reason, config, revision, sequence FROM collection ORDER BY id")
-        for *fields, sequence in rows:
+        rows = self._db.rows(
+            "SELECT id, name, state, reason, config, revision, sequence, price, plan, plan_end"
+            " FROM collection ORDER BY id"
+        )
+        for *fields, sequence, price, plan, end in rows:
             row = CollectionRow(*fields)
-            self._by_id[row.id] = Known(row, config.decode(row.config), sequence)
+            self._by_id[row.id] = Known(row, config.decode(row.config), sequence, Tuning(price, plan, end))
+
+    def tune(self, known: Known, tuning: Tuning) -> None:
+        """The planner has new numbers."""
+        self._db.run(
+            "UPDATE collection SET price = ?, plan = ?, plan_end = ? WHERE id = ?",
+            (tuning.price, tuning.plan, tuning.plan_end, known.row.id),
+        )
+        known.tuning = tuning
 
     def open(self, content: bytes) -> tuple[Known, config.Collection | None]:
         """Create or take up anew; also the configuration that it had before."""
@@ -129,7 +152,7 @@ class Collections:
             )
         sequence = known.sequence if known else 0
         row = CollectionRow(number, wanted.name, "running", "", content, revision)
-        self._by_id[number] = Known(row, wanted, sequence)
+        self._by_id[number] = Known(row, wanted, sequence, known.tuning if known else Tuning())
         return self._by_id[number], before
 
     def control(self, name: str, state: str, reason: str) -> None:
@@ -173,15 +196,22 @@ class Collections:
         )
 
     def slots(self, known: Known) -> int:
-        """How many more visits may be out at once without passing the collection's limits."""
+        """How many more new URLs may be out at once without passing the collection's limits."""
         number, scope = known.row.id, known.config.scope
-        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        free = 1 << 30
+        free = self.requests_left(known)
         if scope.pages_max is not None:
-            free = scope.pages_max - self._counters.value(number, state_bucket(UrlState.FETCHED)) - out
-        if scope.requests_max is not None:
-            free = min(free, scope.requests_max - self._counters.value(number, REQUESTS) - out)
+            kept = self._counters.value(number, state_bucket(UrlState.FETCHED))
+            out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
+            free = min(free, scope.pages_max - kept - out - self._counters.value(number, CHOSEN_WAITING))
         return max(0, free)
+
+    def requests_left(self, known: Known) -> int:
+        """How many more visits of any kind may be out at once."""
+        number, most = known.row.id, known.config.scope.requests_max
+        if most is None:
+            return 1 << 30
+        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
+        return max(0, most - self._counters.value(number, REQUESTS) - out)
 
     def rows(self) -> list[CollectionRow]:
         return [known.row for known in self._by_id.values()]
@@ -213,6 +243,9 @@ class Collections:
             requests=self._counters.value(number, REQUESTS),
             pages_max=known.config.scope.pages_max,
             requests_max=known.config.scope.requests_max,
+            keeps_fresh=known.config.keeps_fresh,
+            revisits=self._counters.value(number, REVISITS),
+            changes=self._counters.value(number, CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
         )

@@ -7,7 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.store.collections import Collections, Counters
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.revisits import Revisits
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import HostId, Role, UrlId, UrlState
 
@@ -15,7 +19,7 @@ HISTORY_MAX = 100  # the newest
 PLACE_MAX = 100_000  # nobody counts further
 
 
-def look_up(db: Database, host: HostId, url: UrlId) -> Facts:
+def look_up(db: Database, host: HostId, url: UrlId, clock: Clock) -> Facts:
     row = db.row(
         "SELECT key, site, next_at, ended_at, delay_s, failures,"
         " (SELECT name FROM worker WHERE worker.id = host.worker), robots_status, robots_expires,"
@@ -30,7 +34,16 @@ def look_up(db: Database, host: HostId, url: UrlId) -> Facts:
         " WHERE host = ? AND collection IN (SELECT id FROM collection) AND u.id = ? ORDER BY c.id",
         (host, url),
     )
-    return Facts(None if row is None else HostFacts(*row), [_facts(db, host, url, one) for one in rows])
+    counters = Counters(db)
+    collections, revisits = Collections(db, counters, clock), Revisits(db, counters, Ready(db), clock)
+    urls = [
+        replace(
+            _facts(db, host, url, one),
+            freshness=revisits.freshness(collections.by_id(one[0]), (host, one[0], url)),
+        )
+        for one in rows
+    ]
+    return Facts(None if row is None else HostFacts(*row), urls)
 
 
 def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlFacts:

@@ -21,7 +21,8 @@ from tarrafa.frontier.protocol import (
     Terms,
 )
 from tarrafa.frontier.store.collections import Collections, Known
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.schema import NEW, OLD, Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
@@ -35,8 +36,8 @@ CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no so
 class Hosts:
     """The host and worker rows of one frontier."""
 
-    def __init__(self, db: Database, collections: Collections, urls: Urls, clock: Clock) -> None:
-        self._db, self._collections, self._urls, self._clock = db, collections, urls, clock
+    def __init__(self, db: Database, collections: Collections, urls: Urls, ready: Ready, clock: Clock) -> None:
+        self._db, self._collections, self._urls, self._ready, self._clock = db, collections, urls, ready, clock
         self._turn = 0
 
     def join(self, name: str, process: ProcessId) -> Terms:
@@ -93,27 +94,27 @@ class Hosts:
         self._turn = (self._turn + 1) % len(running)  # another collection goes first each time
         leases: list[Lease] = []
         for known in running[self._turn :] + running[: self._turn]:
-            share = min(self._fair_share(worker, known, wanted - len(leases)), self._collections.slots(known))
-            rows = self._db.rows(
-                "SELECT host FROM ready WHERE collection = ? AND next_at <= ? ORDER BY next_at, host LIMIT ?",
-                (known.row.id, self._clock.now(), share),
-            )
-            each = min(VISITS_PER_LEASE, max(1, self._collections.slots(known) // max(1, len(rows))))
-            leases += [lease for (host,) in rows if (lease := self._lease(worker, known, host, each)).visits]
+            slots = self._collections.slots(known)
+            if known.config.exchanges and not slots:
+                self._urls.exchange.dismiss(known)
+            hosts = self._willing(worker, known, wanted - len(leases), slots)
+            each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
+            leases += [lease for host in hosts if (lease := self._lease(worker, known, host, each)).visits]
         return leases
 
-    def _fair_share(self, worker: int, known: Known, wanted: int) -> int:
-        """No worker takes what would leave another one idle."""
-        workers = int(self._db.value("SELECT count(*) FROM worker"))
+    def _willing(self, worker: int, known: Known, wanted: int, slots: int) -> list[HostId]:
+        """Hosts that may be visited now and have work, the longest ready first; no worker takes what would leave
+        another one idle."""
+        workers, now = int(self._db.value("SELECT count(*) FROM worker")), self._clock.now()
+        new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
+        old: list[tuple[float, HostId]] = []
+        if known.config.keeps_fresh and self._collections.requests_left(known):
+            old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._urls.revisits.allowed(known)))
+        ready = list(dict.fromkeys(host for _, host in sorted(new + old)))
         held = int(self._db.value("SELECT count(*) FROM host WHERE worker IS NOT NULL"))
         mine = int(self._db.value("SELECT count(*) FROM host WHERE worker = ?", (worker,)))
-        ready = int(
-            self._db.value(
-                "SELECT count(*) FROM (SELECT 1 FROM ready WHERE collection = ? AND next_at <= ? LIMIT ?)",
-                (known.row.id, self._clock.now(), wanted * workers),
-            )
-        )
-        return max(0, min(wanted, ceil((ready + held) / max(1, workers)) - mine))
+        share = min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine)
+        return ready[: max(0, share)]
 
     def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
         key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
@@ -121,13 +122,13 @@ class Hosts:
             " coalesce(memory, x'') FROM host WHERE id = ?",
             (host,),
         )
-        self._unready(host, next_at)
+        delay = max(delay_s, known.config.politeness.delay)
+        self._ready.remove(host)
+        self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
         visits = self._urls.take(known, host, count)
         robots = None if status is None else RobotsCopy(status, digest, expires)
-        delay = max(delay_s, known.config.politeness.delay)
         moments = (next_at, ended_at, float(delay))
         lease = Lease(host, key, known.row.id, known.row.revision, *moments, failures, robots, visits, memory)
-        self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
         if not visits:
             self._hand_back(host, next_at)
         return lease
@@ -146,16 +147,9 @@ class Hosts:
         if holder is not None or next_at > now:
             free_at = now + LOAN_WAIT_S if holder is not None else next_at
             return Loan(False, free_at, ended_at, delay_s, failures, robots)
-        self._unready(host, next_at)
+        self._ready.remove(host)
         self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
         return Loan(True, next_at, ended_at, delay_s, failures, robots)
-
-    def _unready(self, host: HostId, next_at: float) -> None:
-        self._db.run(
-            "DELETE FROM ready WHERE next_at = ? AND host = ? AND collection IN"
-            " (SELECT collection FROM work WHERE work.host = ?)",
-            (next_at, host, host),
-        )
 
     def claim(self, worker: int, host: HostId, address: str) -> float:
         """An address is with one host at a time, whatever the worker, and rests between two of them."""
@@ -209,8 +203,8 @@ class Hosts:
     def _others_wait(self, report: HostReport) -> bool:
         """Another running collection has work on this host: after its visits the holder lets go."""
         rows = self._db.rows(
-            "SELECT collection FROM work WHERE host = ? AND collection != ? AND pending > 0",
-            (report.host, report.collection),
+            "SELECT collection FROM work WHERE host = ? AND collection != ? AND (pending > 0 OR due <= ?)",
+            (report.host, report.collection, self._clock.now()),
         )
         return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
 
@@ -234,10 +228,7 @@ class Hosts:
             (self._clock.now(), host, host),
         )
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
-        self._db.run(
-            "INSERT OR IGNORE INTO ready SELECT collection, ?, host FROM work WHERE host = ? AND pending > 0",
-            (next_at, host),
-        )
+        self._ready.add(host)
 
     def nodes(self) -> list[NodeStatus]:
         now = boottime()

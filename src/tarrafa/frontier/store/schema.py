@@ -3,6 +3,11 @@
 Keys are clustered by host: one worker's batch touches few places. `url` is everything known; `pending` orders what
 waits, per host; `work` counts it; `ready` orders the hosts that have work and are with nobody; `handed` is what workers
 hold, so that the crash of one gives it back without a scan.
+
+Of what is kept fresh, `page` remembers its history and where it stands, `due` is the shelves of `revisit/policy.py`
+(the smallest key of a shelf is its best page), `shelf` counts them, and `work.due` is when the host's earliest head is
+worth a visit. `ready` has two kinds of rows, NEW and OLD: hosts with new URLs, and hosts with pages to see again.
+`standing` orders pages by in-links, in collections that exchange their least important ones for better.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,21 +18,25 @@ import apsw
 
 from tarrafa.errors import DataError
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+NEW, OLD = 0, 1  # kinds of readiness
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE collection (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
     config BLOB NOT NULL, revision INTEGER NOT NULL DEFAULT 1, created REAL NOT NULL,
-    sequence INTEGER NOT NULL DEFAULT 0
+    sequence INTEGER NOT NULL DEFAULT 0,
+    price REAL NOT NULL DEFAULT 0, plan INTEGER NOT NULL DEFAULT 0, plan_end REAL NOT NULL DEFAULT 0
 );
 CREATE TABLE host (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
     next_at REAL NOT NULL DEFAULT 0, ended_at REAL NOT NULL DEFAULT 0,
     delay_s REAL NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
     worker INTEGER, robots_status INTEGER, robots_digest BLOB, robots_expires REAL, memory BLOB,
-    trouble TEXT NOT NULL DEFAULT ''
+    trouble TEXT NOT NULL DEFAULT '',
+    modified_right INTEGER NOT NULL DEFAULT 0, modified_wrong INTEGER NOT NULL DEFAULT 0,
+    announced_right INTEGER NOT NULL DEFAULT 0, announced_wrong INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX host_worker ON host (worker) WHERE worker IS NOT NULL;
 CREATE TABLE address (address TEXT PRIMARY KEY, host INTEGER, next_at REAL NOT NULL) WITHOUT ROWID;
@@ -39,7 +48,7 @@ CREATE TABLE url (
     sequence INTEGER NOT NULL, visits INTEGER NOT NULL DEFAULT 0, attempts INTEGER NOT NULL DEFAULT 0,
     in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
     content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
-    blamed INTEGER NOT NULL DEFAULT 0,
+    blamed INTEGER NOT NULL DEFAULT 0, payload TEXT NOT NULL DEFAULT '', archived REAL NOT NULL DEFAULT 0,
     PRIMARY KEY (host, collection, id)
 ) WITHOUT ROWID;
 CREATE TABLE pending (
@@ -48,11 +57,13 @@ CREATE TABLE pending (
 ) WITHOUT ROWID;
 CREATE TABLE work (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, pending INTEGER NOT NULL,
-    visited INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0,
+    visited INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, due REAL,
     PRIMARY KEY (host, collection)
 ) WITHOUT ROWID;
 CREATE TABLE site (
-    collection INTEGER NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL, PRIMARY KEY (collection, name)
+    collection INTEGER NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL,
+    pages INTEGER NOT NULL DEFAULT 0, means REAL NOT NULL DEFAULT 0, squares REAL NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, name)
 ) WITHOUT ROWID;
 CREATE TABLE visit (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
@@ -60,8 +71,25 @@ CREATE TABLE visit (
     PRIMARY KEY (host, collection, id, number)
 ) WITHOUT ROWID;
 CREATE TABLE ready (
-    collection INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
-    PRIMARY KEY (collection, next_at, host)
+    collection INTEGER NOT NULL, kind INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
+    PRIMARY KEY (collection, kind, next_at, host)
+) WITHOUT ROWID;
+CREATE TABLE page (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
+    shelf INTEGER NOT NULL, key REAL NOT NULL, gone INTEGER NOT NULL DEFAULT 0, history BLOB NOT NULL,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE due (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, shelf INTEGER NOT NULL, key REAL NOT NULL, id BLOB NOT NULL,
+    PRIMARY KEY (host, collection, shelf, key, id)
+) WITHOUT ROWID;
+CREATE TABLE shelf (
+    collection INTEGER NOT NULL, host INTEGER NOT NULL, shelf INTEGER NOT NULL, pages INTEGER NOT NULL,
+    PRIMARY KEY (collection, host, shelf)
+) WITHOUT ROWID;
+CREATE TABLE standing (
+    collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
+    id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
 ) WITHOUT ROWID;
 CREATE TABLE handed (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
@@ -102,6 +130,45 @@ CREATE TABLE visit (
 ) WITHOUT ROWID;
 INSERT INTO visit SELECT host, collection, id, visits, fetched, status, 0, NULL FROM url
     WHERE status IS NOT NULL AND fetched IS NOT NULL;
+""",
+    2: """
+ALTER TABLE collection ADD COLUMN price REAL NOT NULL DEFAULT 0;
+ALTER TABLE collection ADD COLUMN plan INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE collection ADD COLUMN plan_end REAL NOT NULL DEFAULT 0;
+ALTER TABLE host ADD COLUMN modified_right INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE host ADD COLUMN modified_wrong INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE host ADD COLUMN announced_right INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE host ADD COLUMN announced_wrong INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE url ADD COLUMN payload TEXT NOT NULL DEFAULT '';
+ALTER TABLE url ADD COLUMN archived REAL NOT NULL DEFAULT 0;
+ALTER TABLE work ADD COLUMN due REAL;
+ALTER TABLE site ADD COLUMN pages INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE site ADD COLUMN means REAL NOT NULL DEFAULT 0;
+ALTER TABLE site ADD COLUMN squares REAL NOT NULL DEFAULT 0;
+DROP TABLE ready;
+CREATE TABLE ready (
+    collection INTEGER NOT NULL, kind INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
+    PRIMARY KEY (collection, kind, next_at, host)
+) WITHOUT ROWID;
+INSERT INTO ready SELECT collection, 0, next_at, id FROM work JOIN host ON host.id = work.host
+    WHERE pending > 0 AND worker IS NULL;
+CREATE TABLE page (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
+    shelf INTEGER NOT NULL, key REAL NOT NULL, gone INTEGER NOT NULL DEFAULT 0, history BLOB NOT NULL,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE due (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, shelf INTEGER NOT NULL, key REAL NOT NULL, id BLOB NOT NULL,
+    PRIMARY KEY (host, collection, shelf, key, id)
+) WITHOUT ROWID;
+CREATE TABLE shelf (
+    collection INTEGER NOT NULL, host INTEGER NOT NULL, shelf INTEGER NOT NULL, pages INTEGER NOT NULL,
+    PRIMARY KEY (collection, host, shelf)
+) WITHOUT ROWID;
+CREATE TABLE standing (
+    collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
+    id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
+) WITHOUT ROWID;
 """,
 }
 

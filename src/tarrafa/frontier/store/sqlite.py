@@ -27,12 +27,17 @@ from tarrafa.frontier.protocol import (
     Loan,
     Offer,
     Overview,
+    PageFacts,
+    PlannedVisit,
+    ShelfFacts,
     Terms,
     Weight,
 )
-from tarrafa.frontier.store.collections import Collections, Counters
+from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts
+from tarrafa.frontier.store.planning import Planning
+from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import Database, check_schema, open_tables
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId, UrlId
@@ -46,11 +51,13 @@ class Store:
     """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
 
     def __init__(self, path: Path, clock: Clock, suffix_list: str) -> None:
-        self.db = open_tables(str(path), suffix_list)
+        self.db, self.clock = open_tables(str(path), suffix_list), clock
         self.counters = Counters(self.db)
         self.catalogue = Collections(self.db, self.counters, clock)
-        self.urls = Urls(self.db, self.counters, self.catalogue, clock)
-        self.hosts = Hosts(self.db, self.catalogue, self.urls, clock)
+        ready = Ready(self.db)
+        self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
+        self.hosts = Hosts(self.db, self.catalogue, self.urls, ready, clock)
+        self.planning = Planning(self.db, self.catalogue, self.urls.revisits, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
         known, before = self.catalogue.open(content)
@@ -63,6 +70,11 @@ class Store:
                 self.urls.reorder(known, before.strategy.order)
             if before.scope != known.config.scope:
                 self.urls.judge_again(known)
+            if before.revisit != known.config.revisit:
+                self.catalogue.tune(known, Tuning())
+                self.urls.revisits.adopt(known)
+            if before.exchanges != known.config.exchanges:
+                self.urls.exchange.rebuild(known)
         self.urls.seed(known.row.id, roots)
         return known.row
 
@@ -225,10 +237,37 @@ class SqliteFrontier:
         await self._call(lambda store: store.weigh(collection, weights))
 
     async def look_up(self, host: HostId, url: UrlId) -> Facts:
-        return await self._call(lambda store: look_up(store.db, host, url))
+        return await self._call(lambda store: look_up(store.db, host, url, store.clock))
 
     async def overview(self) -> Overview:
         return await self._call(lambda store: store.overview())
+
+    async def unplanned(self) -> list[int]:
+        return await self._call(lambda store: store.planning.unplanned())
+
+    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
+        return await self._plan(collection, lambda known, planning: planning.pages(known, host, url, limit))
+
+    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
+        return await self._plan(collection, lambda known, planning: planning.shelves(known, host, limit))
+
+    async def price(self, collection: int, price: float) -> None:
+        await self._plan(collection, lambda known, planning: planning.price(known, price))
+
+    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        return await self._plan(collection, lambda known, planning: planning.stir(known, host, limit))
+
+    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        await self._plan(collection, lambda known, planning: planning.plan(known, number, visits))
+
+    async def begin_plan(self, collection: int, number: int, end: float) -> None:
+        await self._plan(collection, lambda known, planning: planning.begin_plan(known, number, end))
+
+    async def drop_plans(self, collection: int, limit: int) -> int:
+        return await self._plan(collection, lambda known, planning: planning.drop_plans(known, limit))
+
+    async def _plan(self, collection: int, work: Callable[[Known, Planning], T]) -> T:
+        return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))
 
 
 def read_overview(path: Path) -> Overview:
@@ -238,7 +277,9 @@ def read_overview(path: Path) -> Overview:
 
 def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[CollectionRow]]:
     """What is known of a URL, and the collections, while no process owns the frontier."""
-    return _read(path, lambda db: (look_up(db, host, url), Collections(db, Counters(db), Clock.real()).rows()))
+    return _read(
+        path, lambda db: (look_up(db, host, url, Clock.real()), Collections(db, Counters(db), Clock.real()).rows())
+    )
 
 
 def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, int]]:

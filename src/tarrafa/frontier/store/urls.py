@@ -4,13 +4,18 @@ A URL's row is made once and never removed; what happens to it moves it between 
 every move, so that nobody ever looks for waiting URLs by scanning.
 """
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from tarrafa.clock import Clock
 from tarrafa.frontier.order import rank
-from tarrafa.frontier.protocol import Offer, Report, Weight
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, Offer, Report, Weight
 from tarrafa.frontier.store.collections import (
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
     HOSTS,
     KNOWN,
     REQUESTS,
@@ -20,6 +25,9 @@ from tarrafa.frontier.store.collections import (
     Known,
     state_bucket,
 )
+from tarrafa.frontier.store.exchange import Exchange
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import (
     BUSY,
@@ -38,14 +46,20 @@ from tarrafa.model import (
 from tarrafa.parse.site import Suffixes
 
 TYPES_COUNTED_MAX = 200  # servers invent them
+AHEAD_S = 60.0  # pages to see again are handed out for so long
+STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
 STARVED_MAX = 10  # visits; who is too slow on an idle machine too must be told so in the end
 
 
 class Urls:
     """The URL rows of one frontier."""
 
-    def __init__(self, db: Database, counters: Counters, collections: Collections, clock: Clock) -> None:
+    def __init__(self, db: Database, counters: Counters, collections: Collections, ready: Ready, clock: Clock) -> None:
         self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
+        self._ready = ready
+        self._owed = 0.0  # the part of a slot that revisits have coming to them
+        self.revisits = Revisits(db, counters, ready, clock)
+        self.exchange = Exchange(db, counters, self.revisits)
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], Suffixes] = {}
 
@@ -72,6 +86,8 @@ class Urls:
                 self._db.run(
                     "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)
                 )
+                if row[2] == UrlState.FETCHED and known.config.keeps_fresh:
+                    self.revisits.announce(known, key, offer.announced)
         self.add_waiting(number, waiting)
 
     def _promote(self, known: Known, offer: Offer, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
@@ -100,6 +116,7 @@ class Urls:
                     " WHERE host = ? AND collection = ? AND id = ?",
                     (root.host, number, root.id),
                 )
+                self._drop_page(known, (root.host, number, root.id))
                 self._requeue(known, root.host, root.id, row[0], waiting)
         self.add_waiting(number, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
@@ -157,7 +174,8 @@ class Urls:
         number, most = known.row.id, known.config.scope.site_hosts_max
         site = self._db.value("SELECT site FROM host WHERE id = ?", (host,))
         counted = self._db.run(
-            "INSERT INTO site VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET hosts = hosts + 1 WHERE hosts < ?",
+            "INSERT INTO site (collection, name, hosts) VALUES (?, ?, 1)"
+            " ON CONFLICT DO UPDATE SET hosts = hosts + 1 WHERE hosts < ?",
             (number, site, most),
         )
         self._db.run("UPDATE work SET refused = ? WHERE host = ? AND collection = ?", (not counted, host, number))
@@ -199,7 +217,14 @@ class Urls:
         sequence, in_links, attempts = facts
         place = rank(known.config.strategy.order, sequence, url, in_links, attempts)
         self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, place, url))
+        self.exchange.enter(known, False, in_links, host, url)
         waiting[host] = waiting.get(host, 0) + 1
+
+    def _drop_page(self, known: Known, key: tuple[HostId, int, UrlId]) -> None:
+        """It is not kept any more, for whatever reason."""
+        in_links = self._db.value("SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        self.exchange.leave(known, True, in_links, key[0], key[2])
+        self.revisits.forget(known, key)
 
     def add_waiting(self, number: int, waiting: dict[HostId, int]) -> None:
         """Count what was queued; a host that had nothing and is with nobody becomes ready."""
@@ -209,13 +234,51 @@ class Urls:
             self._db.run(
                 "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (added, host, number)
             )
-            self._db.run(
-                "INSERT OR IGNORE INTO ready SELECT ?, next_at, id FROM host WHERE id = ? AND worker IS NULL",
-                (number, host),
-            )
+            self._ready.add_new(number, host)
 
     def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
-        """The next visits of a host, numbered and handed out."""
+        """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
+        the one kind leaves the other may have."""
+        if not known.config.keeps_fresh or count < 1:
+            return self._take_new(known, host, count)
+        delay_s = max(self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,)), known.config.politeness.delay)
+        ahead = max(1, int(AHEAD_S / max(delay_s, 0.001)))  # who waits longer may find others more urgent by then
+        most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
+        fraction, whole = math.modf(self._owed + most * known.config.revisit.share)
+        self._owed = fraction
+        visits = self._take_old(known, host, int(whole))
+        visits += self._take_new(known, host, count - len(visits))
+        return visits + self._take_old(known, host, most - len(visits))
+
+    def _take_old(self, known: Known, host: HostId, count: int) -> list[Visit]:
+        """Pages that are kept and worth another visit, and what a full collection exchanges."""
+        visits: list[Visit] = []
+        for url, shelf in self.revisits.take(known, host, count):
+            key = (host, known.row.id, url)
+            state, found = self._db.value(STATE_OF, key), self.revisits.find(key)
+            if shelf == CHOSEN:
+                self._counters.add(known.row.id, CHOSEN_WAITING, -1)
+            elif found is None or state not in (UrlState.FETCHED, UrlState.DROPPED):
+                continue  # of a plan that is older than what happened since
+            visit = self._hand_out(known, host, url, state)
+            if shelf != CHOSEN and found is not None:
+                visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED)
+            visits.append(visit)
+        return visits
+
+    def _hand_out(self, known: Known, host: HostId, url: UrlId, state: int) -> Visit:
+        number, key = known.row.id, (host, known.row.id, url)
+        row = self._db.must(
+            "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
+            " RETURNING url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
+            " coalesce(parent, x''), payload, archived",
+            key,
+        )
+        self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
+        self._counters.move(number, state, UrlState.HANDED_OUT)
+        return Visit(number, host, url, *row)
+
+    def _take_new(self, known: Known, host: HostId, count: int) -> list[Visit]:
         number = known.row.id
         visited, held, refused = self._db.must(
             "SELECT visited, (SELECT count(*) FROM handed WHERE handed.host = work.host"
@@ -232,24 +295,40 @@ class Urls:
         )
         visits = []
         for place, url in rows:
-            key = (host, number, url)
-            self._db.run(
-                "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-                (host, number, place, url),
-            )
-            row = self._db.must(
-                "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
-                " RETURNING url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
-                " coalesce(parent, x'')",
-                key,
-            )
-            self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
-            self._counters.move(number, UrlState.PENDING, UrlState.HANDED_OUT)
-            visits.append(Visit(number, host, url, *row))
+            self._unqueue(known, host, place, url)
+            visits.append(self._hand_out(known, host, url, UrlState.PENDING))
         self._db.run(
             "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (len(visits), host, number)
         )
         return visits
+
+    def _unqueue(self, known: Known, host: HostId, place: float, url: UrlId) -> None:
+        self._db.run(
+            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+            (host, known.row.id, place, url),
+        )
+        if known.config.exchanges:
+            in_links = self._db.value(
+                "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, known.row.id, url)
+            )
+            self.exchange.leave(known, False, in_links, host, url)
+
+    def _promote_best(self, known: Known) -> None:
+        """A place became free: the most linked URL that waits is to have it."""
+        best = self.exchange.best(known)
+        if best is None:
+            return
+        host, url = best
+        facts = self._db.must(
+            "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
+            (host, known.row.id, url),
+        )
+        self._unqueue(known, host, rank(known.config.strategy.order, facts[0], url, facts[1], facts[2]), url)
+        self._ready.remove(host)
+        self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
+        if self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None:
+            self._ready.add(host)
+        self.exchange.choose(known, host, url)
 
     def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
         """Take what became of visits. A report on what is no longer handed out changes nothing."""
@@ -261,8 +340,10 @@ class Urls:
                 (host, number, report.id, report.number),
             )
             if held:
+                again = known.config.keeps_fresh and self.revisits.find((host, number, report.id)) is not None
                 self._settle(known, host, report, waiting)
-                settled += _was_asked(report.outcome)
+                settled += _was_asked(report.outcome) and not again
+        self.revisits.look_again(known, host)
         if settled:
             self._db.run(
                 "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
@@ -270,39 +351,64 @@ class Urls:
         self.add_waiting(number, waiting)
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
-        number, outcome = known.row.id, report.outcome
-        attempts, blamed, content_id, role = self._db.must(
-            "SELECT attempts, blamed, content_id, role FROM url WHERE host = ? AND collection = ? AND id = ?",
-            (host, number, report.id),
+        number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
+        attempts, blamed, *facts = self._db.must(
+            "SELECT attempts, blamed, content_id, role, in_links, last_modified, announced, payload FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
         )
-        busy = outcome.status in UNBLAMED and (outcome.status in BUSY or report.number <= STARVED_MAX)
-        again = outcome.status in TRANSIENT and (busy or blamed < known.config.fetch.retries)
-        # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
-        again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != role)
-        unchanged = outcome.status == 304 and content_id is not None  # what was kept is still the page
-        state = UrlState.PENDING if again else UrlState.FETCHED if unchanged else state_after(outcome)
+        before = Before(*facts)
+        state = self._state_after(known, host, report, before, blamed)
+        again = state == UrlState.PENDING
+        blame = again and not _is_excused(report)
         self._db.run(
             "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
             " WHERE host = ? AND collection = ? AND id = ?",
-            (int(state), attempts + 1 if again else 0, blamed + (not busy) if again else 0, outcome.status,
-             outcome.type or None, outcome.at, host, number, report.id),
+            (int(state), attempts + 1 if again else 0, blamed + blame if again else 0, outcome.status,
+             outcome.type or None, outcome.at, *key),
         )  # fmt: skip
-        if outcome.kept:  # what an error page says of itself is nothing to compare the page with
+        if outcome.kept or outcome.payload:  # what an error page says of itself is nothing to compare the page with
             self._db.run(
-                "UPDATE url SET content_id = ?, etag = ?, last_modified = ?"
+                "UPDATE url SET content_id = ?, etag = ?, last_modified = ?, payload = ?,"
+                " archived = CASE WHEN payload = ? AND payload != '' THEN archived ELSE ? END"
                 " WHERE host = ? AND collection = ? AND id = ?",
-                (outcome.content_id or None, outcome.etag, outcome.last_modified, host, number, report.id),
-            )
+                (outcome.content_id or None, outcome.etag, outcome.last_modified, outcome.payload, outcome.payload,
+                 outcome.at, *key),
+            )  # fmt: skip
         self._db.run(
             "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (host, number, report.id, report.number, outcome.at, outcome.status, outcome.length,
-             _changed(outcome, content_id)),
-        )  # fmt: skip
+            (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before)),
+        )
         self._count(number, outcome)
         if again:
             self._requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
         else:
             self._counters.move(number, UrlState.HANDED_OUT, state)
+
+    def _state_after(self, known: Known, host: HostId, report: Report, before: Before, blamed: int) -> UrlState:
+        """Where a visit leaves a URL. PENDING: it is to be tried again."""
+        outcome, key = report.outcome, (host, known.row.id, report.id)
+        if known.config.keeps_fresh:
+            found = self.revisits.find(key)
+            state = self.revisits.settle(known, host, report, before)
+            if found is not None and found[0] == DISMISSED:
+                self._counters.add(known.row.id, DISMISSED_WAITING, -1)
+                self._promote_best(known)
+            elif found is not None and state is None:
+                self.exchange.leave(known, True, before.in_links, host, report.id)
+            if state == UrlState.FETCHED:
+                self.exchange.enter(known, True, before.in_links, host, report.id)
+            if state is not None:
+                return state
+            if found is not None:
+                return state_after(outcome)
+        again = outcome.status in TRANSIENT and (_is_excused(report) or blamed < known.config.fetch.retries)
+        # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
+        again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role)
+        if again:
+            return UrlState.PENDING
+        unchanged = outcome.status == 304 and before.content_id is not None  # what was kept is still the page
+        return UrlState.FETCHED if unchanged else state_after(outcome)
 
     def _count(self, number: int, outcome: Outcome) -> None:
         self._counters.add(number, VISITS)
@@ -319,8 +425,18 @@ class Urls:
         rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
         for number, url in rows:
             waiting: dict[HostId, int] = {}
-            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
-            self._requeue(self._collections.by_id(number), host, url, UrlState.HANDED_OUT, waiting)
+            known, key = self._collections.by_id(number), (host, number, url)
+            if self.revisits.put_back(known, host, url):  # it is kept as it was
+                self._db.run(
+                    "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
+                    " WHERE host = ? AND collection = ? AND id = ?",
+                    key,
+                )
+                self._counters.move(number, UrlState.HANDED_OUT, self._db.value(STATE_OF, key))
+                self.revisits.look_again(known, host)
+                continue
+            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+            self._requeue(known, host, url, UrlState.HANDED_OUT, waiting)
             self.add_waiting(number, waiting)
 
     def give_up(self, known: Known, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
@@ -329,6 +445,10 @@ class Urls:
         state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
         gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
         for (url,) in gone:
+            in_links = self._db.value(
+                "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
+            )
+            self.exchange.leave(known, False, in_links, host, url)
             tried = status == Status.HOST_FULL and self._db.run(  # it was to be tried again: that is how it failed
                 "UPDATE url SET state = ? WHERE host = ? AND collection = ? AND id = ? AND attempts > 0",
                 (int(UrlState.FAILED), host, number, url),
@@ -359,6 +479,9 @@ class Urls:
                 self._db.run(
                     "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
                 )
+                self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
+                if known.config.keeps_fresh:
+                    self.revisits.weigh(known, key, weight.in_links)
                 if state == UrlState.PENDING and order == "backlinks":
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
@@ -417,22 +540,14 @@ class Urls:
 
     def _forgive(self, host: HostId) -> None:
         """Its failures are forgotten, and so is its back-off; wherever it is ready, it is so under its new time."""
-        next_at, worker = self._db.must("SELECT next_at, worker FROM host WHERE id = ?", (host,))
-        self._db.run(
-            "UPDATE host SET failures = 0, trouble = '', memory = NULL, next_at = min(next_at, ?) WHERE id = ?",
+        self._ready.remove(host)
+        worker = self._db.value(
+            "UPDATE host SET failures = 0, trouble = '', memory = NULL, next_at = min(next_at, ?) WHERE id = ?"
+            " RETURNING worker",
             (self._clock.now(), host),
         )
         if worker is None:
-            self._db.run(
-                "DELETE FROM ready WHERE next_at = ? AND host = ? AND collection IN"
-                " (SELECT collection FROM work WHERE work.host = ?)",
-                (next_at, host, host),
-            )
-            self._db.run(
-                "INSERT OR IGNORE INTO ready SELECT collection, (SELECT next_at FROM host WHERE id = work.host), host"
-                " FROM work WHERE host = ? AND pending > 0",
-                (host,),
-            )
+            self._ready.add(host)
 
     def reorder(self, known: Known, before: str) -> None:
         """The order of discovery was changed: every waiting URL gets its new rank. Scans what waits, once."""
@@ -453,11 +568,10 @@ def _was_asked(outcome: Outcome) -> bool:
     return outcome.requested and outcome.status not in NO_REQUEST
 
 
-def _changed(outcome: Outcome, before: str | None) -> bool | None:
-    """Whether this visit saw another text than the one kept before."""
-    if outcome.status == 304:
-        return False
-    return outcome.content_id != before if outcome.kept and before else None
+def _is_excused(report: Report) -> bool:
+    """Nobody is to blame for it: the host is busy, or we are."""
+    status = report.outcome.status
+    return status in UNBLAMED and (status in BUSY or report.number <= STARVED_MAX)
 
 
 def state_after(outcome: Outcome) -> UrlState:

@@ -1,0 +1,190 @@
+"""What must a visit be worth, or who is visited when, for a whole collection?
+
+`Steward` runs beside the owner and starts a planner whenever a collection waits for one; `python -m
+tarrafa.frontier.planner` is the planner: one collection, then it ends. It speaks the Protocol like everybody else, in
+small calls, and computes in a process of its own: replanning never blocks the crawl, however large the collection.
+
+The index policy with a budget needs a price: the one at which the visits worth it add up to the budget, hosts that
+politeness limits aside. It follows from the classes of pages alone, whatever their number. The planning policies get
+their plan: so many visits to each page within the horizon, and when.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from tarrafa import config
+from tarrafa.clock import CLOCK_VARIABLE, Clock
+from tarrafa.config import Collection
+from tarrafa.data import DataDirectory
+from tarrafa.errors import FrontierError
+from tarrafa.frontier.protocol import CollectionRow, Frontier, PageFacts, PlannedVisit, ShelfFacts
+from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.model import HostId
+from tarrafa.process import become_child, run_child
+from tarrafa.revisit.estimate import DAY_S
+from tarrafa.revisit.policy import class_of
+
+LOOK_EVERY_S = 1.0
+REST_S = 5.0  # between two plans of one collection at least, however fast the clock runs
+PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
+FIRST_HOST = -(1 << 63)
+
+
+class Steward:
+    """Starts planners where they are needed, one at a time."""
+
+    def __init__(self, frontier: Frontier, data: DataDirectory, clock: Clock) -> None:
+        self._frontier, self._data, self._clock = frontier, data, clock
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_EVERY_S)
+            for number in await self._frontier.unplanned():
+                await self._plan(number)
+                await asyncio.sleep(REST_S)
+
+    async def _plan(self, number: int) -> None:
+        """What it has to say goes into the owner's log; a failure is tried again."""
+        line = [sys.executable, "-m", "tarrafa.frontier.planner", "--data", str(self._data.root)]
+        process = await asyncio.create_subprocess_exec(
+            *line, "--collection", str(number), "--parent", str(os.getpid()),
+            env=os.environ | {CLOCK_VARIABLE: self._clock.to_environment()},
+            stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+
+async def plan(frontier: Frontier, row: CollectionRow, now: float) -> None:
+    """Find out what the collection's policy waits for, and tell the frontier."""
+    collection = config.decode(row.config)
+    if collection.revisit.policy == "index":
+        await set_price(frontier, row.id, collection)
+    else:
+        await set_plan(frontier, row.id, collection, now)
+
+
+async def set_price(frontier: Frontier, number: int, collection: Collection) -> None:
+    import numpy as np
+
+    from tarrafa.revisit import longrun
+
+    rate = collection.revisit.rate
+    shelves = [shelf async for shelf in _shelves(frontier, number)]
+    price = 0.0
+    if shelves and rate is not None:
+        hosts = {host: place for place, host in enumerate(dict.fromkeys(shelf.host for shelf in shelves))}
+        delays = {hosts[shelf.host]: shelf.delay_s for shelf in shelves}
+        classes = [class_of(shelf.shelf) for shelf in shelves]
+        solved = longrun.solve(
+            np.array([one[0] for one in classes]),
+            np.array([one[1] for one in classes]),
+            np.array([hosts[shelf.host] for shelf in shelves]),
+            np.array([1.0 / max(delays[place], 1e-3) for place in range(len(hosts))]),
+            rate / DAY_S,
+            counts=np.array([shelf.pages for shelf in shelves], dtype=float),
+        )
+        price = float(solved.price)
+    await frontier.price(number, price)
+    host: HostId | None = FIRST_HOST
+    while host is not None:
+        host = await frontier.stir(number, host, HOSTS_PER_CALL)
+
+
+async def _shelves(frontier: Frontier, number: int) -> AsyncIterator[ShelfFacts]:
+    host = FIRST_HOST
+    while some := await frontier.shelves(number, host, HOSTS_PER_CALL):
+        for shelf in some:
+            yield shelf
+        host = some[-1].host
+
+
+async def read_pages(frontier: Frontier, number: int) -> list[PageFacts]:
+    """All pages of a collection that are kept fresh."""
+    pages: list[PageFacts] = []
+    host, url = FIRST_HOST, b""
+    while some := await frontier.pages(number, host, url, PAGES_PER_CALL):
+        pages += some
+        host, url = some[-1].host, some[-1].id
+    return pages
+
+
+async def set_plan(frontier: Frontier, number: int, collection: Collection, now: float) -> None:
+    revisit = collection.revisit
+    pages = await read_pages(frontier, number)
+    name = int(now)
+    visits = _visits(pages, collection, now) if pages else []
+    for start in range(0, len(visits), VISITS_PER_CALL):
+        await frontier.plan(number, name, visits[start : start + VISITS_PER_CALL])
+    await frontier.begin_plan(number, name, now + revisit.horizon)
+    host: HostId | None = FIRST_HOST
+    while host is not None:
+        host = await frontier.stir(number, host, HOSTS_PER_CALL)
+    while await frontier.drop_plans(number, HOSTS_PER_CALL):
+        pass
+
+
+def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[PlannedVisit]:
+    """As psp, mp2 and m-wolf plan them: see revisit/allocation.py and revisit/slots.py."""
+    import numpy as np
+
+    from tarrafa.revisit.allocation import allocate
+    from tarrafa.revisit.slots import ideal, merge
+
+    revisit = collection.revisit
+    hosts = {host: place for place, host in enumerate(dict.fromkeys(page.host for page in pages))}
+    servers = np.array([hosts[page.host] for page in pages])
+    delays = np.zeros(len(hosts))
+    for page in pages:
+        delays[hosts[page.host]] = page.delay_s
+    often = revisit.horizon / max(float(revisit.interval_min), 1.0) * np.bincount(servers)
+    caps = np.minimum(revisit.horizon / np.maximum(delays, 1e-3), often).astype(np.int64)
+    budget = int(caps.sum() if revisit.rate is None else min(caps.sum(), revisit.rate * revisit.horizon / DAY_S))
+    counts = allocate(
+        np.array([page.history.estimate for page in pages]),
+        servers,
+        None if revisit.policy == "m-wolf" else caps,
+        budget,
+        float(revisit.horizon),
+        np.array([page.history.weight for page in pages]),
+    )
+    arrange = merge if revisit.policy == "psp" else ideal
+    schedule = arrange(counts, servers, len(hosts), float(revisit.horizon))
+    return [
+        PlannedVisit(pages[page].host, pages[page].id, now + due)
+        for page, due in zip(schedule.page.tolist(), schedule.due.tolist(), strict=True)
+    ]
+
+
+async def _main(data: DataDirectory, number: int) -> None:
+    frontier = await RemoteFrontier.connect(data.socket)
+    try:
+        row = next((row for row in await frontier.collections() if row.id == number), None)
+        if row is None:
+            raise FrontierError(f"no collection has the number {number}")
+        await plan(frontier, row, Clock.from_environment().now())
+    finally:
+        await frontier.close()
+
+
+def main() -> None:
+    """Started by the owner's `Steward`."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--collection", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    become_child(options.parent)
+    run_child(lambda: asyncio.run(_main(DataDirectory(options.data), options.collection)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,456 @@
+"""Which kept pages are to be seen again, and when?
+
+The policy of `revisit/policy.py` says where a page stands after a visit; here the shelves are rows. A decision compares
+the heads of one host's shelves, found by one query. Beside the policy's shelves there are three of our own, with
+negative numbers, whose pages are due at their key: those to be tried once more (gone, or in trouble), those that a full
+collection has chosen to take in, and those that it gives up for them.
+
+Promise: whatever happens to a visit, a kept page is on a shelf or handed out; it leaves only when the Web says twice
+that it is gone, when it is no longer wanted, or when its place is.
+"""
+
+import math
+from dataclasses import dataclass
+
+import msgspec
+
+from tarrafa.clock import Clock
+from tarrafa.frontier.protocol import Freshness, Report
+from tarrafa.frontier.store.collections import (
+    CHANGES,
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
+    RATES,
+    REVISITS,
+    Counters,
+    Known,
+    state_bucket,
+)
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.schema import OLD, Database
+from tarrafa.model import GIVEN_UP, GONE, HostId, Outcome, Role, UrlId, UrlState
+from tarrafa.parse.moment import moment
+from tarrafa.revisit import belief, estimate
+from tarrafa.revisit.estimate import DAY_S
+from tarrafa.revisit.policy import (
+    EXPLORE_EVERY,
+    History,
+    Index,
+    Planned,
+    Policy,
+    Proportional,
+    RateUpdate,
+    Uniform,
+    choose,
+    meet,
+    see,
+)
+
+DISMISSED, CHOSEN, LATER = -3, -2, -1  # shelves of our own
+RETRY_S = 3600.0  # a page in trouble is tried again after so long, and its host's own back-off
+LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
+BURST_S = 600.0  # revisits that were not made may be made up for, but no more than this much of them
+RATE_UNIT = 1000  # rates are counted in thousandths
+
+_encode = msgspec.msgpack.Encoder().encode
+read_history = msgspec.msgpack.Decoder(History).decode
+Key = tuple[HostId, int, UrlId]
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What the frontier knew of a URL when its visit was reported."""
+
+    content_id: str | None
+    role: int
+    in_links: int
+    last_modified: str | None
+    announced: float | None
+    payload: str
+
+
+def importance(known: Known, in_links: int) -> float:
+    """A page's weight, where the collection weighs pages: in-links follow a power law, its root tames it."""
+    return math.sqrt(1.0 + in_links) if known.config.revisit.weigh == "links" else 1.0
+
+
+def has_changed(outcome: Outcome, before: Before) -> bool | None:
+    """Whether this visit saw another text than the one kept before; None where there is nothing to compare."""
+    if outcome.status == 304:
+        return False
+    if before.role != Role.PAGE:
+        return outcome.payload != before.payload if outcome.payload and before.payload else None
+    return outcome.content_id != before.content_id if outcome.kept and before.content_id else None
+
+
+class Revisits:
+    """The `page`, `due` and `shelf` rows of one frontier."""
+
+    def __init__(self, db: Database, counters: Counters, ready: Ready, clock: Clock) -> None:
+        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+        self._decisions = 0
+        self._tokens: dict[int, tuple[float, float]] = {}  # collection: how many revisits it may make, as of when
+
+    # -- the policy -------------------------------------------------------------------------------------------
+
+    def policy(self, known: Known) -> Policy:
+        """The collection's policy as its numbers stand now."""
+        chosen, number, least = known.config.revisit, known.row.id, float(known.config.revisit.interval_min)
+        if chosen.policy == "uniform":
+            kept = self._counters.value(number, state_bucket(UrlState.FETCHED))
+            return Uniform(max(least, kept / chosen.rate * DAY_S if chosen.rate else 0.0))
+        if chosen.policy == "proportional":
+            return Proportional(least)
+        if chosen.policy == "rateupdate":
+            rates = self._counters.value(number, RATES) / RATE_UNIT
+            return RateUpdate(max(rates, 1.0) / chosen.rate * DAY_S if chosen.rate else DAY_S, least)
+        if chosen.policy == "index":
+            return Index(known.tuning.price, least)
+        end = known.tuning.plan_end or self._clock.now()
+        return Planned(known.tuning.plan, end + chosen.horizon)  # new pages wait for the next plan
+
+    def allowed(self, known: Known) -> int:
+        """How many revisits may go out now, by the collection's `rate`."""
+        rate = known.config.revisit.rate
+        if not known.config.keeps_fresh:
+            return 0
+        if rate is None:
+            return 1 << 30
+        most = max(2.0, rate * BURST_S / DAY_S)
+        now = self._clock.now()
+        tokens, at = self._tokens.get(known.row.id, (0.0, now))
+        tokens = min(most, tokens + (now - at) / DAY_S * rate)
+        self._tokens[known.row.id] = (tokens, now)
+        return int(tokens)
+
+    def _spend(self, known: Known) -> None:
+        if known.row.id in self._tokens:
+            tokens, at = self._tokens[known.row.id]
+            self._tokens[known.row.id] = (tokens - 1.0, at)
+
+    # -- shelves ----------------------------------------------------------------------------------------------
+
+    def put(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> None:
+        if self._db.run("INSERT OR IGNORE INTO due VALUES (?, ?, ?, ?, ?)", (host, number, shelf, key, url)):
+            self._db.run(
+                "INSERT INTO shelf VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET pages = pages + 1",
+                (number, host, shelf),
+            )
+
+    def pull(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> bool:
+        there = self._db.run(
+            "DELETE FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? AND id = ?",
+            (host, number, shelf, key, url),
+        )
+        if there:
+            self._db.run(
+                "UPDATE shelf SET pages = pages - 1 WHERE collection = ? AND host = ? AND shelf = ?",
+                (number, host, shelf),
+            )
+        return bool(there)
+
+    def _heads(self, host: HostId, number: int) -> dict[int, float]:
+        rows = self._db.rows(
+            "SELECT shelf, (SELECT min(key) FROM due WHERE due.host = ?1 AND due.collection = ?2"
+            " AND due.shelf = shelf.shelf) FROM shelf WHERE collection = ?2 AND host = ?1 AND pages > 0",
+            (host, number),
+        )
+        return {shelf: key for shelf, key in rows if key is not None}
+
+    def take(self, known: Known, host: HostId, count: int) -> list[tuple[UrlId, int]]:
+        """The next pages of a host to see again, with their shelves, most urgent first; they are on no shelf now."""
+        number, now, policy = known.row.id, self._clock.now(), self.policy(known)
+        heads, taken = self._heads(host, number), list[tuple[UrlId, int]]()
+        while len(taken) < count and heads:
+            shelf = self._choose(known, policy, heads, now)
+            if shelf is None:
+                break
+            url = self._db.value(
+                "SELECT id FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? ORDER BY id LIMIT 1",
+                (host, number, shelf, heads[shelf]),
+            )
+            self.pull(host, number, shelf, heads[shelf], url)
+            taken.append((url, shelf))
+            key = self._db.value(
+                "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (host, number, shelf)
+            )
+            if key is None:
+                del heads[shelf]
+            else:
+                heads[shelf] = key
+        self._set_due(known, policy, host, heads)
+        return taken
+
+    def _choose(self, known: Known, policy: Policy, heads: dict[int, float], now: float) -> int | None:
+        own = [shelf for shelf, key in heads.items() if shelf < 0 and key <= now]
+        if own:
+            return min(own)
+        if self.allowed(known) < 1:
+            return None
+        shelf = choose(
+            policy,
+            ((shelf, key) for shelf, key in heads.items() if shelf >= 0),
+            now,
+            self._decisions % EXPLORE_EVERY == EXPLORE_EVERY - 1,
+        )
+        if shelf is not None:
+            self._decisions += 1
+            self._spend(known)
+        return shelf
+
+    def _set_due(self, known: Known, policy: Policy, host: HostId, heads: dict[int, float]) -> None:
+        moments = [key if shelf < 0 else policy.due(shelf, key) for shelf, key in heads.items()]
+        first = min(moments, default=math.inf)
+        self._ready.set_due(known.row.id, host, first if first < math.inf else None)
+
+    def look_again(self, known: Known, host: HostId) -> None:
+        """Something on its shelves changed: when is the first of them worth a visit?"""
+        if known.config.keeps_fresh:
+            self._set_due(known, self.policy(known), host, self._heads(host, known.row.id))
+
+    # -- one page ---------------------------------------------------------------------------------------------
+
+    def find(self, key: Key) -> tuple[int, float, int, History] | None:
+        """Shelf, key, times gone, history."""
+        row = self._db.row(
+            "SELECT shelf, key, gone, history FROM page WHERE host = ? AND collection = ? AND id = ?", key
+        )
+        return None if row is None else (row[0], row[1], row[2], read_history(row[3]))
+
+    def _stand(self, key: Key, history: History, place: tuple[int, float], gone: int = 0) -> None:
+        """Write down what is known of a page, and put it on its shelf."""
+        self._db.run("INSERT OR REPLACE INTO page VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, *place, gone, _encode(history)))
+        self.put(key[0], key[1], *place, key[2])
+
+    def _leave(self, key: Key, found: tuple[int, float, int, History]) -> None:
+        self.pull(key[0], key[1], found[0], found[1], key[2])
+
+    def put_back(self, known: Known, host: HostId, url: UrlId) -> bool:
+        """A visit was not made: the page stands where it stood. False: it is none that is kept fresh."""
+        found = self.find((host, known.row.id, url))
+        if found is None:
+            return False
+        self.put(host, known.row.id, found[0], found[1], url)
+        return True
+
+    def settle(self, known: Known, host: HostId, report: Report, before: Before) -> UrlState | None:
+        """Where a visit leaves a page that is kept fresh; None: it is none, or no longer, and the common rules hold."""
+        outcome, key = report.outcome, (host, known.row.id, report.id)
+        found = self.find(key)
+        if found is not None:
+            self._counters.add(known.row.id, REVISITS)
+        resting = UrlState.FETCHED if before.role == Role.PAGE else UrlState.DROPPED
+        listed = before.role != Role.PAGE and outcome.status == 200
+        same = outcome.status == 304 and (before.content_id is not None or before.role != Role.PAGE)
+        if outcome.kept or listed or same:
+            self._observe(known, key, outcome, before, found)
+            return resting
+        if found is None:
+            return None
+        if outcome.status in GONE and not found[2]:
+            self._leave(key, found)
+            self._stand(key, found[3], (LATER, outcome.at + known.config.revisit.grace), gone=1)
+            return resting
+        if outcome.status in GIVEN_UP:
+            self._leave(key, found)
+            self._stand(key, found[3], (LATER, outcome.at + RETRY_S), found[2])
+            return resting
+        self.forget(known, key)
+        return None
+
+    def _observe(
+        self,
+        known: Known,
+        key: Key,
+        outcome: Outcome,
+        before: Before,
+        found: tuple[int, float, int, History] | None,
+    ) -> None:
+        """The page was there: what does that say about it, and about its host's dates?"""
+        changed, at = has_changed(outcome, before), outcome.at
+        claimed = moment(outcome.last_modified or "")
+        dates = self._judge(key[0], outcome, before, changed, found[3].last if found else 0.0)
+        if found is None or changed is None:
+            page = self._meet(known, key[0], at, before, claimed)
+        else:
+            self._leave(key, found)
+            modified = claimed if claimed and dates[0].is_believed else None
+            announced = before.announced or 0.0
+            if modified is None and dates[1].is_believed and found[3].last < announced <= at:
+                modified = announced
+            page = see(found[3], at, changed, modified, dates[0].is_believed)
+            self._counters.add(known.row.id, CHANGES, int(changed))
+        self._count(known, key[0], before.role, found[3] if found else None, page)
+        self._stand(key, page, self.policy(known).place(page))
+
+    def _meet(self, known: Known, host: HostId, at: float, before: Before, claimed: float) -> History:
+        if before.role != Role.PAGE:
+            return meet(at, estimate.PRIOR_ALPHA, estimate.PRIOR_BETA, LISTING_WEIGHT, claimed)
+        sums = self._db.row(
+            "SELECT pages, means, squares FROM site WHERE collection = ?"
+            " AND name = (SELECT site FROM host WHERE id = ?)",
+            (known.row.id, host),
+        )
+        return meet(at, *estimate.prior(*(sums or (0, 0.0, 0.0))), importance(known, before.in_links), claimed)
+
+    def _judge(
+        self, host: HostId, outcome: Outcome, before: Before, changed: bool | None, last: float
+    ) -> tuple[belief.Record, belief.Record]:
+        """How far the host's dates are believed, this visit included."""
+        modified, announced = before_visit = self._dates(host)
+        if changed is None or before.role != Role.PAGE or not last:
+            return modified, announced
+        if outcome.status == 200:
+            was, claimed = moment(before.last_modified or ""), moment(outcome.last_modified or "")
+            modified = modified.with_(belief.modified(changed, was, claimed, last, outcome.at))
+        announced = announced.with_(belief.announced(changed, before.announced or 0.0, last, outcome.at))
+        if (modified, announced) != before_visit:
+            self._db.run(
+                "UPDATE host SET modified_right = ?, modified_wrong = ?, announced_right = ?, announced_wrong = ?"
+                " WHERE id = ?",
+                (*modified, *announced, host),
+            )
+        return modified, announced
+
+    def _dates(self, host: HostId) -> tuple[belief.Record, belief.Record]:
+        """The records of a host's Last-Modified and of its sitemaps."""
+        row = self._db.must(
+            "SELECT modified_right, modified_wrong, announced_right, announced_wrong FROM host WHERE id = ?", (host,)
+        )
+        return belief.Record(*row[:2]), belief.Record(*row[2:])
+
+    def _count(self, known: Known, host: HostId, role: int, old: History | None, new: History | None) -> None:
+        """What a site's pages have in common is what a new one of them is believed to be like."""
+        if role != Role.PAGE:
+            return
+        pages, means, squares, rates = 0, 0.0, 0.0, 0
+        for page, sign in ((old, -1), (new, +1)):
+            if page is not None:
+                pages += sign
+                means += sign * page.estimate
+                squares += sign * estimate.second_moment(page.alpha, page.beta)
+                rates += sign * round(RATE_UNIT * page.rate)
+        self._counters.add(known.row.id, RATES, rates)
+        self._db.run(
+            "UPDATE site SET pages = max(0, pages + ?), means = max(0, means + ?), squares = max(0, squares + ?)"
+            " WHERE collection = ? AND name = (SELECT site FROM host WHERE id = ?)",
+            (pages, means, squares, known.row.id, host),
+        )
+
+    def forget(self, known: Known, key: Key) -> None:
+        """It is kept no longer."""
+        found = self.find(key)
+        if found is None:
+            return
+        self._leave(key, found)
+        role = self._db.value("SELECT role FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        self._count(known, key[0], role, found[3], None)
+        self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key)
+
+    def move(self, known: Known, key: Key, shelf: int, at: float) -> None:
+        """To one of our own shelves, or to where it is due at once."""
+        found = self.find(key)
+        if found is not None:
+            self._leave(key, found)
+            self._stand(key, found[3], (shelf, at), found[2])
+            self.look_again(known, key[0])
+
+    def _revise(self, known: Known, key: Key, page: History, found: tuple[int, float, int, History]) -> None:
+        """Something about it was learned without a visit."""
+        waits = self.pull(key[0], key[1], found[0], found[1], key[2])
+        place = self.policy(known).place(page) if found[0] >= 0 else found[:2]
+        self._db.run(
+            "UPDATE page SET shelf = ?, key = ?, history = ? WHERE host = ? AND collection = ? AND id = ?",
+            (*place, _encode(page), *key),
+        )
+        if waits:
+            self.put(key[0], key[1], *place, key[2])
+            self.look_again(known, key[0])
+
+    def weigh(self, known: Known, key: Key, in_links: int) -> None:
+        """Its in-links changed. A small change is not worth the move."""
+        found = self.find(key) if known.config.revisit.weigh == "links" else None
+        weight = importance(known, in_links)
+        if found is not None and not 0.7 < weight / found[3].weight < 1.4 and found[3].weight != LISTING_WEIGHT:
+            self._revise(known, key, msgspec.structs.replace(found[3], weight=weight), found)
+
+    def announce(self, known: Known, key: Key, at: float) -> None:
+        """A sitemap or feed says that it changed; where such dates are believed, that is a reason to go."""
+        found = self.find(key)
+        if found is None or at <= found[3].last or at > self._clock.now() + belief.SLACK_S:
+            return
+        if self._dates(key[0])[1].is_believed:
+            self._revise(known, key, msgspec.structs.replace(found[3], announced=at), found)
+
+    def freshness(self, known: Known, key: Key) -> Freshness | None:
+        """What is believed of a page, for people."""
+        found = self.find(key)
+        if found is None:
+            return None
+        policy, dates = self.policy(known), self._dates(key[0])
+        due = found[1] if found[0] < 0 else self._next(policy, key, found)
+        return Freshness(
+            found[3], due if due < math.inf else None, found[2], found[0], known.tuning.price,
+            dates[0].is_believed, dates[1].is_believed,
+        )  # fmt: skip
+
+    def _next(self, policy: Policy, key: Key, found: tuple[int, float, int, History]) -> float:
+        if not isinstance(policy, Planned):
+            return policy.due(found[0], found[1])
+        planned = self._db.value(
+            "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ? AND id = ?",
+            (key[0], key[1], policy.shelf, key[2]),
+        )
+        return math.inf if planned is None else float(planned)
+
+    # -- all pages --------------------------------------------------------------------------------------------
+
+    def adopt(self, known: Known) -> None:
+        """The collection is to be kept fresh from now on, or in another way, or no longer. Scans it, once per change.
+
+        What the visits made so far say of a page is not lost: its history is read again from them.
+        """
+        number = known.row.id
+        for table in ("due", "shelf"):
+            self._db.run(f"DELETE FROM {table} WHERE collection = ?", (number,))  # noqa: S608 (names of our own)
+        self._db.run("DELETE FROM ready WHERE collection = ? AND kind = ?", (number, OLD))
+        self._db.run("UPDATE work SET due = NULL WHERE collection = ?", (number,))
+        self._db.run("UPDATE site SET pages = 0, means = 0, squares = 0 WHERE collection = ?", (number,))
+        for bucket in (RATES, CHOSEN_WAITING, DISMISSED_WAITING):
+            self._counters.add(number, bucket, -self._counters.value(number, bucket))
+        if not known.config.keeps_fresh:
+            self._db.run("DELETE FROM page WHERE collection = ?", (number,))
+            return
+        policy, hosts = self.policy(known), set[HostId]()
+        for host, url, role, in_links in self._db.rows(
+            "SELECT host, id, role, in_links FROM url WHERE collection = ?"
+            " AND (state = ? OR role > 0 AND status IN (200, 304))",
+            (number, int(UrlState.FETCHED)),
+        ):
+            page = self._remembered((host, number, url))
+            if page is None:
+                continue
+            weight = importance(known, in_links) if role == Role.PAGE else LISTING_WEIGHT
+            page = msgspec.structs.replace(page, weight=weight)
+            self._count(known, host, role, None, page)
+            self._stand((host, number, url), page, policy.place(page))
+            hosts.add(host)
+        for host in sorted(hosts):
+            self.look_again(known, host)
+
+    def _remembered(self, key: Key) -> History | None:
+        """A page's history: as it was written down, else as its visits tell it."""
+        found = self.find(key)
+        if found is not None:
+            return found[3]
+        page: History | None = None
+        for at, changed in self._db.rows(
+            "SELECT at, changed FROM visit WHERE host = ? AND collection = ? AND id = ? AND status IN (200, 304)"
+            " ORDER BY number",
+            key,
+        ):
+            if page is None or changed is None:
+                page = meet(at, estimate.PRIOR_ALPHA, estimate.PRIOR_BETA)
+            else:
+                page = see(page, at, bool(changed))
+        return page

@@ -1,0 +1,51 @@
+"""May this server's dates be believed?
+
+A Last-Modified, or a sitemap's lastmod, is a claim about when a page last changed; what the visits saw can confirm or
+refute it. A host's dates are believed once they were right a few times and as long as they are hardly ever wrong. What
+a change is, the page's text says, not its markup: a date that moves for an advertisement is wrong for us.
+"""
+
+from typing import NamedTuple
+
+RIGHT_MIN = 2  # so often right before anybody is believed
+WRONG_SHARE_MAX = 0.05
+REMEMBERED_MAX = 400  # then both counts are halved: servers are reconfigured
+SLACK_S = 2.0  # clocks differ, and dates have no fractions
+
+
+class Record(NamedTuple):
+    """How often a host's dates were right and wrong."""
+
+    right: int = 0
+    wrong: int = 0
+
+    @property
+    def is_believed(self) -> bool:
+        return self.right >= RIGHT_MIN and self.wrong <= WRONG_SHARE_MAX * (self.right + self.wrong)
+
+    def with_(self, verdict: bool | None) -> "Record":
+        """After one more verdict; None says nothing."""
+        if verdict is None:
+            return self
+        right, wrong = self.right + verdict, self.wrong + (not verdict)
+        return Record(right // 2, wrong // 2) if right + wrong > REMEMBERED_MAX else Record(right, wrong)
+
+
+def modified(changed: bool, before: float, claimed: float, last: float, at: float) -> bool | None:
+    """Was a Last-Modified right? `before` and `claimed` are the dates of the last visit and of this one (0: none
+    given), `last` and `at` when those visits were. Only for visits that brought the page: a 304 proves nothing."""
+    if not claimed:
+        return None
+    if claimed > at + SLACK_S:
+        return False
+    if changed:
+        return claimed > last - SLACK_S
+    return None if not before else abs(claimed - before) <= SLACK_S
+
+
+def announced(changed: bool, claimed: float, last: float, at: float) -> bool | None:
+    """Was a sitemap right to say that the page changed since the last visit? Says nothing where it did not: its own
+    copy may be older than the change."""
+    if not claimed or claimed <= last + SLACK_S:
+        return None
+    return changed and claimed <= at + SLACK_S

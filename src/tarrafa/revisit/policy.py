@@ -1,0 +1,231 @@
+"""Which page of a host is visited next, and from when on?
+
+One small interface for the live frontier and the simulator. A policy *places* each page after a visit on a shelf, under
+a key; on one shelf the smallest key is always the best, so whoever keeps the shelves sorted compares their heads only
+and scans nothing: `due` says from when on a head is worth a visit, `urgency` which of the due ones goes first.
+
+The calendar policies (uniform, proportional, rateupdate, and the plans psp, mp2, m-wolf) use one shelf, keyed by time.
+The index policy uses a shelf per class of pages: rate in steps of 1.25, weight in steps of 2. In a class the page that
+was visited longest ago is the best, whatever the price; so nothing is rewritten when the price moves. It costs less
+than a tenth of a percent against exact rates; a plain calendar of "next due" costs 1 to 3.5 %, because a page that
+waits for its host's next free slot goes on growing in worth while it waits.
+"""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from tarrafa.revisit import estimate
+from tarrafa.revisit.estimate import DAY_S
+from tarrafa.revisit.staleness import age_worth, worth
+
+RATE_STEP, WEIGHT_STEP = 1.25, 2.0
+RATE_MIN = 1e-10  # a change in three hundred years
+CLASSES = 64  # of weight
+ANNOUNCED = 1 << 20  # added to a shelf: its pages are known to have changed
+EXPLORE_EVERY = 20  # one visit in so many goes to the page that was left alone longest
+
+RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, as its inventors clamp them
+RATE_DAYS_MIN, RATE_DAYS_MAX = 1.0, 10.0
+INTERVAL_FIRST_S = DAY_S  # of proportional, for a page that was seen once
+CHANGES_UNSEEN = 0.5  # what "none yet" counts as, lest a page be left alone for ever
+INTERVAL_MAX_S = 90 * DAY_S
+
+
+class History(msgspec.Struct, frozen=True, array_like=True):
+    """What is remembered of a page from one visit to the next."""
+
+    first: float  # when it was first kept
+    last: float  # when it was last visited
+    alpha: float
+    beta: float
+    weight: float = 1.0
+    visits: int = 1
+    changes: int = 0
+    rate: float = 1.0  # of rateupdate, a day
+    rated: float = 0.0  # when that was last computed
+    unrated: int = 0  # changes seen since
+    announced: float = 0.0  # a believed date later than the last visit: it has certainly changed
+    birth: float = 0.0  # the date that its first visit gave, until somebody believes it
+
+    @property
+    def estimate(self) -> float:
+        """Changes per second."""
+        return self.alpha / self.beta
+
+
+def meet(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> History:
+    """A page's first visit; `claimed` is its date, to be used once its host's dates are believed."""
+    return History(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
+
+
+def see(page: History, at: float, changed: bool, modified: float | None = None, believed: bool = False) -> History:
+    """A page after one more visit; `modified` is when it last changed, if its date is `believed`."""
+    gap = max(0.0, at - page.last)
+    alpha, beta, birth = page.alpha, page.beta, page.birth
+    if believed and birth:
+        alpha, beta = estimate.dated(alpha, beta, min(page.first - birth, estimate.AGE_MAX_S))
+        birth = 0.0
+    if not changed:
+        alpha, beta = estimate.unchanged(alpha, beta, gap)
+    elif modified is not None:
+        alpha, beta = estimate.dated(alpha, beta, min(max(0.0, at - modified), gap))
+    else:
+        alpha, beta = estimate.changed(alpha, beta, gap)
+    rate, rated, unrated = page.rate, page.rated, page.unrated + changed
+    if at - rated >= DAY_S:
+        rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), at, 0
+    return History(
+        page.first, at, alpha, beta, page.weight, page.visits + 1, page.changes + changed, rate, rated, unrated, 0.0, birth
+    )  # fmt: skip
+
+
+def updated_rate(changes: int, days: float) -> float:
+    """Of `rateupdate`: changes seen by days since the last update, both clamped."""
+    seen = min(max(changes, RATE_CHANGES_MIN), RATE_CHANGES_MAX)
+    return seen / min(max(days, RATE_DAYS_MIN), RATE_DAYS_MAX)
+
+
+def proportional_interval(page: History) -> float:
+    """Of `proportional`: time observed by changes seen."""
+    observed = page.last - page.first
+    if observed <= 0.0:
+        return INTERVAL_FIRST_S
+    return min(observed / max(page.changes, CHANGES_UNSEEN), INTERVAL_MAX_S)
+
+
+class Policy(Protocol):
+    """Where a page stands after a visit, and when the head of a shelf is worth one."""
+
+    def place(self, page: History) -> tuple[int, float]:
+        """Shelf and key."""
+
+    def due(self, shelf: int, key: float) -> float: ...
+
+    def urgency(self, shelf: int, key: float, now: float) -> float:
+        """The most urgent of the due heads goes first."""
+
+    def explored(self, shelf: int, key: float) -> float:
+        """From when on an exploring visit may go there, whatever it is worth."""
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Everything equally often."""
+
+    interval: float
+
+    def place(self, page: History) -> tuple[int, float]:
+        return 0, page.last
+
+    def due(self, shelf: int, key: float) -> float:
+        return key + self.interval
+
+    def urgency(self, shelf: int, key: float, now: float) -> float:
+        return now - key
+
+    explored = due
+
+
+class _Calendar:
+    """The key is the moment from which on the page is due; the latest goes first."""
+
+    __slots__ = ()
+
+    def due(self, shelf: int, key: float) -> float:
+        return key
+
+    def urgency(self, shelf: int, key: float, now: float) -> float:
+        return now - key
+
+    def explored(self, shelf: int, key: float) -> float:
+        return self.due(shelf, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Proportional(_Calendar):
+    """As often as it changes."""
+
+    interval_min: float = 0.0
+
+    def place(self, page: History) -> tuple[int, float]:
+        return 0, page.last + max(self.interval_min, proportional_interval(page))
+
+
+@dataclass(frozen=True, slots=True)
+class RateUpdate(_Calendar):
+    """By a rate that is computed anew every day; `scale` is the interval, in seconds, of a page whose rate is 1."""
+
+    scale: float = DAY_S
+    interval_min: float = 0.0
+
+    def place(self, page: History) -> tuple[int, float]:
+        return 0, page.last + max(self.interval_min, self.scale / page.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned(_Calendar):
+    """By a plan made beforehand (psp, mp2, m-wolf), one shelf per plan; a page that it does not know waits for the next
+    one, which ends at the latest at `end`."""
+
+    shelf: int
+    end: float
+
+    def place(self, page: History) -> tuple[int, float]:
+        return self.shelf, self.end
+
+    def due(self, shelf: int, key: float) -> float:
+        return key if shelf == self.shelf else math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """Where a visit buys most freshness, above the price that the budget sets."""
+
+    price: float = 0.0
+    interval_min: float = 0.0
+
+    def place(self, page: History) -> tuple[int, float]:
+        shelf = shelf_of(page.estimate, page.weight)
+        if page.announced > page.last:
+            return shelf + ANNOUNCED, max(page.announced, page.last + self.interval_min)
+        return shelf, page.last
+
+    def due(self, shelf: int, key: float) -> float:
+        rate, weight = class_of(shelf)
+        if shelf >= ANNOUNCED:
+            return key if weight / rate >= self.price else math.inf
+        return key + max(self.interval_min, age_worth(rate, weight, self.price))
+
+    def urgency(self, shelf: int, key: float, now: float) -> float:
+        rate, weight = class_of(shelf)
+        return weight / rate if shelf >= ANNOUNCED else worth(rate, weight, now - key)
+
+    def explored(self, shelf: int, key: float) -> float:
+        return key + self.interval_min
+
+
+def shelf_of(rate: float, weight: float) -> int:
+    """The class of pages with nearly this rate and weight."""
+    across = min(max(round(math.log(max(weight, 1e-9), WEIGHT_STEP)) + CLASSES // 2, 0), CLASSES - 1)
+    return round(math.log(max(rate, RATE_MIN) / RATE_MIN, RATE_STEP)) * CLASSES + across
+
+
+def class_of(shelf: int) -> tuple[float, float]:
+    """The rate and weight that all pages of a class are taken to have."""
+    along, across = divmod(shelf % ANNOUNCED, CLASSES)
+    return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - CLASSES // 2)
+
+
+def choose(policy: Policy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False) -> int | None:
+    """The shelf whose head is visited now, if any is due; an exploring visit goes to the one left alone longest."""
+    heads = list(heads)
+    due = [head for head in heads if policy.due(*head) <= now]
+    if not due:
+        return None
+    if explore:
+        return min((head for head in heads if policy.explored(*head) <= now), key=lambda head: head[1])[0]
+    return max(due, key=lambda head: policy.urgency(head[0], head[1], now))[0]

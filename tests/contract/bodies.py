@@ -1,0 +1,76 @@
+"""The bodies of the frontier, and what the scenes of the contract are made of."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ClassVar
+
+from tarrafa import config
+from tarrafa.clock import Clock
+from tarrafa.frontier import remote
+from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report
+from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.model import Outcome, Visit
+from tarrafa.parse.url import host_id, host_key, url_id
+
+SUFFIXES = "com\nbr\ncom.br\npt\n"
+FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
+
+
+class FalseClock(Clock):
+    """A clock that the test moves."""
+
+    shift: ClassVar[list[float]] = [0.0]
+
+    def now(self) -> float:
+        return 1_000_000.0 + self.shift[0]
+
+
+@asynccontextmanager
+async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
+    frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES)
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
+@asynccontextmanager
+async def a_remote(path: Path) -> AsyncIterator[Frontier]:
+    async with a_sqlite(path) as inner:
+        server = await remote.serve(inner, str(path / "f.sock"))
+        client = await remote.RemoteFrontier.connect(str(path / "f.sock"))
+        try:
+            yield client
+        finally:
+            await client.close()
+            server.close()
+
+
+BODIES = {"sqlite": a_sqlite, "remote": a_remote}
+
+
+def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:
+    table = {"name": name, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}} | sections
+    return config.encode(config.convert(table, "test"))
+
+
+def offer(url: str, depth: int = 0, redirects: int = 0) -> Offer:
+    key = host_key(url)
+    return Offer(host_id(key), url_id(url), url, key, depth, redirects)
+
+
+def urls(leases: list[Lease]) -> list[str]:
+    return sorted(visit.url for lease in leases for visit in lease.visits)
+
+
+def done(lease: Lease | Visit, visits: list[Visit], outcome: Outcome | None = None, **more: object) -> HostReport:
+    outcome = outcome or Outcome(200, 1_000_000.0, kept=True, type="text/html")
+    reports = [Report(visit.id, visit.number, outcome) for visit in visits]
+    settings = {"next_at": 1_000_000.0, "ended_at": 1_000_000.0, "delay_s": 1.0, "keep": True} | more
+    return HostReport(lease.host, lease.collection, reports, **settings)  # type: ignore[arg-type]
+
+
+async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
+    overview = await frontier.overview()
+    return next(one for one in overview.collections if one.name == name)
