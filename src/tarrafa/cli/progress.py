@@ -45,8 +45,15 @@ def numbers(status: CollectionStatus) -> str:
     """One line that says it all."""
     return (
         f"{status.fetched:,} pages, {status.pages_per_s:,.0f}/s, {status.hosts:,} hosts, "
-        f"{status.pending + status.handed_out:,} in the queue, {status.failed:,} errors, {time_left(status)}"
+        f"{status.pending + status.handed_out:,} in the queue, {status.failed:,} errors, "
+        f"{freshened(status) if status.keeps_fresh else time_left(status)}"
     )
+
+
+def freshened(status: CollectionStatus) -> str:
+    """There is no end to keeping fresh; this much of it was done."""
+    share = f" ({status.changes / status.revisits:.0%} had changed)" if status.revisits else ""
+    return f"{status.revisits:,} revisits{share}; Ctrl-C stops"
 
 
 class Progress:

@@ -20,6 +20,7 @@ STATES = ("running", "paused", "finished")
 RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
 REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
+OUT_AGAIN = "again"  # those of them that are handed out
 CHOSEN_WAITING, DISMISSED_WAITING = "chosen", "dismissed"  # see exchange.py
 
 
@@ -225,17 +226,19 @@ class Collections:
         def state(which: UrlState) -> int:
             return self._counters.value(number, state_bucket(which))
 
+        again, revisits = self._counters.value(number, OUT_AGAIN), self._counters.value(number, REVISITS)
+        fetched = state(UrlState.FETCHED) + again  # a page is no less kept while somebody looks at it again
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
             reason=known.row.reason,
             known=self._counters.value(number, KNOWN),
-            fetched=state(UrlState.FETCHED),
+            fetched=fetched,
             pending=state(UrlState.PENDING),
             failed=state(UrlState.FAILED),
             hosts=self._counters.value(number, HOSTS),
-            pages_per_s=round(self._rate(number, state(UrlState.FETCHED)), 2),
-            handed_out=state(UrlState.HANDED_OUT),
+            pages_per_s=round(self._rate(number, fetched + revisits), 2),
+            handed_out=state(UrlState.HANDED_OUT) - again,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
             too_deep=state(UrlState.TOO_DEEP),
@@ -244,14 +247,14 @@ class Collections:
             pages_max=known.config.scope.pages_max,
             requests_max=known.config.scope.requests_max,
             keeps_fresh=known.config.keeps_fresh,
-            revisits=self._counters.value(number, REVISITS),
+            revisits=revisits,
             changes=self._counters.value(number, CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
         )
 
     def _rate(self, number: int, kept: int) -> float:
-        """Pages kept per second over the last seconds, from the times at which somebody asked."""
+        """Pages kept, and seen again, per second over the last seconds, from the times at which somebody asked."""
         window, now = self._rates[number], boottime()
         window.append((now, kept))
         while len(window) > 2 and window[1][0] < now - RATE_WINDOW_S:

@@ -20,6 +20,7 @@ from tarrafa.frontier.store.collections import (
     CHANGES,
     CHOSEN_WAITING,
     DISMISSED_WAITING,
+    OUT_AGAIN,
     RATES,
     REVISITS,
     Counters,
@@ -416,10 +417,15 @@ class Revisits:
         self._db.run("DELETE FROM ready WHERE collection = ? AND kind = ?", (number, OLD))
         self._db.run("UPDATE work SET due = NULL WHERE collection = ?", (number,))
         self._db.run("UPDATE site SET pages = 0, means = 0, squares = 0 WHERE collection = ?", (number,))
-        for bucket in (RATES, CHOSEN_WAITING, DISMISSED_WAITING):
-            self._counters.add(number, bucket, -self._counters.value(number, bucket))
         if not known.config.keeps_fresh:
             self._db.run("DELETE FROM page WHERE collection = ?", (number,))
+        out = self._db.value(
+            "SELECT count(*) FROM page JOIN url USING (host, collection, id) WHERE collection = ? AND state = ?",
+            (number, int(UrlState.HANDED_OUT)),
+        )
+        for bucket, value in ((RATES, 0), (CHOSEN_WAITING, 0), (DISMISSED_WAITING, 0), (OUT_AGAIN, out)):
+            self._counters.add(number, bucket, value - self._counters.value(number, bucket))
+        if not known.config.keeps_fresh:
             return
         policy, hosts = self.policy(known), set[HostId]()
         for host, url, role, in_links in self._db.rows(

@@ -18,6 +18,7 @@ from tarrafa.frontier.store.collections import (
     DISMISSED_WAITING,
     HOSTS,
     KNOWN,
+    OUT_AGAIN,
     REQUESTS,
     VISITS,
     Collections,
@@ -262,6 +263,7 @@ class Urls:
                 continue  # of a plan that is older than what happened since
             visit = self._hand_out(known, host, url, state)
             if shelf != CHOSEN and found is not None:
+                self._counters.add(known.row.id, OUT_AGAIN)
                 visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED)
             visits.append(visit)
         return visits
@@ -390,6 +392,7 @@ class Urls:
         outcome, key = report.outcome, (host, known.row.id, report.id)
         if known.config.keeps_fresh:
             found = self.revisits.find(key)
+            self._counters.add(known.row.id, OUT_AGAIN, -int(found is not None))
             state = self.revisits.settle(known, host, report, before)
             if found is not None and found[0] == DISMISSED:
                 self._counters.add(known.row.id, DISMISSED_WAITING, -1)
@@ -427,6 +430,7 @@ class Urls:
             waiting: dict[HostId, int] = {}
             known, key = self._collections.by_id(number), (host, number, url)
             if self.revisits.put_back(known, host, url):  # it is kept as it was
+                self._counters.add(number, OUT_AGAIN, -1)
                 self._db.run(
                     "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
                     " WHERE host = ? AND collection = ? AND id = ?",
