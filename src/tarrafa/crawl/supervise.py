@@ -59,7 +59,7 @@ class Supervisor:
     """Owns the processes of one data directory. Use it in an `async with`."""
 
     def __init__(self, data: DataDirectory, workers: int, clock: Clock | None = None) -> None:
-        self._data, self._clock = data, clock or Clock.real()
+        self._data, self._clock = data, clock or Clock.from_environment()
         self._lock: IO[bytes] | None = None
         self._owner = self._child("frontier", "tarrafa.frontier.owner")
         self._children = [

@@ -24,6 +24,7 @@ from tarrafa.frontier.store.collections import Collections, Known
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import NEW, OLD, Database
 from tarrafa.frontier.store.urls import Urls
+from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
@@ -36,8 +37,12 @@ CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no so
 class Hosts:
     """The host and worker rows of one frontier."""
 
-    def __init__(self, db: Database, collections: Collections, urls: Urls, ready: Ready, clock: Clock) -> None:
-        self._db, self._collections, self._urls, self._ready, self._clock = db, collections, urls, ready, clock
+    def __init__(
+        self, db: Database, collections: Collections, urls: Urls, visits: Visits, ready: Ready, clock: Clock
+    ) -> None:
+        self._db, self._collections, self._urls, self._visits = db, collections, urls, visits
+        self._ready, self._clock = ready, clock
+        self._revisits, self._exchange = urls.revisits, urls.exchange
         self._turn = 0
 
     def join(self, name: str, process: ProcessId) -> Terms:
@@ -96,7 +101,7 @@ class Hosts:
         for known in running[self._turn :] + running[: self._turn]:
             slots = self._collections.slots(known)
             if known.config.exchanges and not slots:
-                self._urls.exchange.dismiss(known)
+                self._exchange.dismiss(known)
             hosts = self._willing(worker, known, wanted - len(leases), slots)
             each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
             leases += [lease for host in hosts if (lease := self._lease(worker, known, host, each)).visits]
@@ -109,7 +114,7 @@ class Hosts:
         new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
         old: list[tuple[float, HostId]] = []
         if known.config.keeps_fresh and self._collections.requests_left(known):
-            old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._urls.revisits.allowed(known)))
+            old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._revisits.allowed(known)))
         ready = list(dict.fromkeys(host for _, host in sorted(new + old)))
         held = int(self._db.value("SELECT count(*) FROM host WHERE worker IS NOT NULL"))
         mine = int(self._db.value("SELECT count(*) FROM host WHERE worker = ?", (worker,)))
@@ -125,7 +130,7 @@ class Hosts:
         delay = max(delay_s, known.config.politeness.delay)
         self._ready.remove(host)
         self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
-        visits = self._urls.take(known, host, count)
+        visits = self._visits.take(known, host, count)
         robots = None if status is None else RobotsCopy(status, digest, expires)
         moments = (next_at, ended_at, float(delay))
         lease = Lease(host, key, known.row.id, known.row.revision, *moments, failures, robots, visits, memory)
@@ -176,7 +181,7 @@ class Hosts:
         if row is None or row[0] != worker:
             return Continuation(False, [])
         known = self._collections.by_id(report.collection)
-        self._urls.finish(known, report.host, report.reports)
+        self._visits.finish(known, report.host, report.reports)
         self._db.run(
             "UPDATE host SET next_at = ?, ended_at = max(ended_at, ?), delay_s = ?, failures = ?, trouble = ?"
             " WHERE id = ?",
@@ -187,12 +192,12 @@ class Hosts:
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
         if not report.keep and report.failures > max(known.config.fetch.host_failures_max, row[1]):
-            self._urls.take_back(report.host)
-            self._urls.give_up(known, report.host)
+            self._visits.take_back(report.host)
+            self._visits.give_up(known, report.host)
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))
         if report.keep and known.row.state == "running":
             more = 0 if self._others_wait(report) else max(0, report.wanted - held)
-            visits = self._urls.take(known, report.host, more)
+            visits = self._visits.take(known, report.host, more)
             if held or visits:
                 return Continuation(True, visits)
         if report.keep and held:  # paused: let it bring home what it has
@@ -221,7 +226,7 @@ class Hosts:
 
     def _hand_back(self, host: HostId, next_at: float) -> None:
         """With nobody from now on; ready again wherever it has work."""
-        self._urls.take_back(host)
+        self._visits.take_back(host)
         self._db.run(
             "UPDATE address SET host = NULL, next_at = max(next_at, ? + (SELECT delay_s FROM host WHERE id = ?))"
             " WHERE host = ?",

@@ -40,6 +40,7 @@ from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import Database, check_schema, open_tables
 from tarrafa.frontier.store.urls import Urls
+from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
@@ -56,7 +57,8 @@ class Store:
         self.catalogue = Collections(self.db, self.counters, clock)
         ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
-        self.hosts = Hosts(self.db, self.catalogue, self.urls, ready, clock)
+        visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
+        self.hosts = Hosts(self.db, self.catalogue, self.urls, visits, ready, clock)
         self.planning = Planning(self.db, self.catalogue, self.urls.revisits, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:

@@ -4,23 +4,14 @@ A URL's row is made once and never removed; what happens to it moves it between 
 every move, so that nobody ever looks for waiting URLs by scanning.
 """
 
-import math
-from collections.abc import Iterable
 from typing import Any
-
-from msgspec.structs import replace
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.order import rank
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, Offer, Report, Weight
+from tarrafa.frontier.protocol import Offer, Weight
 from tarrafa.frontier.store.collections import (
-    CHOSEN_WAITING,
-    DISMISSED_WAITING,
     HOSTS,
     KNOWN,
-    OUT_AGAIN,
-    REQUESTS,
-    VISITS,
     Collections,
     Counters,
     Known,
@@ -28,28 +19,17 @@ from tarrafa.frontier.store.collections import (
 )
 from tarrafa.frontier.store.exchange import Exchange
 from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
+from tarrafa.frontier.store.revisits import Revisits
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import (
-    BUSY,
     GIVEN_UP,
-    NO_REQUEST,
-    TRANSIENT,
-    UNBLAMED,
     HostId,
-    Outcome,
     Role,
     Status,
     UrlId,
     UrlState,
-    Visit,
 )
 from tarrafa.parse.site import Suffixes
-
-TYPES_COUNTED_MAX = 200  # servers invent them
-AHEAD_S = 60.0  # pages to see again are handed out for so long
-STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
-STARVED_MAX = 10  # visits; who is too slow on an idle machine too must be told so in the end
 
 
 class Urls:
@@ -58,7 +38,6 @@ class Urls:
     def __init__(self, db: Database, counters: Counters, collections: Collections, ready: Ready, clock: Clock) -> None:
         self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
         self._ready = ready
-        self._owed = 0.0  # the part of a slot that revisits have coming to them
         self.revisits = Revisits(db, counters, ready, clock)
         self.exchange = Exchange(db, counters, self.revisits)
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
@@ -100,7 +79,7 @@ class Urls:
                 (offer.role, 0 if turned_away else state, offer.host, known.row.id, offer.id),
             )
         if turned_away:
-            self._requeue(known, offer.host, offer.id, state, waiting)
+            self.requeue(known, offer.host, offer.id, state, waiting)
 
     def seed(self, number: int, roots: list[Offer]) -> None:
         """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
@@ -118,7 +97,7 @@ class Urls:
                     (root.host, number, root.id),
                 )
                 self._drop_page(known, (root.host, number, root.id))
-                self._requeue(known, root.host, root.id, row[0], waiting)
+                self.requeue(known, root.host, root.id, row[0], waiting)
         self.add_waiting(number, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
             self._ensure_host(known, root)
@@ -200,9 +179,9 @@ class Urls:
             (depth, redirects, int(UrlState.PENDING) if opened else state, host, number, url),
         )
         if opened:
-            self._requeue(known, host, url, UrlState.TOO_DEEP, waiting)
+            self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
 
-    def _requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
+    def requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
         """Put a known URL among the waiting ones; its row says PENDING already."""
         facts = self._db.must(
             "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
@@ -236,235 +215,6 @@ class Urls:
                 "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (added, host, number)
             )
             self._ready.add_new(number, host)
-
-    def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
-        """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
-        the one kind leaves the other may have."""
-        if not known.config.keeps_fresh or count < 1:
-            return self._take_new(known, host, count)
-        delay_s = max(self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,)), known.config.politeness.delay)
-        ahead = max(1, int(AHEAD_S / max(delay_s, 0.001)))  # who waits longer may find others more urgent by then
-        most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
-        fraction, whole = math.modf(self._owed + most * known.config.revisit.share)
-        self._owed = fraction
-        visits = self._take_old(known, host, int(whole))
-        visits += self._take_new(known, host, count - len(visits))
-        return visits + self._take_old(known, host, most - len(visits))
-
-    def _take_old(self, known: Known, host: HostId, count: int) -> list[Visit]:
-        """Pages that are kept and worth another visit, and what a full collection exchanges."""
-        visits: list[Visit] = []
-        for url, shelf in self.revisits.take(known, host, count):
-            key = (host, known.row.id, url)
-            state, found = self._db.value(STATE_OF, key), self.revisits.find(key)
-            if shelf == CHOSEN:
-                self._counters.add(known.row.id, CHOSEN_WAITING, -1)
-            elif found is None or state not in (UrlState.FETCHED, UrlState.DROPPED):
-                continue  # of a plan that is older than what happened since
-            visit = self._hand_out(known, host, url, state)
-            if shelf != CHOSEN and found is not None:
-                self._counters.add(known.row.id, OUT_AGAIN)
-                visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED)
-            visits.append(visit)
-        return visits
-
-    def _hand_out(self, known: Known, host: HostId, url: UrlId, state: int) -> Visit:
-        number, key = known.row.id, (host, known.row.id, url)
-        row = self._db.must(
-            "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
-            " RETURNING url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
-            " coalesce(parent, x''), payload, archived",
-            key,
-        )
-        self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
-        self._counters.move(number, state, UrlState.HANDED_OUT)
-        return Visit(number, host, url, *row)
-
-    def _take_new(self, known: Known, host: HostId, count: int) -> list[Visit]:
-        number = known.row.id
-        visited, held, refused = self._db.must(
-            "SELECT visited, (SELECT count(*) FROM handed WHERE handed.host = work.host"
-            " AND handed.collection = work.collection), refused FROM work WHERE host = ? AND collection = ?",
-            (host, number),
-        )
-        most = known.config.scope.host_pages_max
-        room = most - visited - held
-        if visited >= most or refused:
-            self.give_up(known, host, Status.HOST_FULL)
-        rows = self._db.rows(
-            "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
-            (host, number, max(0, min(count, room, self._collections.slots(known)))),
-        )
-        visits = []
-        for place, url in rows:
-            self._unqueue(known, host, place, url)
-            visits.append(self._hand_out(known, host, url, UrlState.PENDING))
-        self._db.run(
-            "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (len(visits), host, number)
-        )
-        return visits
-
-    def _unqueue(self, known: Known, host: HostId, place: float, url: UrlId) -> None:
-        self._db.run(
-            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-            (host, known.row.id, place, url),
-        )
-        if known.config.exchanges:
-            in_links = self._db.value(
-                "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, known.row.id, url)
-            )
-            self.exchange.leave(known, False, in_links, host, url)
-
-    def _promote_best(self, known: Known) -> None:
-        """A place became free: the most linked URL that waits is to have it."""
-        best = self.exchange.best(known)
-        if best is None:
-            return
-        host, url = best
-        facts = self._db.must(
-            "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
-            (host, known.row.id, url),
-        )
-        self._unqueue(known, host, rank(known.config.strategy.order, facts[0], url, facts[1], facts[2]), url)
-        self._ready.remove(host)
-        self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
-        if self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None:
-            self._ready.add(host)
-        self.exchange.choose(known, host, url)
-
-    def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
-        """Take what became of visits. A report on what is no longer handed out changes nothing."""
-        number, waiting = known.row.id, dict[HostId, int]()
-        settled = 0
-        for report in reports:
-            held = self._db.run(
-                "DELETE FROM handed WHERE host = ? AND collection = ? AND id = ? AND number = ?",
-                (host, number, report.id, report.number),
-            )
-            if held:
-                again = known.config.keeps_fresh and self.revisits.find((host, number, report.id)) is not None
-                self._settle(known, host, report, waiting)
-                settled += _was_asked(report.outcome) and not again
-        self.revisits.look_again(known, host)
-        if settled:
-            self._db.run(
-                "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
-            )
-        self.add_waiting(number, waiting)
-
-    def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
-        number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
-        attempts, blamed, *facts = self._db.must(
-            "SELECT attempts, blamed, content_id, role, in_links, last_modified, announced, payload FROM url"
-            " WHERE host = ? AND collection = ? AND id = ?",
-            key,
-        )
-        before = Before(*facts)
-        state = self._state_after(known, host, report, before, blamed)
-        again = state == UrlState.PENDING
-        blame = again and not _is_excused(report)
-        self._db.run(
-            "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
-            " WHERE host = ? AND collection = ? AND id = ?",
-            (int(state), attempts + 1 if again else 0, blamed + blame if again else 0, outcome.status,
-             outcome.type or None, outcome.at, *key),
-        )  # fmt: skip
-        if outcome.kept or outcome.payload:  # what an error page says of itself is nothing to compare the page with
-            self._db.run(
-                "UPDATE url SET content_id = ?, etag = ?, last_modified = ?, payload = ?,"
-                " archived = CASE WHEN payload = ? AND payload != '' THEN archived ELSE ? END"
-                " WHERE host = ? AND collection = ? AND id = ?",
-                (outcome.content_id or None, outcome.etag, outcome.last_modified, outcome.payload, outcome.payload,
-                 outcome.at, *key),
-            )  # fmt: skip
-        self._db.run(
-            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before)),
-        )
-        self._count(number, outcome)
-        if again:
-            self._requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
-        else:
-            self._counters.move(number, UrlState.HANDED_OUT, state)
-
-    def _state_after(self, known: Known, host: HostId, report: Report, before: Before, blamed: int) -> UrlState:
-        """Where a visit leaves a URL. PENDING: it is to be tried again."""
-        outcome, key = report.outcome, (host, known.row.id, report.id)
-        if known.config.keeps_fresh:
-            found = self.revisits.find(key)
-            self._counters.add(known.row.id, OUT_AGAIN, -int(found is not None))
-            state = self.revisits.settle(known, host, report, before)
-            if found is not None and found[0] == DISMISSED:
-                self._counters.add(known.row.id, DISMISSED_WAITING, -1)
-                self._promote_best(known)
-            elif found is not None and state is None:
-                self.exchange.leave(known, True, before.in_links, host, report.id)
-            if state == UrlState.FETCHED:
-                self.exchange.enter(known, True, before.in_links, host, report.id)
-            if state is not None:
-                return state
-            if found is not None:
-                return state_after(outcome)
-        again = outcome.status in TRANSIENT and (_is_excused(report) or blamed < known.config.fetch.retries)
-        # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
-        again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role)
-        if again:
-            return UrlState.PENDING
-        unchanged = outcome.status == 304 and before.content_id is not None  # what was kept is still the page
-        return UrlState.FETCHED if unchanged else state_after(outcome)
-
-    def _count(self, number: int, outcome: Outcome) -> None:
-        self._counters.add(number, VISITS)
-        if _was_asked(outcome):
-            self._counters.add(number, REQUESTS)
-        self._counters.add(number, f"status:{outcome.status}")
-        if outcome.type:
-            bucket = f"type:{outcome.type}"
-            known = self._counters.value(number, bucket) or self._counters.size(number, "type:") < TYPES_COUNTED_MAX
-            self._counters.add(number, bucket if known else "type:other")
-
-    def take_back(self, host: HostId) -> None:
-        """What a host's former holder did not report on waits again."""
-        rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
-        for number, url in rows:
-            waiting: dict[HostId, int] = {}
-            known, key = self._collections.by_id(number), (host, number, url)
-            if self.revisits.put_back(known, host, url):  # it is kept as it was
-                self._counters.add(number, OUT_AGAIN, -1)
-                self._db.run(
-                    "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
-                    " WHERE host = ? AND collection = ? AND id = ?",
-                    key,
-                )
-                self._counters.move(number, UrlState.HANDED_OUT, self._db.value(STATE_OF, key))
-                self.revisits.look_again(known, host)
-                continue
-            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
-            self._requeue(known, host, url, UrlState.HANDED_OUT, waiting)
-            self.add_waiting(number, waiting)
-
-    def give_up(self, known: Known, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
-        """A host that failed too often in a row, or has given enough: nothing of it waits any more."""
-        number = known.row.id
-        state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
-        gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
-        for (url,) in gone:
-            in_links = self._db.value(
-                "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
-            )
-            self.exchange.leave(known, False, in_links, host, url)
-            tried = status == Status.HOST_FULL and self._db.run(  # it was to be tried again: that is how it failed
-                "UPDATE url SET state = ? WHERE host = ? AND collection = ? AND id = ? AND attempts > 0",
-                (int(UrlState.FAILED), host, number, url),
-            )
-            if not tried:
-                self._db.run(
-                    "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
-                    (int(state), int(status), host, number, url),
-                )
-                self._counters.add(number, f"status:{int(status)}")
-            self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
-        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
 
     def weigh(self, known: Known, weights: list[Weight]) -> None:
         """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
@@ -505,7 +255,7 @@ class Urls:
             (number, int(UrlState.TOO_DEEP), 1 << 30 if limit is None else limit),
         )
         for host, url in rows:
-            self._requeue(known, host, url, UrlState.TOO_DEEP, waiting)
+            self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
         self.add_waiting(number, waiting)
 
     def judge_again(self, known: Known) -> None:
@@ -524,7 +274,7 @@ class Urls:
                 continue
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
             self._counters.add(number, f"status:{status}", -1)
-            self._requeue(known, host, url, UrlState.DROPPED, waiting)
+            self.requeue(known, host, url, UrlState.DROPPED, waiting)
         self.add_waiting(number, waiting)
 
     def try_failures_again(self, known: Known) -> None:
@@ -537,7 +287,7 @@ class Urls:
             (number, int(UrlState.FAILED)),
         )
         for host, url in rows:
-            self._requeue(known, host, url, UrlState.FAILED, waiting)
+            self.requeue(known, host, url, UrlState.FAILED, waiting)
         for host in waiting:
             self._forgive(host)
         self.add_waiting(number, waiting)
@@ -566,22 +316,3 @@ class Urls:
             for host, url, seen, links, tries in rows
         ]
         self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
-
-
-def _was_asked(outcome: Outcome) -> bool:
-    return outcome.requested and outcome.status not in NO_REQUEST
-
-
-def _is_excused(report: Report) -> bool:
-    """Nobody is to blame for it: the host is busy, or we are."""
-    status = report.outcome.status
-    return status in UNBLAMED and (status in BUSY or report.number <= STARVED_MAX)
-
-
-def state_after(outcome: Outcome) -> UrlState:
-    """Where a URL stands after its last visit."""
-    if outcome.kept:
-        return UrlState.FETCHED
-    if outcome.status == Status.ROBOTS:
-        return UrlState.EXCLUDED
-    return UrlState.FAILED if outcome.status in GIVEN_UP else UrlState.DROPPED

@@ -1,0 +1,306 @@
+"""Which visits go out, and what became of them?
+
+Promises: a visit's number is given when it is handed out, and never again; what is handed out is written down, so that
+the crash of a worker gives it back; a report on what is no longer handed out changes nothing. New URLs and pages to see
+again share a host's polite slots.
+"""
+
+import math
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from tarrafa.frontier.order import rank
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, Report
+from tarrafa.frontier.store.collections import (
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
+    OUT_AGAIN,
+    REQUESTS,
+    VISITS,
+    Collections,
+    Counters,
+    Known,
+)
+from tarrafa.frontier.store.exchange import Exchange
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
+from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.urls import Urls
+from tarrafa.model import (
+    BUSY,
+    GIVEN_UP,
+    NO_REQUEST,
+    TRANSIENT,
+    UNBLAMED,
+    HostId,
+    Outcome,
+    Status,
+    UrlId,
+    UrlState,
+    Visit,
+)  # fmt: skip
+
+TYPES_COUNTED_MAX = 200  # servers invent them
+AHEAD_S = 60.0  # pages to see again are handed out for so long
+STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
+STARVED_MAX = 10  # visits; who is too slow on an idle machine too must be told so in the end
+
+
+class Visits:
+    """What is handed out by one frontier."""
+
+    def __init__(self, db: Database, counters: Counters, collections: Collections, urls: Urls, ready: Ready) -> None:
+        self._db, self._counters, self._collections = db, counters, collections
+        self._urls, self._ready = urls, ready
+        self._revisits: Revisits = urls.revisits
+        self._exchange: Exchange = urls.exchange
+        self._owed = 0.0  # the part of a slot that revisits have coming to them
+
+    def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
+        """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
+        the one kind leaves the other may have."""
+        if not known.config.keeps_fresh or count < 1:
+            return self._take_new(known, host, count)
+        delay_s = max(self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,)), known.config.politeness.delay)
+        ahead = max(1, int(AHEAD_S / max(delay_s, 0.001)))  # who waits longer may find others more urgent by then
+        most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
+        fraction, whole = math.modf(self._owed + most * known.config.revisit.share)
+        self._owed = fraction
+        visits = self._take_old(known, host, int(whole))
+        visits += self._take_new(known, host, count - len(visits))
+        return visits + self._take_old(known, host, most - len(visits))
+
+    def _take_old(self, known: Known, host: HostId, count: int) -> list[Visit]:
+        """Pages that are kept and worth another visit, and what a full collection exchanges."""
+        visits: list[Visit] = []
+        for url, shelf in self._revisits.take(known, host, count):
+            key = (host, known.row.id, url)
+            state, found = self._db.value(STATE_OF, key), self._revisits.find(key)
+            if shelf == CHOSEN:
+                self._counters.add(known.row.id, CHOSEN_WAITING, -1)
+            elif found is None or state not in (UrlState.FETCHED, UrlState.DROPPED):
+                continue  # of a plan that is older than what happened since
+            visit = self._hand_out(known, host, url, state)
+            if shelf != CHOSEN and found is not None:
+                self._counters.add(known.row.id, OUT_AGAIN)
+                visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED)
+            visits.append(visit)
+        return visits
+
+    def _hand_out(self, known: Known, host: HostId, url: UrlId, state: int) -> Visit:
+        number, key = known.row.id, (host, known.row.id, url)
+        row = self._db.must(
+            "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
+            " RETURNING url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
+            " coalesce(parent, x''), payload, archived",
+            key,
+        )
+        self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
+        self._counters.move(number, state, UrlState.HANDED_OUT)
+        return Visit(number, host, url, *row)
+
+    def _take_new(self, known: Known, host: HostId, count: int) -> list[Visit]:
+        number = known.row.id
+        visited, held, refused = self._db.must(
+            "SELECT visited, (SELECT count(*) FROM handed WHERE handed.host = work.host"
+            " AND handed.collection = work.collection), refused FROM work WHERE host = ? AND collection = ?",
+            (host, number),
+        )
+        most = known.config.scope.host_pages_max
+        room = most - visited - held
+        if visited >= most or refused:
+            self.give_up(known, host, Status.HOST_FULL)
+        rows = self._db.rows(
+            "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
+            (host, number, max(0, min(count, room, self._collections.slots(known)))),
+        )
+        visits = []
+        for place, url in rows:
+            self._unqueue(known, host, place, url)
+            visits.append(self._hand_out(known, host, url, UrlState.PENDING))
+        self._db.run(
+            "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (len(visits), host, number)
+        )
+        return visits
+
+    def _unqueue(self, known: Known, host: HostId, place: float, url: UrlId) -> None:
+        self._db.run(
+            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+            (host, known.row.id, place, url),
+        )
+        if known.config.exchanges:
+            in_links = self._db.value(
+                "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, known.row.id, url)
+            )
+            self._exchange.leave(known, False, in_links, host, url)
+
+    def _promote_best(self, known: Known) -> None:
+        """A place became free: the most linked URL that waits is to have it."""
+        best = self._exchange.best(known)
+        if best is None:
+            return
+        host, url = best
+        facts = self._db.must(
+            "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
+            (host, known.row.id, url),
+        )
+        self._unqueue(known, host, rank(known.config.strategy.order, facts[0], url, facts[1], facts[2]), url)
+        self._ready.remove(host)
+        self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
+        if self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None:
+            self._ready.add(host)
+        self._exchange.choose(known, host, url)
+
+    def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
+        """Take what became of visits. A report on what is no longer handed out changes nothing."""
+        number, waiting = known.row.id, dict[HostId, int]()
+        settled = 0
+        for report in reports:
+            held = self._db.run(
+                "DELETE FROM handed WHERE host = ? AND collection = ? AND id = ? AND number = ?",
+                (host, number, report.id, report.number),
+            )
+            if held:
+                again = known.config.keeps_fresh and self._revisits.find((host, number, report.id)) is not None
+                self._settle(known, host, report, waiting)
+                settled += _was_asked(report.outcome) and not again
+        self._revisits.look_again(known, host)
+        if settled:
+            self._db.run(
+                "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
+            )
+        self._urls.add_waiting(number, waiting)
+
+    def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
+        number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
+        attempts, blamed, *facts = self._db.must(
+            "SELECT attempts, blamed, content_id, role, in_links, last_modified, announced, payload FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        before = Before(*facts)
+        state = self._state_after(known, host, report, before, blamed)
+        again = state == UrlState.PENDING
+        blame = again and not _is_excused(report)
+        self._db.run(
+            "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            (int(state), attempts + 1 if again else 0, blamed + blame if again else 0, outcome.status,
+             outcome.type or None, outcome.at, *key),
+        )  # fmt: skip
+        if outcome.kept or outcome.payload:  # what an error page says of itself is nothing to compare the page with
+            self._db.run(
+                "UPDATE url SET content_id = ?, etag = ?, last_modified = ?, payload = ?,"
+                " archived = CASE WHEN payload = ? AND payload != '' THEN archived ELSE ? END"
+                " WHERE host = ? AND collection = ? AND id = ?",
+                (outcome.content_id or None, outcome.etag, outcome.last_modified, outcome.payload, outcome.payload,
+                 outcome.at, *key),
+            )  # fmt: skip
+        self._db.run(
+            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before)),
+        )
+        self._count(number, outcome)
+        if again:
+            self._urls.requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
+        else:
+            self._counters.move(number, UrlState.HANDED_OUT, state)
+
+    def _state_after(self, known: Known, host: HostId, report: Report, before: Before, blamed: int) -> UrlState:
+        """Where a visit leaves a URL. PENDING: it is to be tried again."""
+        outcome, key = report.outcome, (host, known.row.id, report.id)
+        if known.config.keeps_fresh:
+            found = self._revisits.find(key)
+            self._counters.add(known.row.id, OUT_AGAIN, -int(found is not None))
+            state = self._revisits.settle(known, host, report, before)
+            if found is not None and found[0] == DISMISSED:
+                self._counters.add(known.row.id, DISMISSED_WAITING, -1)
+                self._promote_best(known)
+            elif found is not None and state is None:
+                self._exchange.leave(known, True, before.in_links, host, report.id)
+            if state == UrlState.FETCHED:
+                self._exchange.enter(known, True, before.in_links, host, report.id)
+            if state is not None:
+                return state
+            if found is not None:
+                return state_after(outcome)
+        again = outcome.status in TRANSIENT and (_is_excused(report) or blamed < known.config.fetch.retries)
+        # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
+        again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role)
+        if again:
+            return UrlState.PENDING
+        unchanged = outcome.status == 304 and before.content_id is not None  # what was kept is still the page
+        return UrlState.FETCHED if unchanged else state_after(outcome)
+
+    def _count(self, number: int, outcome: Outcome) -> None:
+        self._counters.add(number, VISITS)
+        if _was_asked(outcome):
+            self._counters.add(number, REQUESTS)
+        self._counters.add(number, f"status:{outcome.status}")
+        if outcome.type:
+            bucket = f"type:{outcome.type}"
+            known = self._counters.value(number, bucket) or self._counters.size(number, "type:") < TYPES_COUNTED_MAX
+            self._counters.add(number, bucket if known else "type:other")
+
+    def take_back(self, host: HostId) -> None:
+        """What a host's former holder did not report on waits again."""
+        rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
+        for number, url in rows:
+            waiting: dict[HostId, int] = {}
+            known, key = self._collections.by_id(number), (host, number, url)
+            if self._revisits.put_back(known, host, url):  # it is kept as it was
+                self._counters.add(number, OUT_AGAIN, -1)
+                self._db.run(
+                    "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
+                    " WHERE host = ? AND collection = ? AND id = ?",
+                    key,
+                )
+                self._counters.move(number, UrlState.HANDED_OUT, self._db.value(STATE_OF, key))
+                self._revisits.look_again(known, host)
+                continue
+            self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+            self._urls.requeue(known, host, url, UrlState.HANDED_OUT, waiting)
+            self._urls.add_waiting(number, waiting)
+
+    def give_up(self, known: Known, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
+        """A host that failed too often in a row, or has given enough: nothing of it waits any more."""
+        number = known.row.id
+        state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
+        gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
+        for (url,) in gone:
+            in_links = self._db.value(
+                "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
+            )
+            self._exchange.leave(known, False, in_links, host, url)
+            tried = status == Status.HOST_FULL and self._db.run(  # it was to be tried again: that is how it failed
+                "UPDATE url SET state = ? WHERE host = ? AND collection = ? AND id = ? AND attempts > 0",
+                (int(UrlState.FAILED), host, number, url),
+            )
+            if not tried:
+                self._db.run(
+                    "UPDATE url SET state = ?, status = ? WHERE host = ? AND collection = ? AND id = ?",
+                    (int(state), int(status), host, number, url),
+                )
+                self._counters.add(number, f"status:{int(status)}")
+            self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
+        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
+
+
+def _was_asked(outcome: Outcome) -> bool:
+    return outcome.requested and outcome.status not in NO_REQUEST
+
+
+def _is_excused(report: Report) -> bool:
+    """Nobody is to blame for it: the host is busy, or we are."""
+    status = report.outcome.status
+    return status in UNBLAMED and (status in BUSY or report.number <= STARVED_MAX)
+
+
+def state_after(outcome: Outcome) -> UrlState:
+    """Where a URL stands after its last visit."""
+    if outcome.kept:
+        return UrlState.FETCHED
+    if outcome.status == Status.ROBOTS:
+        return UrlState.EXCLUDED
+    return UrlState.FAILED if outcome.status in GIVEN_UP else UrlState.DROPPED
