@@ -1,0 +1,162 @@
+"""A Web and a crawl on one accelerated clock: a month passes in minutes.
+
+Web, delays, due dates and robots' lifetimes share the clock; leases, time-outs and fencing stay real.
+"""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from tarrafa.archive.follow import follow
+from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
+from tarrafa.data import DataDirectory
+from tarrafa.model import Record
+from tarrafa.revisit.estimate import DAY_S
+from tarrafa.simulate import engine
+from tarrafa.simulate.changes import Life
+from tarrafa.simulate.falseweb import Crawler, Document, Server, Web
+from tarrafa.simulate.policies import Name, Settings
+from tarrafa.web.change import changes
+from tarrafa.web.site import Kind, facts
+from tarrafa.web.spawn import WebProcess, start_process
+from tarrafa.web.truth import Reached, reachable, version_of
+from tarrafa.web.world import EPOCH, World
+
+TYPES = ("text/html", "application/xhtml+xml", "text/plain")
+BORN = EPOCH + 400 * DAY_S  # pages have lived for a while
+
+
+@dataclass
+class Month:
+    """`days` of a Web's life in `real_s` seconds, visited by one crawl."""
+
+    folder: Path
+    policy: Name
+    real_s: float
+    days: float = 30.0
+    world: World = field(default_factory=lambda: World(seed=7, hosts=10, pages=300))
+    pause_s: float = 0.25  # real
+    share: float = 0.2
+    web: WebProcess | None = None
+
+    def __post_init__(self) -> None:
+        self.clock = Clock.scaled(self.days * DAY_S / self.real_s, BORN)
+        self.delay_s = self.pause_s * self.clock.scale
+        self.data = DataDirectory(self.folder / "data")
+        self.began = boottime()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {CLOCK_VARIABLE: self.clock.to_environment()}
+
+    @property
+    def roots(self) -> list[str]:
+        return [self.world.root(number) for number in range(1, self.world.hosts + 1)]
+
+    def open(self) -> WebProcess:
+        self.web = start_process(self.world, clock=self.clock, log_path=self.folder / "requests.jsonl")
+        roots = ", ".join(f'"{root}"' for root in self.roots)
+        (self.folder / "month.toml").write_text(f"""
+name = "month"
+roots = [{roots}]
+[scope]
+hosts = ["*.test"]
+[politeness]
+delay = {self.delay_s}
+delay_max = {20 * self.delay_s}
+delay_factor = 0
+[fetch]
+sitemaps = false
+feeds = false
+[revisit]
+policy = "{self.policy}"
+share = {self.share}
+interval_min = 0
+weigh = "equal"
+[network]
+connect_to = {{"*.test" = "{self.web.connect_to}"}}
+suffixes = ["br.test", "pt.test", "com.test"]
+""")
+        return self.web
+
+    def start(self) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", "from tarrafa.cli import main; main()", "crawl"]
+        command += [str(self.folder / "month.toml"), "--data", str(self.data.root)]
+        return subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, start_new_session=True, env=self.environment
+        )
+
+    def live_until(self, process: "subprocess.Popen[str]", day: float) -> None:
+        """Let the clock run; the crawl must not end meanwhile."""
+        try:
+            process.wait(max(0.01, self.began + day * DAY_S / self.clock.scale - boottime()))
+        except subprocess.TimeoutExpired:
+            return
+        raise AssertionError(f"the crawl ended with {process.returncode}: {process.communicate()[1]}")
+
+    @staticmethod
+    def stop(process: "subprocess.Popen[str]") -> str:
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 130, said
+        return said
+
+    # -- what was seen ------------------------------------------------------------------------------------------
+
+    def records(self) -> list[Record]:
+        return [entry.record for entry in follow(self.data.archive, {})]
+
+    def expected(self) -> list[Reached]:
+        reached = reachable(self.world, self.roots).values()
+        return [one for one in reached if one.status == 200 and one.type in TYPES]
+
+    def versions_kept(self) -> dict[str, list[float]]:
+        """When each page was looked at, and found."""
+        seen: defaultdict[str, list[float]] = defaultdict(list)
+        for record in self.records():
+            if record.outcome.kept or record.outcome.status == 304:
+                seen[record.url].append(record.outcome.at)
+        return {url: sorted(times) for url, times in seen.items()}
+
+    def freshness(self, first_day: float, last_day: float, instants: int = 400) -> float:
+        """The share of the pages whose newest copy is what the Web says, at random instants."""
+        rng, seen, fresh = random.Random(11), self.versions_kept(), 0
+        pages = self.expected()
+        for _ in range(instants):
+            now = BORN + rng.uniform(first_day, last_day) * DAY_S
+            for page in pages:
+                last = max((at for at in seen.get(page.url, ()) if at <= now), default=None)
+                fresh += last is not None and self._same(page, last, now)
+        return fresh / instants / len(pages)
+
+    def _same(self, page: Reached, then: float, now: float) -> bool:
+        if page.kind not in (Kind.PAGE, Kind.PRINT):
+            return True
+        return version_of(self.world, page.url, then).since == version_of(self.world, page.url, now).since
+
+    # -- what the simulator says --------------------------------------------------------------------------------
+
+    def predicted(self, first_day: float) -> float:
+        """The same policy, hosts, pages, delays and changes, in the simulator."""
+        pages = self.expected()
+        documents, lives = [], []
+        for page in pages:
+            rate = facts(self.world, page.no, page.n).changes_per_day if page.kind in (Kind.PAGE, Kind.PRINT) else 0.0
+            documents.append(Document(page.no - 1, rate / DAY_S, size=0.0))
+            after = changes(self.world, page.no, page.n, rate, BORN, BORN + self.days * DAY_S)
+            before = version_of(self.world, page.url, BORN).since - BORN if rate else -np.inf
+            lives.append(Life(float(before), np.unique(np.array(after, dtype=float)) - BORN))
+        servers = [
+            Server(self.delay_s, dated=self.world.host(number).validators) for number in range(1, self.world.hosts + 1)
+        ]
+        crawlers = tuple(Crawler() for _ in servers)
+        web = Web(crawlers, tuple(servers), tuple(documents), self.days * DAY_S, lives)
+        settings = Settings(self.policy, share=self.share, from_s=first_day * DAY_S)
+        return engine.run(web, settings).summary.freshness
