@@ -27,6 +27,10 @@ def overview(shown: Overview) -> None:
         table.add_row(one.name, one.state, *figures, f"{one.failed:,}", f"{one.hosts:,}")
     console.print(table)
     for one in shown.collections:
+        if one.revisits:
+            share = f"{one.changes / one.revisits:.0%} of them found it changed"
+            console.print(f"{one.name} is kept fresh: {one.revisits:,} visits to known pages, {share}")
+    for one in shown.collections:
         if one.reason:
             console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
     if shown.nodes:

@@ -22,7 +22,7 @@ from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.config import Collection
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.protocol import CollectionRow, Frontier, PageFacts, PlannedVisit, ShelfFacts
+from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, Frontier, PageFacts, PlannedVisit, ShelfFacts
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId
 from tarrafa.process import become_child, run_child
@@ -32,7 +32,6 @@ from tarrafa.revisit.policy import class_of
 LOOK_EVERY_S = 1.0
 REST_S = 5.0  # between two plans of one collection at least, however fast the clock runs
 PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
-FIRST_HOST = -(1 << 63)
 
 
 class Steward:
@@ -137,7 +136,7 @@ def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[
     import numpy as np
 
     from tarrafa.revisit.allocation import allocate
-    from tarrafa.revisit.slots import ideal, merge
+    from tarrafa.revisit.slots import merge, own_times
 
     revisit = collection.revisit
     hosts = {host: place for place, host in enumerate(dict.fromkeys(page.host for page in pages))}
@@ -156,7 +155,7 @@ def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[
         float(revisit.horizon),
         np.array([page.history.weight for page in pages]),
     )
-    arrange = merge if revisit.policy == "psp" else ideal
+    arrange = merge if revisit.policy == "psp" else own_times
     schedule = arrange(counts, servers, len(hosts), float(revisit.horizon))
     return [
         PlannedVisit(pages[page].host, pages[page].id, now + due)

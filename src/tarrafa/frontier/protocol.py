@@ -15,6 +15,7 @@ from tarrafa.revisit.policy import History
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN_S = 5.0  # it sends no request in the last seconds of its lease
 VISITS_PER_LEASE = 8
+FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
 
 class Offer(msgspec.Struct, frozen=True, array_like=True):

@@ -8,12 +8,11 @@ crawl goes on in between. Promise: a plan holds when it is complete, not before;
 from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import PageFacts, PlannedVisit, ShelfFacts
 from tarrafa.frontier.store.collections import Collections, Known, Tuning
-from tarrafa.frontier.store.revisits import Revisits, read_history
+from tarrafa.frontier.store.revisits import PLANNED, Revisits, read_history
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import HostId, UrlId
 from tarrafa.revisit import belief
 
-PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 PRICE_EVERY_S = 600.0  # of the clock
 
 

@@ -47,6 +47,7 @@ from tarrafa.revisit.policy import (
     see,
 )
 
+PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 DISMISSED, CHOSEN, LATER = -3, -2, -1  # shelves of our own
 RETRY_S = 3600.0  # a page in trouble is tried again after so long, and its host's own back-off
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
@@ -115,7 +116,7 @@ class Revisits:
         rate = known.config.revisit.rate
         if not known.config.keeps_fresh:
             return 0
-        if rate is None:
+        if rate is None or known.config.revisit.policy in PLANNED:  # a plan keeps to the rate by itself
             return 1 << 30
         most = max(2.0, rate * BURST_S / DAY_S)
         now = self._clock.now()

@@ -19,6 +19,7 @@ from tarrafa.clock import Clock
 from tarrafa.data import try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
 from tarrafa.frontier.protocol import (
+    FIRST_HOST,
     CollectionRow,
     Continuation,
     Facts,
@@ -38,6 +39,7 @@ from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.revisits import Revisits
 from tarrafa.frontier.store.schema import Database, check_schema, open_tables
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.frontier.store.visits import Visits
@@ -282,6 +284,19 @@ def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[Collec
     return _read(
         path, lambda db: (look_up(db, host, url, Clock.real()), Collections(db, Counters(db), Clock.real()).rows())
     )
+
+
+def read_pages(path: Path, name: str) -> tuple[CollectionRow, list[PageFacts]]:
+    """A collection and its pages that are kept fresh, while no process owns the frontier."""
+
+    def read(db: Database) -> tuple[CollectionRow, list[PageFacts]]:
+        counters, clock = Counters(db), Clock.real()
+        collections = Collections(db, counters, clock)
+        planning = Planning(db, collections, Revisits(db, counters, Ready(db), clock), clock)
+        known = collections.named(name)
+        return known.row, planning.pages(known, FIRST_HOST, b"", -1)
+
+    return _read(path, read)
 
 
 def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
