@@ -5,7 +5,7 @@ its end; `value()` sees both.
 """
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import msgspec
 
@@ -86,7 +86,10 @@ class Tuning:
 
     price: float = 0.0  # see revisit/policy.py
     plan: int = 0  # the shelf on which its newest plan stands
-    plan_end: float = 0.0
+    plan_end: float = 0.0  # when a new price or plan is wanted
+    factor: float = 1.0  # what the price had to be multiplied by for the budget to be spent
+    priced_at: float = 0.0  # when the price was set, and how many revisits had been made by then
+    priced_revisits: int = 0
 
 
 @dataclass(slots=True)
@@ -112,18 +115,19 @@ class Collections:
         """What the tables say; also after a transaction failed."""
         self._by_id.clear()
         rows = self._db.rows(
-            "SELECT id, name, state, reason, config, revision, sequence, price, plan, plan_end"
-            " FROM collection ORDER BY id"
+            "SELECT id, name, state, reason, config, revision, sequence,"
+            " price, plan, plan_end, factor, priced_at, priced_revisits FROM collection ORDER BY id"
         )
-        for *fields, sequence, price, plan, end in rows:
-            row = CollectionRow(*fields)
-            self._by_id[row.id] = Known(row, config.decode(row.config), sequence, Tuning(price, plan, end))
+        for fields in rows:
+            row = CollectionRow(*fields[:6])
+            self._by_id[row.id] = Known(row, config.decode(row.config), fields[6], Tuning(*fields[7:]))
 
     def tune(self, known: Known, tuning: Tuning) -> None:
         """The planner has new numbers."""
         self._db.run(
-            "UPDATE collection SET price = ?, plan = ?, plan_end = ? WHERE id = ?",
-            (tuning.price, tuning.plan, tuning.plan_end, known.row.id),
+            "UPDATE collection SET price = ?, plan = ?, plan_end = ?, factor = ?, priced_at = ?, priced_revisits = ?"
+            " WHERE id = ?",
+            (*astuple(tuning), known.row.id),
         )
         known.tuning = tuning
 

@@ -5,22 +5,31 @@ once. Whoever computes that (frontier/planner.py) reads and writes through these
 crawl goes on in between. Promise: a plan holds when it is complete, not before; until then the old one does.
 """
 
+from dataclasses import replace
+
 from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import PageFacts, PlannedVisit, ShelfFacts
-from tarrafa.frontier.store.collections import Collections, Known, Tuning
+from tarrafa.frontier.store.collections import REVISITS, Collections, Counters, Known
 from tarrafa.frontier.store.revisits import PLANNED, Revisits, read_history
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import HostId, UrlId
 from tarrafa.revisit import belief
+from tarrafa.revisit.estimate import DAY_S
 
 PRICE_EVERY_S = 600.0  # of the clock
+EXPERIENCE_MIN = 10.0  # revisits to be expected before what was made of them says anything
+SPENT_GOAL = 0.97  # of the budget: at all of it nobody could tell whether the price is too low
+FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
 
 class Planning:
     """The planner's view of one frontier."""
 
-    def __init__(self, db: Database, collections: Collections, revisits: Revisits, clock: Clock) -> None:
-        self._db, self._collections, self._revisits, self._clock = db, collections, revisits, clock
+    def __init__(
+        self, db: Database, counters: Counters, collections: Collections, revisits: Revisits, clock: Clock
+    ) -> None:
+        self._db, self._counters, self._collections = db, counters, collections
+        self._revisits, self._clock = revisits, clock
 
     def unplanned(self) -> list[int]:
         now = self._clock.now()
@@ -55,7 +64,22 @@ class Planning:
         return [ShelfFacts(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
 
     def price(self, known: Known, price: float) -> None:
-        self._collections.tune(known, Tuning(price, known.tuning.plan, self._clock.now() + PRICE_EVERY_S))
+        """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
+        visits are made at a price than in the long run, and the budget would not be spent."""
+        tuning, now = known.tuning, self._clock.now()
+        revisits, factor = self._counters.value(known.row.id, REVISITS), tuning.factor
+        expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
+        if tuning.priced_at and expected >= EXPERIENCE_MIN:
+            spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
+            factor *= min(max(spent, 1 / FACTOR_STEP), FACTOR_STEP)
+            factor = min(max(factor, FACTOR_MIN), FACTOR_MAX)
+        elif tuning.priced_at:  # too little was to be expected: wait and see
+            now, revisits = tuning.priced_at, tuning.priced_revisits
+        end = self._clock.now() + PRICE_EVERY_S
+        self._collections.tune(
+            known,
+            replace(tuning, price=price * factor, plan_end=end, factor=factor, priced_at=now, priced_revisits=revisits),
+        )
 
     def stir(self, known: Known, host: HostId, limit: int) -> HostId | None:
         rows = self._db.rows(
@@ -71,7 +95,7 @@ class Planning:
             self._revisits.put(visit.host, known.row.id, number, visit.at, visit.id)
 
     def begin_plan(self, known: Known, number: int, end: float) -> None:
-        self._collections.tune(known, Tuning(known.tuning.price, number, end))
+        self._collections.tune(known, replace(known.tuning, plan=number, plan_end=end))
 
     def drop_plans(self, known: Known, limit: int) -> int:
         """Plans are numbered upwards; our own shelves are negative."""

@@ -51,7 +51,7 @@ PLANNED = frozenset({"psp", "mp2", "m-wolf"})
 DISMISSED, CHOSEN, LATER = -3, -2, -1  # shelves of our own
 RETRY_S = 3600.0  # a page in trouble is tried again after so long, and its host's own back-off
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
-BURST_S = 600.0  # revisits that were not made may be made up for, but no more than this much of them
+BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -61,7 +61,7 @@ class Store:
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
         visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, visits, ready, clock)
-        self.planning = Planning(self.db, self.catalogue, self.urls.revisits, clock)
+        self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
         known, before = self.catalogue.open(content)
@@ -292,7 +292,7 @@ def read_pages(path: Path, name: str) -> tuple[CollectionRow, list[PageFacts]]:
     def read(db: Database) -> tuple[CollectionRow, list[PageFacts]]:
         counters, clock = Counters(db), Clock.real()
         collections = Collections(db, counters, clock)
-        planning = Planning(db, collections, Revisits(db, counters, Ready(db), clock), clock)
+        planning = Planning(db, counters, collections, Revisits(db, counters, Ready(db), clock), clock)
         known = collections.named(name)
         return known.row, planning.pages(known, FIRST_HOST, b"", -1)
 
