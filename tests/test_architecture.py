@@ -11,6 +11,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tarrafa"
 FLOORS = [
     {"cli"},
     {"serve"},
+    {"simulate"},
     {"crawl"},
     {"search"},
     {"index"},
@@ -18,6 +19,7 @@ FLOORS = [
     {"frontier"},
     {"fetch"},
     {"archive"},
+    {"revisit"},
     {"parse"},
     {"web"},
     {"data", "process", "config"},
@@ -29,7 +31,7 @@ TOUCHES_THE_WORLD = {
     "pycurl", "aiodns", "apsw", "uvloop", "urllib.request", "random", "tarrafa.clock", "tarrafa.data",
     "tarrafa.process",
 }  # fmt: skip
-PURE = ["parse", "frontier/order"]
+PURE = ["parse", "revisit", "frontier/order"]
 
 
 def modules() -> list[Path]:

@@ -84,13 +84,21 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
         ('name = "a"\nroots = ["a.br"]\n[politeness]\ndelay = "soon"', "[politeness] delay: not a duration: 'soon'"),
         ('name = "a"\nroots = ["a.br"]\n[politeness]\nrobots = "maybe"', "(allowed: obey, ignore)"),
         ('name = "a"\nroots = ["a.br"]\n[network]\nconnect_to = {"*.test" = "x"}', "[network] connect_to: 'x' is no"),
-        ('name = "a"\nroots = ["a.br"]\n[revisit]\npolicy = "soon"', "[revisit] policy: invalid enum value 'soon' (allowed: "
-         "index, psp, mp2, m-wolf, uniform, proportional, rateupdate, never)"),
-        ('name = "a"\nroots = ["a.br"]\n[revisit]\nshare = 0', "[revisit] share must be more than 0 and at most 1, got 0"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[revisit]\npolicy = "soon"',
+            "[revisit] policy: invalid enum value 'soon' (allowed: "
+            "index, psp, mp2, m-wolf, uniform, proportional, rateupdate, never)",
+        ),
+        (
+            'name = "a"\nroots = ["a.br"]\n[revisit]\nshare = 0',
+            "[revisit] share must be more than 0 and at most 1, got 0",
+        ),
         ('name = "a"\nroots = ["a.br"]\n[revisit]\nrate = -5', "[revisit] rate must be 1e-06 or more, got -5"),
         ('name = "a"\nroots = ["a.br"]\n[revisit]\nhorizon = "1s"', "[revisit] horizon must be 60 or more, got 1"),
-        ('name = "a"\nroots = ["a.br"]\n[revisit]\noften = 1', "[revisit] unknown key 'often' (allowed: policy, rate, share, "
-         "horizon, interval_min, grace, weigh)"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[revisit]\noften = 1',
+            "[revisit] unknown key 'often' (allowed: policy, rate, share, horizon, interval_min, grace, weigh)",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_path, text, told):

@@ -10,6 +10,7 @@ tarrafa explain URL why it is in or out, what robots.txt says, its history, its 
 tarrafa serve       the search page
 tarrafa rebuild     make graph or index again from the archive
 tarrafa web         a synthetic Web to play with
+tarrafa simulate    what would happen? revisit policies on a false Web
 """
 
 import json
@@ -22,6 +23,7 @@ from typing import Annotated, Literal
 import typer
 
 from tarrafa import __version__
+from tarrafa.cli import simulating
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, from_os
 
@@ -31,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(simulating.app, name="simulate")
 
 Data = Annotated[
     Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)

@@ -24,6 +24,8 @@ DAY_S = 86_400.0
 PRIOR_ALPHA, PRIOR_BETA = 0.5, 0.5 * 10 * DAY_S  # once in ten days in the mean, and anything is possible
 PRIOR_PAGES = 5.0  # the general prior counts as much as so many pages of the site
 ALPHA_MIN, ALPHA_MAX = 0.05, 1e6
+CAUTION = 0.75
+NEGLIGIBLE = 1e-12  # a gap of so little of beta is none
 AGE_MAX_S = 3 * 365 * DAY_S  # an older date says no more than this
 
 
@@ -42,7 +44,7 @@ def changed(alpha: float, beta: float, gap: float) -> tuple[float, float]:
     With g = log(1 + gap/beta) and E(k) = 1 - e^(-kg), the k-th moment of the posterior is that of the Gamma times
     E(alpha + k) / E(alpha): stable however small the gap.
     """
-    if gap <= 0.0:
+    if gap <= NEGLIGIBLE * beta:
         return alpha + 1.0, beta
     g = math.log1p(gap / beta)
     whole = -math.expm1(-alpha * g)
@@ -51,6 +53,18 @@ def changed(alpha: float, beta: float, gap: float) -> tuple[float, float]:
     variance = square - mean * mean
     shape = min(max(mean * mean / variance, ALPHA_MIN), ALPHA_MAX) if variance > 0.0 else ALPHA_MAX
     return shape, shape / mean
+
+
+# Where to place a page whose rate is uncertain. The mean of what is believed (alpha / beta) is a trap: a page thought
+# to change fast is worth little and is left alone; when it is visited at last it has changed, which says nothing new
+# but "fast", and the estimate runs away. Whoever errs to the slow side learns soon, because slow pages are visited. So
+# the estimate is taken some standard deviations below the mean (of log rate, about 1/sqrt(alpha)), the optimism in the
+# face of uncertainty of bandit problems; it vanishes as visits add up, unlike exploring, which goes on costing.
+# Weakness: 0.75 is tuned on one experiment (`simulate learned`; 0.5 to 1 do as well), and pages that nobody can learn
+# about (no dates, changed at every visit) stay between guess and prior.
+def cautious(alpha: float, beta: float, caution: float = CAUTION) -> float:
+    """The rate by which a page is visited."""
+    return alpha / beta * math.exp(-caution / math.sqrt(alpha))
 
 
 def prior(pages: float, means: float, squares: float) -> tuple[float, float]:

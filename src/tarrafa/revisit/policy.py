@@ -26,7 +26,7 @@ RATE_STEP, WEIGHT_STEP = 1.25, 2.0
 RATE_MIN = 1e-10  # a change in three hundred years
 CLASSES = 64  # of weight
 ANNOUNCED = 1 << 20  # added to a shelf: its pages are known to have changed
-EXPLORE_EVERY = 20  # one visit in so many goes to the page that was left alone longest
+EXPLORE_EVERY = 50  # one visit in so many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, as its inventors clamp them
 RATE_DAYS_MIN, RATE_DAYS_MAX = 1.0, 10.0
@@ -56,6 +56,11 @@ class History(msgspec.Struct, frozen=True, array_like=True):
         """Changes per second."""
         return self.alpha / self.beta
 
+    @property
+    def shelf(self) -> int:
+        """Its class, by a cautious estimate of its rate: see there."""
+        return shelf_of(estimate.cautious(self.alpha, self.beta), self.weight)
+
 
 def meet(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> History:
     """A page's first visit; `claimed` is its date, to be used once its host's dates are believed."""
@@ -79,7 +84,8 @@ def see(page: History, at: float, changed: bool, modified: float | None = None, 
     if at - rated >= DAY_S:
         rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), at, 0
     return History(
-        page.first, at, alpha, beta, page.weight, page.visits + 1, page.changes + changed, rate, rated, unrated, 0.0, birth
+        page.first, at, alpha, beta, page.weight, page.visits + 1, page.changes + changed, rate, rated, unrated,
+        birth=birth,
     )  # fmt: skip
 
 
@@ -189,10 +195,9 @@ class Index:
     interval_min: float = 0.0
 
     def place(self, page: History) -> tuple[int, float]:
-        shelf = shelf_of(page.estimate, page.weight)
         if page.announced > page.last:
-            return shelf + ANNOUNCED, max(page.announced, page.last + self.interval_min)
-        return shelf, page.last
+            return page.shelf + ANNOUNCED, max(page.announced, page.last + self.interval_min)
+        return page.shelf, page.last
 
     def due(self, shelf: int, key: float) -> float:
         rate, weight = class_of(shelf)
@@ -210,8 +215,8 @@ class Index:
 
 def shelf_of(rate: float, weight: float) -> int:
     """The class of pages with nearly this rate and weight."""
-    across = min(max(round(math.log(max(weight, 1e-9), WEIGHT_STEP)) + CLASSES // 2, 0), CLASSES - 1)
-    return round(math.log(max(rate, RATE_MIN) / RATE_MIN, RATE_STEP)) * CLASSES + across
+    across = min(max(round(math.log(max(weight, 1e-9)) / math.log(WEIGHT_STEP)) + CLASSES // 2, 0), CLASSES - 1)
+    return round(math.log(max(rate, RATE_MIN) / RATE_MIN) / math.log(RATE_STEP)) * CLASSES + across
 
 
 def class_of(shelf: int) -> tuple[float, float]:

@@ -8,6 +8,7 @@ Near zero the closed forms subtract almost equal numbers; there a few terms of t
 
 import math
 
+TINY = 1e-30  # below it the first term of the inverse is all of it, and a slope would vanish
 SMALL = 1e-2  # below it the series: its first neglected term is under 1e-16 of the result
 
 
@@ -59,6 +60,8 @@ def age_worth(rate: float, weight: float, price: float) -> float:
 def inverse_grown(target: float) -> float:
     """The `y` whose `grown` is the target, 0 < target < 1. Newton, from below where it cannot overshoot to nothing."""
     y = math.sqrt(2.0 * target)
+    if target < TINY:
+        return y
     if target > 0.5:
         y = max(y, -math.log(1.0 - target))
     for _ in range(60):

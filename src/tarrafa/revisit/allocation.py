@@ -1,0 +1,377 @@
+"""How many visits does each page deserve in the next horizon?
+
+Promises: exactly the visits of the literal greedy (always the visit that gains the most freshness, under a cap per
+server and a budget for all; equal gains go to the lowest page number), found by prices in a fraction of its time. No
+cap and no budget is ever exceeded; a visit that gains nothing is not made.
+Knows nothing of when the visits happen (`slots`), nor of rates that must still be learned (`estimate`).
+
+A page of `y` expected changes that gets `x` visits, evenly spaced, is stale S(y / (x+1)) of the time. S is convex in x:
+every further visit gains less than the one before, and so the greedy is optimal under caps that do not overlap.
+
+The way: at a price each page asks for the visits that gain it (`Demand`). At one common price the visits asked for meet
+the budget; a saturated server has a higher price of its own, at which they meet its cap (`narrow`). No price meets them
+exactly: the heap of the literal greedy gives the last visits, those between a price a little too high and one a little
+too low.
+"""
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import get_num_threads, njit, prange
+from numpy.typing import ArrayLike, NDArray
+
+from tarrafa.revisit.longrun import CELLS, RATIOS, Floats, Mask, checked
+from tarrafa.revisit.staleness import grown
+from tarrafa.revisit.staleness import staleness as plain_staleness
+
+Integers = NDArray[np.int64]
+Servers = NDArray[np.int32]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+VISITS_MAX = 2**53  # beyond it a count is no longer exact as a float
+CHANGES_MAX = 1e100  # from 1e17 on no visit gains anything
+NOISE = 1e-15  # how far a computed gain may lie from the true one, in units of the weight: a few ulps of S
+ALONE = 50_000  # pages that one thread asks sooner than several can be woken for
+BLOCK = 512  # pages at a time: their positions stay in the nearest cache
+SAMPLE = 32  # where there are many, every 32nd page tells the prices of all, nearly
+SPREAD = 1 / 128  # the share of the visits between two prices that is left to the heap
+FEWEST = 4  # so few visits are left to it whatever their share
+SAME = 1 << 44  # bits: prices that agree to 1/256 enclose no more than that, except for ties
+LEAP = 1 << 49  # bits: a tenth more or less
+HIGHEST = int(np.array(np.inf).view(np.int64))
+
+
+def compiled(function: Function) -> Function:
+    """By numba, kept on disk. After a change in `staleness` remove __pycache__: numba watches one file only."""
+    return cast(Function, njit(cache=True, error_model="numpy")(function))
+
+
+def compiled_parallel(function: Function) -> Function:
+    """Not the same function as a `compiled` one: the two would share their place on disk."""
+    return cast(Function, njit(cache=True, error_model="numpy", parallel=True)(function))
+
+
+staleness = compiled(plain_staleness)
+
+
+@compiled
+def gain(changes: float, weight: float, visits: int) -> float:
+    """What one more visit saves of a page's staleness, after so many."""
+    return weight * (staleness(changes / (visits + 1)) - staleness(changes / (visits + 2)))
+
+
+@compiled
+def interval_worth(target: float) -> float:
+    """The inverse of `grown`, from the table. A chord of a convex curve: where it errs, it errs upwards."""
+    root = math.sqrt(target)
+    cell = int(root * CELLS)
+    if cell < CELLS - 1:
+        return float(root * (RATIOS[cell] + (root * CELLS - cell) * (RATIOS[cell + 1] - RATIOS[cell])))
+    logarithm = -math.log(1.0 - target)  # (1+u) e^-u = 1 - target by iteration: it stays above when it starts above
+    u = 2.0 * logarithm + 2.0
+    for _ in range(6):
+        u = logarithm + math.log1p(u)
+    return u
+
+
+# How many visits does a page ask for at a price? All before the first that gains less.
+#
+# The gain of a visit is the mean of (w/y) grown(y/z) over x+1 <= z <= x+2. With grown(u) = price * y/w and z = y/u
+# every visit x <= z - 2 therefore gains the price, and none above z - 1 does. Between them `position` decides: the mean
+# is nearly the middle, moved by a second derivative; for u < 6 that is right to 0.003 + 1.5e-5 z (a test holds it), and
+# only pages that come so near to a whole number, some 1 in 100, are asked for their gains themselves.
+#
+# Computed gains are noisy (where y is huge they are all w/y up to the last digits), and so "the first that gains less"
+# is not what a bisection finds. The literal greedy takes a visit once its gain is on top of the heap, and the bump
+# behind a dip at once: to it a visit gains what the least of those before it did. Hence `visits_asked` leaps only over
+# gains that exceed the price by more than the noise, then walks. Weakness: a page whose gains stay within the noise of
+# the price is walked visit by visit, as the literal greedy would.
+@compiled
+def visits_asked(changes: float, weight: float, price: float, limit: int) -> int:
+    if changes <= 0.0 or weight <= 0.0:
+        return 0
+    visits = 0
+    target = (price + NOISE * weight * min(1.0, 100.0 * changes)) * changes / weight
+    if 1e-290 < target < 1.0:
+        surely = changes / interval_worth(target) * (1.0 - 1e-9) - 1.0
+        visits = int(min(float(limit), max(0.0, surely)))
+    before = staleness(changes / (visits + 1))
+    while visits < limit:
+        after = staleness(changes / (visits + 2))
+        if weight * (before - after) < price:
+            break
+        visits += 1
+        before = after
+    return visits
+
+
+@compiled
+def position(changes: float, weight: float, price: float) -> float:
+    """Its whole part is the number of visits asked for, if it is not too near to a whole number; -1 if in doubt.
+
+    Without branches, for the compiler to do several at once.
+    """
+    target = price * changes / weight
+    some, none = target < 0.98, target > 1.0001
+    u = interval_worth(target if some else 0.98)
+    z = changes / u
+    place = 0.25 if none or z < 0.999 else z + (3.0 - u) / (24.0 * z) - 0.5
+    sure = (some or none) and z * weight * 1e-11 < price and weight * 1e-11 < price
+    return place if sure else -1.0
+
+
+@compiled
+def _ask(
+    first: int, stop: int, changes: Floats, weights: Floats, servers: Servers, limits: Integers,
+    prices: Floats, visits: Integers, counts: Floats,
+) -> None:  # fmt: skip
+    """The visits that each page asks for at its server's price, and how many they are by server."""
+    places = np.empty(BLOCK)
+    for block in range(first, stop, BLOCK):
+        start, end = block, min(block + BLOCK, stop)
+        while start < end and prices[np.uint32(servers[start])] == math.inf:
+            visits[start] = 0
+            start += 1
+        for page in range(start, end):
+            places[page - start] = position(changes[page], weights[page], prices[np.uint32(servers[page])])
+        for page in range(start, end):
+            server = np.uint32(servers[page])
+            place = places[page - start]
+            asked = int(place)
+            if prices[server] == math.inf:
+                asked = 0
+            elif not abs(place - asked - 0.5) < 0.495 - 2e-5 * place:
+                asked = visits_asked(changes[page], weights[page], prices[server], limits[server])
+            asked = min(asked, limits[server])
+            visits[page] = asked
+            counts[server] += asked
+
+
+@compiled_parallel
+def _ask_together(
+    changes: Floats, weights: Floats, servers: Servers, limits: Integers, prices: Floats, visits: Integers,
+    counts: Floats,
+) -> None:  # fmt: skip
+    parts, pages = len(counts), len(changes)
+    for part in prange(parts):
+        first, stop = part * pages // parts, (part + 1) * pages // parts
+        _ask(first, stop, changes, weights, servers, limits, prices, visits, counts[part])
+
+
+@compiled
+def _greedy(
+    changes: Floats, weights: Floats, servers: Servers, visits: Integers, more: Integers, left: Integers,
+    budget: int,
+) -> None:  # fmt: skip
+    """The greedy, word by word, on from `visits`; only pages that may get `more` of them are looked at."""
+    heap = [(0.0, 0)]
+    heap.clear()
+    for page in range(len(visits)):
+        if more[page] > visits[page]:
+            heap.append((-gain(changes[page], weights[page], visits[page]), page))
+    heapify(heap)
+    while heap and budget > 0:
+        worth, page = -heap[0][0], heap[0][1]
+        if worth <= 0.0 or left[servers[page]] <= 0:
+            heappop(heap)
+            continue
+        visits[page] += 1
+        left[servers[page]] -= 1
+        budget -= 1
+        heapreplace(heap, (-gain(changes[page], weights[page], visits[page]), page))
+
+
+@dataclass(slots=True)
+class Demand:
+    """How many visits do the pages of each server ask for at a price?"""
+
+    changes: Floats
+    weights: Floats
+    servers: Servers
+    limits: Integers
+    budget: int
+    every: int = 1  # how many pages each of these stands for
+
+    @property
+    def pages(self) -> tuple[Floats, Floats, Servers]:
+        return self.changes, self.weights, self.servers
+
+    def sample(self, every: int) -> "Demand":
+        changes, weights, servers = self.changes[::every], self.weights[::every], self.servers[::every]
+        return Demand(changes.copy(), weights.copy(), servers.copy(), self.limits, self.budget, every)
+
+    def of(self, servers: Mask) -> "Demand":
+        """The pages of these servers only."""
+        chosen = servers[self.servers]
+        changes, weights = self.changes[chosen], self.weights[chosen]
+        return Demand(changes, weights, self.servers[chosen], self.limits, self.budget, self.every)
+
+    def at(self, prices: Floats, visits: Integers | None = None) -> Floats:
+        """By server, and in `visits` by page. A page asks for its server's cap at most, all of them maybe for more."""
+        if visits is None:
+            visits = np.empty(len(self.changes), np.int64)
+        counts = np.zeros((get_num_threads(), len(self.limits)))
+        if len(visits) < ALONE:
+            _ask(0, len(visits), *self.pages, self.limits, prices, visits, counts[0])
+        else:
+            _ask_together(*self.pages, self.limits, prices, visits, counts)
+        return np.asarray(counts.sum(axis=0)) * self.every
+
+
+# Regula falsi (Illinois) on the logarithm of the visits over the bits of the price, which are its logarithm well enough
+# and leave nothing between two neighbours. Many searches at once; each ends not at a price but with two prices that
+# have few visits in between. Weakness: many equal gains cannot be parted; it stops when the two agree to 1/256.
+def narrow(count: Callable[[Floats], Floats], target: Floats, guess: Floats) -> tuple[Floats, Floats]:
+    """Prices (low, high) at which more than the target is asked for, and not more. Where it is done it asks at inf."""
+    size = len(target)
+    slack, goal = np.maximum(FEWEST, target * SPREAD), np.log(target + 0.5)
+    low, high = np.zeros(size, np.int64), np.full(size, HIGHEST)
+    more, fewer = np.full(size, np.inf), np.zeros(size)
+    above, below, side = np.zeros(size), np.zeros(size), np.zeros(size)
+    leap = np.full(size, LEAP)
+    price = np.clip(guess, 5e-324, 1e300).view(np.int64)
+    for step in itertools.count(1):
+        is_open = (more - fewer > slack) & (high - low > SAME)
+        if not is_open.any():
+            break
+        asked = count(np.where(is_open, price.view(np.float64), np.inf))
+        error = np.log(asked + 0.5) - goal
+        fits, exceeds = is_open & (asked <= target), is_open & (asked > target)
+        above[fits & (side < 0)] /= 2
+        below[exceeds & (side > 0)] /= 2
+        side = np.where(fits, -1.0, 1.0)
+        high[fits], fewer[fits], below[fits] = price[fits], asked[fits], error[fits]
+        low[exceeds], more[exceeds], above[exceeds] = price[exceeds], asked[exceeds], error[exceeds]
+        met = is_open & (asked == target)
+        low[met], more[met] = high[met], fewer[met]
+        part = above / np.maximum(above - below, 1e-300) if step % 4 else np.full(size, 0.5)
+        price = low + ((high - low) * part).astype(np.int64)
+        price = np.where(low == 0, high - leap, np.where(high == HIGHEST, low + leap, price))
+        price = np.clip(price, low + 1, high - 1)
+        leap = np.minimum(2 * leap, 1 << 61)
+    return np.maximum(low, 1).view(np.float64), high.view(np.float64)
+
+
+@dataclass(slots=True)
+class Prices:
+    """Between `low` and `high` of its server a page gets its last visits; servers that are not full share `common`."""
+
+    low: Floats
+    high: Floats
+    common: float
+
+
+def find_prices(demand: Demand, guess: Prices) -> Prices:
+    """Those of the servers that the guess takes for full, then the common one, then those of the servers it fills."""
+    open_servers = demand.limits > 0
+    low, high = np.full((2, len(open_servers)), np.inf)
+    believed = (guess.high > guess.common) & open_servers
+    low[believed], high[believed] = price_each(demand, believed, guess.high)
+    common_low, common, full = price_all(demand, np.where(believed, low, 0.0), guess.common)
+    surprise = full & ~believed & open_servers
+    low[surprise], high[surprise] = price_each(demand, surprise, np.full(len(high), common))
+    low[~full & open_servers], high[~full & open_servers] = common_low, common
+    return Prices(low, high, common)
+
+
+def price_each(demand: Demand, servers: Mask, guess: Floats) -> tuple[Floats, Floats]:
+    """Of each of these servers, two prices around the one that fills it."""
+    sizes = np.bincount(demand.servers, minlength=len(servers))
+    part = demand
+
+    def count(price: Floats) -> Floats:
+        nonlocal part
+        prices = np.full(len(servers), np.inf)
+        prices[servers] = price
+        still_open = prices < np.inf
+        if sizes[still_open].sum() < len(part.changes) / 2:
+            part = part.of(still_open)
+        return part.at(prices)[servers]
+
+    return narrow(count, demand.limits[servers].astype(np.float64), guess[servers])
+
+
+def price_all(demand: Demand, full_below: Floats, guess: float) -> tuple[float, float, Mask]:
+    """Two prices around the one that spends the budget, and which servers are full at the higher.
+
+    `full_below` is a price at which a server is known to be full; it is not asked at a lower one.
+    """
+    limits = demand.limits.astype(np.float64)
+
+    def count(price: Floats) -> Floats:
+        nonlocal full_below
+        full = full_below >= price
+        counts = np.where(full, limits, demand.at(np.where(full, np.inf, price)))
+        total: Floats = np.minimum(counts, limits).sum(keepdims=True)
+        if total[0] <= demand.budget:
+            full_below = np.where(counts > limits, price, full_below)
+        return total
+
+    (low,), (high,) = narrow(count, np.array([float(demand.budget)]), np.array([guess]))
+    return low, high, full_below >= high
+
+
+def allocate(
+    rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
+    weights: ArrayLike | None = None,
+) -> Integers:  # fmt: skip
+    """Visits by page in a horizon, for the least mean staleness, weighted.
+
+    `servers` is each page's server, `caps` each server's most visits (None: no caps), `budget` the most in all; it may
+    be infinite where the caps are not.
+    """
+    demand = _demand(rates, servers, caps, budget, horizon, weights)
+    visits, more = np.zeros((2, len(demand.changes)), np.int64)
+    prices = _first_guess(demand)
+    if len(visits) > max(ALONE, 8 * SAMPLE * int(np.count_nonzero(demand.limits))):
+        prices = find_prices(demand.sample(SAMPLE), prices)
+    prices = find_prices(demand, prices)
+    counts = demand.at(prices.high, visits).astype(np.int64)
+    demand.at(prices.low, more)
+    left = demand.limits - counts
+    _greedy(*demand.pages, visits, more, left, demand.budget - int(counts.sum()))
+    return visits
+
+
+def literal_greedy(
+    rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
+    weights: ArrayLike | None = None,
+) -> Integers:  # fmt: skip
+    """What `allocate` promises, said plainly: a heap of all pages, one visit at a time."""
+    demand = _demand(rates, servers, caps, budget, horizon, weights)
+    visits = np.zeros(len(demand.changes), np.int64)
+    _greedy(*demand.pages, visits, visits + 1, demand.limits, demand.budget)
+    return visits
+
+
+def _demand(
+    rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
+    weights: ArrayLike | None,
+) -> Demand:  # fmt: skip
+    if not 0.0 < horizon < math.inf:
+        raise ValueError(f"horizon must be positive and finite, got {horizon}")
+    if not budget >= 0:
+        raise ValueError(f"budget must be 0 or more, got {budget}")
+    rows = checked(rates, weights, servers, caps)
+    limits = np.floor(rows.caps)
+    limits[np.bincount(rows.servers, minlength=len(limits)) == 0] = 0.0
+    most = min(budget, limits.sum())
+    if most > VISITS_MAX:
+        raise ValueError(f"budget must be at most {VISITS_MAX} where a server has no cap, got {budget}")
+    limits = np.minimum(limits, most).astype(np.int64)
+    with np.errstate(over="ignore"):
+        changes = np.minimum(rows.rates * horizon, CHANGES_MAX)
+    return Demand(changes, rows.weights, rows.servers, limits, math.floor(most))
+
+
+def _first_guess(demand: Demand) -> Prices:
+    """As if all pages were the mean page, and were given the mean of the visits."""
+    changes, weight = (float(array.sum()) / max(1, len(array)) for array in demand.pages[:2])
+    visits = demand.budget / max(1, len(demand.changes))
+    price = weight * grown(changes / (visits + 1.5)) / changes if changes > 0.0 else 0.0
+    return Prices(np.zeros(len(demand.limits)), np.full(len(demand.limits), price), price)

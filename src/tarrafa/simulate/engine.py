@@ -1,0 +1,347 @@
+"""What happens, moment by moment, when this policy crawls this Web?
+
+Promises: the decisions are made by the live crawl's own code; a server is never asked for two documents at once nor
+before its pause has passed, and every run checks that from its log; one Web and one setting give one result.
+Knows nothing of files, HTTP or URLs, and nothing of how a policy decides.
+
+One heap holds what will happen next, in five kinds of events:
+
+    modified    a document changes
+    statistic   an interval of measuring ends
+    end         the simulation ends
+    free        a crawler has finished a download
+    ready       the scheduler may act: a server's pause is over and something there is due (its number), there is
+                a token of the budget again (TOKEN), or the policy is to be made anew (RENEW)
+
+At one moment they happen in this order: a change at the start of a download is still seen, and a visit that would start
+when a plan ends is not made. What a visit sees is the document as it stands when the download *starts*, and from then
+on that copy counts; a change while it is under way is one that the copy does not have.
+
+A free crawler and a ready server make a visit; documents never visited go first, in the order of their numbers, save
+for the `share` of the slots that revisits may take while both are there. Of several ready servers the one goes whose
+document the policy finds most urgent, of several free crawlers the fastest.
+
+Known weakness: all crawlers take from one scheduler that knows everything at once. Downloads never fail, and a document
+that did not change costs its whole size.
+"""
+
+import enum
+import heapq
+import math
+from array import array
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+import numpy as np
+
+from tarrafa.errors import ConfigError
+from tarrafa.revisit.estimate import DAY_S
+from tarrafa.revisit.policy import EXPLORE_EVERY, History, choose
+from tarrafa.simulate import falseweb, measuring
+from tarrafa.simulate.changes import Floats, Life
+from tarrafa.simulate.choosing import Bucket, Pool, Quick, Shelves
+from tarrafa.simulate.falseweb import Crawler, Document, Server, Web
+from tarrafa.simulate.knowing import Knowing, Knowledge, Learning
+from tarrafa.simulate.measuring import Gauge, Interval, Log, Summary
+from tarrafa.simulate.policies import Scheme, Settings, scheme, stretch
+
+RENEW, TOKEN = -2, -1  # in place of a server's number
+ONCE = 1  # a statistic that no other follows
+
+
+class Kind(enum.IntEnum):
+    """Of events; the order of those at one moment."""
+
+    MODIFIED = 0
+    STATISTIC = 1
+    END = 2
+    FREE = 3
+    READY = 4
+
+
+@dataclass(slots=True, frozen=True)
+class Outcome:
+    """What became of a run."""
+
+    summary: Summary
+    log: Log
+
+
+def run(web: Web, settings: Settings, by: Scheme | None = None) -> Outcome:
+    """Crawl a Web until its end; `by` stands in for the policy that the settings name."""
+    if not settings.from_s < web.until_s:
+        raise ConfigError(f"nothing is left to measure from {settings.from_s:g} s on: the end is at {web.until_s:g} s")
+    knowledge: Knowledge = Learning(web) if settings.learn else Knowing(web, stretch(web, settings))
+    crawl = _Crawl(web, settings, by or scheme(web, settings), knowledge)
+    crawl.go()
+    log = crawl.log()
+    server_of = np.array([document.server for document in web.documents])[log.documents]
+    violations = measuring.count_violations(web.servers, server_of, log)
+    if violations:
+        raise AssertionError(f"{violations} of {len(log.documents)} downloads started too soon: the engine is wrong")
+    return Outcome(_summary(web, settings, crawl.intervals, log, violations), log)
+
+
+class _Crawl:
+    """The state of a run."""
+
+    def __init__(self, web: Web, settings: Settings, by: Scheme, knowledge: Knowledge) -> None:
+        self.intervals: list[Interval] = []
+        self._web, self._settings, self._scheme, self._knowledge = web, settings, by, knowledge
+        servers, documents = len(web.servers), len(web.documents)
+        self._events: list[tuple[float, Kind, int]] = []
+        self._gauge = Gauge([document.weight for document in web.documents])
+        self._coming = [iter(life.after.tolist()) for life in web.lives]
+        self._modified_s = [life.before for life in web.lives]  # the version that stands there now
+        self._copied_s: list[float | None] = [None] * documents  # the version that there is a copy of
+        self._new: list[deque[int]] = [deque() for _ in range(servers)]  # never visited, of each server
+        self._shelves = [Shelves() for _ in range(servers)]
+        self._pool = Pool(self._shelves)  # ready for a revisit
+        self._spare: dict[int, None] = {}  # those of the pool that have new documents, too
+        self._ready: dict[int, None] = {}  # for a new document
+        self._credit = [0.0] * servers  # towards the next revisit, while there are new documents
+        self._may_s = [0.0] * servers  # by politeness
+        self._wake_s = [math.nan] * servers  # when its ready event is
+        self._revisits = 0
+        self._policy: Quick  # the first renewal makes it
+        self._idle = [(-crawler.speed, number) for number, crawler in enumerate(web.crawlers)]
+        self._bucket = Bucket(settings.budget_per_s if by.is_metered else math.inf)
+        self._token_s = math.nan
+        self._starts, self._ends, self._whom, self._changed = array("d"), array("d"), array("q"), array("b")
+        self._counted = 0
+
+    def go(self) -> None:
+        """From the first event to the end."""
+        self._begin()
+        events, modified_s, coming, gauge = self._events, self._modified_s, self._coming, self._gauge
+        while True:
+            now_s, kind, number = events[0]
+            if kind is Kind.MODIFIED:
+                modified_s[number] = now_s
+                gauge.change(number, now_s)
+                following_s = next(coming[number], None)
+                if following_s is None:
+                    heapq.heappop(events)
+                else:
+                    heapq.heapreplace(events, (following_s, kind, number))
+                continue
+            heapq.heappop(events)
+            if kind is Kind.READY:
+                self._be_ready(number, now_s)
+            elif kind is Kind.FREE:
+                heapq.heappush(self._idle, (-self._web.crawlers[number].speed, number))
+            elif kind is Kind.STATISTIC:
+                self._measure(now_s)
+                if number != ONCE:
+                    self._push(now_s + self._settings.statistic_s, Kind.STATISTIC)
+            else:
+                self._measure(now_s)
+                return
+            if self._idle and (self._ready or self._pool) and events[0][0] > now_s:
+                self._dispatch(now_s)  # once all that happens at this moment has happened
+
+    def _begin(self) -> None:
+        heapq.heapify(self._idle)
+        for number, coming in enumerate(self._coming):
+            first_s = next(coming, None)
+            if first_s is not None:
+                self._push(first_s, Kind.MODIFIED, number)
+        for number, document in enumerate(self._web.documents):
+            if self._settings.start == "fresh":
+                self._copy(number, 0.0)
+            else:
+                self._new[document.server].append(number)
+        self._renew(0.0, self._settings.start == "fresh")
+        self._push(self._settings.statistic_s, Kind.STATISTIC)
+        self._push(self._settings.from_s, Kind.STATISTIC, ONCE)
+        self._push(self._web.until_s, Kind.END)
+
+    def _push(self, at_s: float, kind: Kind, number: int = 0) -> None:
+        heapq.heappush(self._events, (at_s, kind, number))
+
+    def _be_ready(self, number: int, now_s: float) -> None:
+        if number == RENEW:
+            self._renew(now_s)
+        elif number == TOKEN:
+            self._token_s = math.nan
+        elif self._wake_s[number] == now_s:  # else an event that was overtaken
+            self._wake_s[number] = math.nan
+            self._enter(number, now_s)
+
+    def _renew(self, now_s: float, place_all: bool = False) -> None:
+        """A new policy: what is due, and when, may all be different."""
+        turn = self._scheme.renew(now_s, self._knowledge.pages, self._revisits)
+        if turn.again_s < math.inf:
+            self._push(turn.again_s, Kind.READY, RENEW)
+        if now_s > 0.0 and turn.plan is None and turn.policy == self._policy.behind:
+            return
+        self._policy = Quick(turn.policy)
+        if turn.plan is not None:
+            for shelves in self._shelves:
+                shelves.clear()
+            for due_s, document in turn.plan:
+                shelf, _ = self._policy.place(_page(self._knowledge, document))
+                self._shelves[self._web.documents[document].server].put(shelf, due_s, document)
+        elif place_all:
+            for number, what in enumerate(self._web.documents):
+                self._shelves[what.server].put(*self._policy.place(_page(self._knowledge, number)), number)
+        for server in range(len(self._shelves)):
+            self._leave(server)
+            self._sleep(server, now_s)
+
+    def _sleep(self, server: int, now_s: float) -> None:
+        """Until there is something to do."""
+        due_s = 0.0 if self._new[server] else self._shelves[server].due(self._policy)
+        self._wake_s[server] = max(self._may_s[server], due_s, now_s)
+        if self._wake_s[server] < math.inf:
+            self._push(self._wake_s[server], Kind.READY, server)
+
+    def _enter(self, server: int, now_s: float) -> None:
+        """A server is ready: for a new document, or for a revisit?"""
+        if not self._new[server]:
+            self._pool.enter(server)
+        elif self._shelves[server].due(self._policy) > now_s:
+            self._ready[server] = None
+        else:
+            self._credit[server] = min(self._credit[server], 1.0) + self._settings.share
+            if self._credit[server] >= 1.0:
+                self._pool.enter(server)
+                self._spare[server] = None
+            else:
+                self._ready[server] = None
+
+    def _leave(self, server: int) -> None:
+        self._ready.pop(server, None)
+        self._spare.pop(server, None)
+        self._pool.leave(server)
+
+    def _dispatch(self, now_s: float) -> None:
+        """Crawlers to servers, as long as there are both."""
+        while self._idle:
+            if self._ready:
+                self._visit(next(iter(self._ready)), now_s, is_new=True)
+                continue
+            if not self._pool:
+                return
+            token_s = self._bucket.next_s(now_s)
+            if token_s <= now_s:
+                server = self._pool.best(self._policy, now_s)
+                if server is None:
+                    return
+                self._bucket.take()
+                self._visit(server, now_s, is_new=False)
+            elif self._spare:
+                self._visit(next(iter(self._spare)), now_s, is_new=True)
+            else:
+                if self._token_s != token_s:
+                    self._token_s = token_s
+                    self._push(token_s, Kind.READY, TOKEN)
+                return
+
+    def _visit(self, server: int, now_s: float, is_new: bool) -> None:
+        """One download, from its start on."""
+        self._leave(server)
+        if is_new:
+            document = self._new[server].popleft()
+        else:
+            if self._new[server]:
+                self._credit[server] -= 1.0
+            self._revisits += 1
+            explore = self._scheme.explores and self._revisits % EXPLORE_EVERY == 0
+            shelf = choose(self._policy, self._shelves[server].heads(), now_s, explore)
+            assert shelf is not None, "a server was sent for whose documents are not due"
+            document = self._shelves[server].take(shelf)
+        crawler = heapq.heappop(self._idle)[1]
+        what, where = self._web.documents[document], self._web.servers[server]
+        end_s = now_s + what.size / min(self._web.crawlers[crawler].speed, where.speed)
+        self._starts.append(now_s)
+        self._ends.append(end_s)
+        self._whom.append(document)
+        self._changed.append(self._copy(document, now_s))
+        self._shelves[server].put(*self._policy.place(_page(self._knowledge, document)), document)
+        self._may_s[server] = where.may_again(now_s, end_s)
+        self._push(end_s, Kind.FREE, crawler)
+        self._sleep(server, now_s)
+
+    def _copy(self, document: int, now_s: float) -> bool:
+        """Take a copy, learn from it; did it differ from the last one?"""
+        found_s, had_s = self._modified_s[document], self._copied_s[document]
+        changed = had_s is not None and found_s != had_s
+        self._copied_s[document] = found_s
+        self._gauge.copy(document, now_s)
+        self._knowledge.visit(document, now_s, changed, found_s)
+        return changed
+
+    def _measure(self, now_s: float) -> None:
+        last_s = self.intervals[-1].until_s if self.intervals else 0.0
+        if now_s > last_s:
+            self.intervals.append(self._gauge.close(now_s, len(self._starts) - self._counted))
+            self._counted = len(self._starts)
+
+    def log(self) -> Log:
+        return Log(
+            np.array(self._whom, np.int64),
+            np.array(self._starts, np.float64),
+            np.array(self._ends, np.float64),
+            np.array(self._changed, np.bool_),
+        )
+
+
+def predict(
+    pages: Sequence[Document],
+    hosts: int,
+    delay_s: float,
+    days: float,
+    settings: Settings,
+    *,
+    dated: Collection[int] = (),
+    seed: int = 0,
+    lives: list[Life] | None = None,
+) -> Outcome:
+    """What a live crawl of so many hosts will do: one request at a time to each, `delay_s` from the end of an answer to
+    the next request, answers that take no time, a crawler for every host. `dated` hosts send a truthful Last-Modified;
+    `lives` are the changes of each page where they are known beforehand."""
+    servers = [Server(delay_s, pause_from="end", dated=host in dated) for host in range(hosts)]
+    web = falseweb.make([Crawler()] * hosts, servers, pages, days * DAY_S, seed)
+    return run(web if lives is None else replace(web, lives=lives), settings)
+
+
+def _page(knowledge: Knowledge, document: int) -> History:
+    page = knowledge.pages[document]
+    assert page is not None, "only documents that were visited are placed"
+    return page
+
+
+def _summary(web: Web, settings: Settings, intervals: list[Interval], log: Log, violations: int) -> Summary:
+    """The means of the whole run from those of its intervals."""
+    edges_s = np.array([0.0] + [interval.until_s for interval in intervals])
+    spans_s = np.diff(edges_s) * (edges_s[:-1] >= settings.from_s)
+    if web.is_poisson:
+        freshness, ages_s = measuring.expect(web, log, edges_s, settings.start == "fresh")
+        intervals = [
+            msgspec.structs.replace(interval, expected_freshness=float(fresh), expected_age_s=float(age_s))
+            for interval, fresh, age_s in zip(intervals, freshness, ages_s, strict=True)
+        ]
+    kept_s = spans_s * [interval.fetched for interval in intervals]
+
+    def mean(values: Sequence[float | None], spans_s: Floats) -> float | None:
+        if None in values or not spans_s.sum():
+            return None
+        return float(np.average(np.array(values, np.float64), weights=spans_s))
+
+    fresh = mean([interval.freshness for interval in intervals], spans_s) or 0.0
+    return Summary(
+        policy=settings.policy,
+        freshness=fresh,
+        staleness=1.0 - fresh,
+        age_s=mean([interval.age_s for interval in intervals], kept_s) or 0.0,
+        visits=len(log.documents),
+        changes_seen=int(log.changed.sum()),
+        violations=violations,
+        from_s=settings.from_s,
+        intervals=tuple(intervals),
+        expected_freshness=mean([interval.expected_freshness for interval in intervals], spans_s),
+        expected_age_s=mean([interval.expected_age_s for interval in intervals], kept_s),
+    )

@@ -1,0 +1,96 @@
+"""What is there to be crawled, and by whom?
+
+Promises: crawlers, servers and documents that can be meant, with every change that will ever happen to a document drawn
+beforehand: two policies on one `Web` see the very same changes, so they differ by what they do and not by luck.
+Knows nothing of policies or visits.
+
+Seconds and bytes throughout; rates are changes per second.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from tarrafa.errors import ConfigError
+from tarrafa.simulate import changes
+from tarrafa.simulate.changes import Life, Process
+
+CHANGES_MAX = 50_000_000  # in all, expected: eight bytes each, and an event
+
+
+@dataclass(slots=True, frozen=True)
+class Crawler:
+    """One that downloads, one document at a time."""
+
+    speed: float = math.inf  # bytes a second
+
+
+@dataclass(slots=True, frozen=True)
+class Server:
+    """Never asked for two documents at once. The pause between two is counted from where the last one started, as the
+    classic study has it, or from where it ended, as the live crawl does."""
+
+    pause_s: float
+    speed: float = math.inf  # bytes a second
+    pause_from: Literal["start", "end"] = "end"
+    dated: bool = False  # its Last-Modified is believed
+
+    def may_again(self, start_s: float, end_s: float) -> float:
+        """The earliest start of the next download."""
+        return end_s + self.pause_s if self.pause_from == "end" else max(end_s, start_s + self.pause_s)
+
+    def step_s(self, download_s: float) -> float:
+        """From one start to the next at full speed."""
+        return self.may_again(0.0, download_s)
+
+
+@dataclass(slots=True, frozen=True)
+class Document:
+    server: int
+    rate: float
+    size: float = 10_000.0
+    weight: float = 1.0  # importance
+    process: Process = Process.POISSON
+
+
+@dataclass(slots=True, frozen=True)
+class Web:
+    """Everything that is there, and all that will happen to it until `until_s`."""
+
+    crawlers: tuple[Crawler, ...]
+    servers: tuple[Server, ...]
+    documents: tuple[Document, ...]
+    until_s: float
+    lives: list[Life]
+
+    @property
+    def is_poisson(self) -> bool:
+        return all(document.process is Process.POISSON for document in self.documents)
+
+
+def make(
+    crawlers: Sequence[Crawler], servers: Sequence[Server], documents: Sequence[Document], until_s: float, seed: int
+) -> Web:
+    """Draw all changes. To replay changes that really happened, give `Web` their `Life`s instead."""
+    _check(crawlers, servers, documents, until_s)
+    drawn = changes.lives([one.process for one in documents], [one.rate for one in documents], until_s, seed)
+    return Web(tuple(crawlers), tuple(servers), tuple(documents), until_s, drawn)
+
+
+def _check(
+    crawlers: Sequence[Crawler], servers: Sequence[Server], documents: Sequence[Document], until_s: float
+) -> None:
+    for what, things in (("crawler", crawlers), ("server", servers), ("document", documents)):
+        if not things:
+            raise ConfigError(f"a simulation needs at least one {what}")
+    fastest = max(crawler.speed for crawler in crawlers)
+    for number, document in enumerate(documents):
+        if not 0 <= document.server < len(servers):
+            raise ConfigError(f"document {number}: server must be 0 to {len(servers) - 1}, got {document.server}")
+        server = servers[document.server]
+        if server.step_s(document.size / min(fastest, server.speed)) <= 0.0:
+            raise ConfigError(f"document {number}: with no pause and no download time it could be visited for ever")
+    expected = sum(document.rate for document in documents) * until_s
+    if not expected <= CHANGES_MAX:
+        raise ConfigError(f"some {expected:,.0f} changes are more than the {CHANGES_MAX:,} allowed; simulate less time")

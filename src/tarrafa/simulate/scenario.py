@@ -1,0 +1,264 @@
+"""Which crawlers, which servers, which documents: what does the file describe?
+
+Promises: an unknown key, a wrong type or a value that cannot be meant is refused with the file, the section, the key
+and what is allowed, before anything is simulated. All policies of a file run on the same Web, changes included.
+Knows nothing of how a simulation runs; docs/simulate/example.toml shows all there is to write.
+"""
+
+import csv
+import math
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from tarrafa.config import NUMBER_MAX, Seconds, Size, duration, size
+from tarrafa.errors import ConfigError
+from tarrafa.revisit.estimate import DAY_S
+from tarrafa.simulate.changes import Choice
+from tarrafa.simulate.policies import Name
+
+DAYS_MAX = 3650.0
+CRAWLERS_MAX, SERVERS_MAX, DOCUMENTS_MAX = 100_000, 100_000, 1_000_000
+COLUMNS = ("server", "rate_per_day", "size", "importance")  # of a documents file, and perhaps:
+COLUMN_PROCESS = "process"
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pass
+
+
+class Run(_Section, frozen=True):
+    """How the Web is crawled, and for how long."""
+
+    days: float
+    policy: Name | tuple[Name, ...] = "index"
+    budget: float | None = None
+    seed: int = 0
+    learn: bool = True
+    start: Literal["sweep", "fresh"] = "sweep"
+    share: float = 0.5
+    horizon: Seconds = Seconds(DAY_S)
+    interval_min: Seconds = Seconds(0)
+    statistic: Seconds = Seconds(DAY_S / 4)
+    warmup: Seconds = Seconds(0)
+
+    @property
+    def policies(self) -> tuple[Name, ...]:
+        return self.policy if isinstance(self.policy, tuple) else (self.policy,)
+
+
+class Crawlers(_Section, frozen=True):
+    """So many alike; speed in bytes a second, absent: no limit."""
+
+    count: int = 1
+    speed: Size | None = None
+
+
+class Servers(_Section, frozen=True):
+    """So many alike, under one name: documents of that name are dealt out to them in turn."""
+
+    name: str
+    pause: Seconds
+    count: int = 1
+    speed: Size | None = None
+    pause_from: Literal["start", "end"] = "end"
+    dates: bool = False
+
+
+class Documents(_Section, frozen=True):
+    """So many alike; either rate, in changes a day, or interval, the mean time between two changes."""
+
+    server: str
+    count: int = 1
+    rate: float | None = None
+    interval: Seconds | None = None
+    size: Size = Size(10_000)
+    importance: float = 1.0
+    process: Choice = "poisson"
+
+    @property
+    def rate_per_s(self) -> float:
+        return self.rate / DAY_S if self.rate is not None else 1.0 / (self.interval or math.inf)
+
+
+class Scenario(_Section, frozen=True):
+    """A file, defaults filled in; the documents of a documents file are among the others."""
+
+    run: Run
+    servers: tuple[Servers, ...]
+    crawlers: tuple[Crawlers, ...] = (Crawlers(),)
+    documents: tuple[Documents, ...] = ()
+    documents_file: str | None = None
+
+
+def read(path: Path) -> Scenario:
+    """The scenario that a file describes."""
+    try:
+        table = tomllib.loads(_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    try:
+        scenario = msgspec.convert(table, Scenario, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_explain(str(error))}") from None
+    for is_wrong, message in _complaints(scenario):
+        if is_wrong:
+            raise ConfigError(f"{path}: {message}")
+    if scenario.documents_file is not None:
+        names = {server.name for server in scenario.servers}
+        listed = path.parent / scenario.documents_file
+        scenario = msgspec.structs.replace(scenario, documents=(*scenario.documents, *_listed(listed, names)))
+    count = sum(group.count for group in scenario.documents)
+    if not 1 <= count <= DOCUMENTS_MAX:
+        raise ConfigError(f"{path}: documents must be 1 to {DOCUMENTS_MAX:,} in all, got {count:,}")
+    if not any(group.importance for group in scenario.documents):
+        raise ConfigError(f"{path}: importance must be above 0 for at least one document")
+    return scenario
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+
+
+def _decode(kind: type, value: Any) -> Any:
+    """The two types that stand in a file as a number or as text."""
+    example = "a duration such as 1.5s or 10 min" if kind is Seconds else "a size such as 200 KB"
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"expected {example}")
+    amount = (duration if kind is Seconds else size)(value) if isinstance(value, str) else value
+    if not 0 <= amount <= NUMBER_MAX:
+        raise ValueError(f"expected {example}, got {amount:g}")
+    return kind(amount)
+
+
+def _listed(path: Path, servers: set[str]) -> Iterator[Documents]:
+    """One document for each line of a CSV file."""
+    rows = csv.DictReader(_text(path).splitlines(), strict=True)
+    given = tuple(rows.fieldnames or ())
+    if given not in (COLUMNS, (*COLUMNS, COLUMN_PROCESS)):
+        allowed = f"{','.join(COLUMNS)} and perhaps {COLUMN_PROCESS}"
+        raise ConfigError(f"{path}:1: the columns must be {allowed}, got {','.join(given) or 'nothing'}")
+    try:
+        for row in rows:
+            where = f"{path}:{rows.line_num}"
+            if None in row or None in row.values():
+                raise ConfigError(f"{where}: expected {len(given)} columns")
+            yield _line(row, servers, where)
+    except csv.Error as error:
+        raise ConfigError(f"{path}:{rows.reader.line_num}: not valid CSV: {error}") from None
+
+
+def _line(row: dict[str, str], servers: set[str], where: str) -> Documents:
+    numbers = {}
+    for column in ("rate_per_day", "importance"):
+        try:
+            numbers[column] = float(row[column])
+        except ValueError:
+            raise ConfigError(f"{where}: {column}: expected a number, got {row[column]!r}") from None
+        if not 0.0 <= numbers[column] <= NUMBER_MAX:
+            raise ConfigError(f"{where}: {column} must be 0 or more, got {row[column]}")
+    try:
+        amount = size(row["size"])
+    except ValueError as error:
+        raise ConfigError(f"{where}: size: {error}") from None
+    if row["server"] not in servers:
+        raise ConfigError(f"{where}: server: there is no {row['server']!r} (allowed: {', '.join(sorted(servers))})")
+    process = row.get(COLUMN_PROCESS) or "poisson"
+    if process not in get_args(Choice):
+        raise ConfigError(f"{where}: process: unknown {process!r} (allowed: {', '.join(get_args(Choice))})")
+    return Documents(
+        server=row["server"],
+        rate=numbers["rate_per_day"],
+        size=Size(amount),
+        importance=numbers["importance"],
+        process=process,  # type: ignore[arg-type]
+    )
+
+
+PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+STEP = re.compile(r"^\.?(?P<section>\w+)(?:\[(?P<number>\d+|\.\.\.)\])?(?:\.(?P<key>\w+))?")
+FIELD = re.compile(r"Object (?P<why>contains unknown|missing required) field `(?P<key>[^`]*)`")
+SECTIONS: dict[str, type[_Section]] = {"run": Run, "crawlers": Crawlers, "servers": Servers, "documents": Documents}
+
+
+def _explain(message: str) -> str:
+    """msgspec's sentence, with section and key in front as they stand in the file."""
+    place = PLACE.match(message)
+    assert place is not None
+    step = STEP.match(place["path"] or "")
+    section, number, key = (step["section"], step["number"], step["key"] or "") if step else ("", None, "")
+    name = f"[{section}]" if section in SECTIONS and number is None else section
+    if number is not None and section in SECTIONS:
+        name = f"[[{section}]] number {int(number) + 1}:"
+    field = FIELD.match(place["what"])
+    fields = {one.name: one for one in msgspec.structs.fields(SECTIONS.get(section, Scenario))}
+    if field and field["why"] == "contains unknown":
+        return f"{name} unknown key {field['key']!r} (allowed: {', '.join(fields)})".lstrip()
+    if field:
+        return f"{name} {field['key']} is missing".lstrip()
+    what = place["what"][0].lower() + place["what"][1:].replace("`", "").replace(" | null", "")
+    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
+    what = what.replace("expected float", "expected a number").replace("expected object", "expected a table")
+    allowed = f" (allowed: {', '.join(_choices(fields[key].type))})" if "enum value" in what else ""
+    if what.startswith("expected a list") and section in SECTIONS and not key:
+        allowed = f" (write [[{section}]])"
+    return f"{name} {key}: {what}{allowed}".replace(" : ", ": ").lstrip()
+
+
+def _choices(kind: Any) -> list[str]:
+    """The words that stand in a type."""
+    if isinstance(kind, str):
+        return [kind]
+    return list(dict.fromkeys(word for part in get_args(kind) for word in _choices(part)))
+
+
+def _complaints(scenario: Scenario) -> Iterator[tuple[bool, str]]:
+    """What the types alone cannot say. The first true one is told."""
+    run = scenario.run
+
+    def between(where: str, value: float | None, low: float, high: float) -> tuple[bool, str]:
+        return value is not None and not low <= value <= high, f"{where} must be {low:g} to {high:,g}, got {value}"
+
+    yield between("[run] days", run.days, 1e-3, DAYS_MAX)
+    yield between("[run] budget", run.budget, 1e-3, NUMBER_MAX)
+    yield between("[run] share", run.share, 0, 1)
+    yield between("[run] seed", run.seed, 0, NUMBER_MAX)
+    yield between("[run] horizon", run.horizon, 60, DAYS_MAX * DAY_S)
+    yield between("[run] statistic", run.statistic, 1, DAYS_MAX * DAY_S)
+    yield run.warmup >= run.days * DAY_S, f"[run] warmup must be shorter than the {run.days:g} days of the run"
+    yield not run.policies, "[run] policy must name at least one"
+    yield between("[[crawlers]] count, in all,", sum(group.count for group in scenario.crawlers), 1, CRAWLERS_MAX)
+    yield between("[[servers]] count, in all,", sum(group.count for group in scenario.servers), 1, SERVERS_MAX)
+    names = [server.name for server in scenario.servers]
+    groups: list[tuple[str, Sequence[Crawlers | Servers]]]
+    groups = [("crawlers", scenario.crawlers), ("servers", scenario.servers)]
+    for kind, some in groups:
+        for number, group in enumerate(some, 1):
+            where = f"[[{kind}]] number {number}:"
+            yield between(f"{where} count", group.count, 1, SERVERS_MAX)
+            yield group.speed == 0, f"{where} speed must be above 0 bytes a second; leave it out for no limit"
+    yield len(set(names)) < len(names), "[[servers]] name: two have the same one"
+    for number, documents in enumerate(scenario.documents, 1):
+        where = f"[[documents]] number {number}:"
+        yield (
+            documents.server not in names,
+            (f"{where} server: there is no {documents.server!r} (allowed: {', '.join(names)})"),
+        )
+        yield (
+            (documents.rate is None) == (documents.interval is None),
+            (f"{where} give either rate (changes a day) or interval (mean time between changes)"),
+        )
+        yield documents.interval is not None and documents.interval <= 0, f"{where} interval must be above 0"
+        yield between(f"{where} rate", documents.rate, 0, NUMBER_MAX)
+        yield between(f"{where} count", documents.count, 1, DOCUMENTS_MAX)
+        yield between(f"{where} importance", documents.importance, 0, NUMBER_MAX)
+    yield not scenario.documents and scenario.documents_file is None, "no [[documents]] and no documents_file"

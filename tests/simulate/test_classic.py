@@ -1,0 +1,165 @@
+"""The classic policies against a slow computation, their bounds, and the study's own size."""
+
+import math
+
+import pytest
+
+from tarrafa.errors import ConfigError
+from tarrafa.simulate.classic import THETAS, Excess, Row, Setting, compare, excess, experiment, run
+from tarrafa.simulate.workload import Workload, workload
+from tests.simulate import plain
+
+SMALL = Setting(documents=400, servers=12, budget=2_600, politeness_s=120.0, crawlers=3, download_s=90.0)
+ODD = Setting(documents=150, servers=40, budget=500, politeness_s=1000.0, horizon_s=40_000.0, crawlers=1, download_s=60)
+
+
+def slowly(web: Workload, setting: Setting) -> dict[str, float]:
+    rates, servers, weights = web.rates_per_s.tolist(), web.servers.tolist(), web.weights.tolist()
+    horizon, cap = setting.horizon_s, int(setting.horizon_s // setting.politeness_s)
+    capped = plain.allocate(rates, servers, cap, setting.budget, horizon, weights)
+    free = plain.allocate(rates, servers, math.inf, setting.budget, horizon, weights)
+    merged = plain.merged_times(capped, servers, web.n_servers, horizon)
+    own = plain.own_times(capped, servers, web.n_servers, horizon)
+    wolf = plain.own_times(free, servers, web.n_servers, horizon)
+
+    def met(plans: list[plain.Plan]) -> list[list[float]]:
+        return [[at for at, _ in plan] for plan in plans]
+
+    def walked(plans: list[plain.Plan]) -> list[list[float]]:
+        return plain.queue(met(plans), setting.politeness_s, setting.crawlers, setting.download_s, horizon)
+
+    plans_and_starts = {
+        "psp": (merged, walked(merged)),
+        "mp2": (own, walked(own)),
+        "m_wolf": (wolf, walked(wolf)),
+        "inf_crawlers": (merged, met(merged)),
+        "wp": (own, met(own)),
+        "non_polite": (wolf, met(wolf)),
+    }
+    return {
+        name: plain.mean_staleness(plans, starts, rates, weights, horizon)
+        for name, (plans, starts) in plans_and_starts.items()
+    }
+
+
+def quickly(web: Workload, setting: Setting) -> dict[str, float]:
+    return {name: value for step in compare(web, setting) for name, value in step.items()}
+
+
+@pytest.mark.parametrize(
+    ("setting", "servers_theta", "rates_theta", "weights_theta"),
+    [
+        (SMALL, 0.0, None, 0.0),
+        (SMALL, 1.0, None, 0.0),
+        (SMALL, 1.5, None, 0.0),
+        (SMALL, 1.0, 1.0, 0.0),
+        (SMALL, 1.0, None, 1.0),
+        (ODD, 0.75, 2.0, 0.5),
+    ],
+)
+def test_every_column_agrees_with_plain_python(setting, servers_theta, rates_theta, weights_theta):
+    web = workload(setting.documents, setting.servers, servers_theta, rates_theta, weights_theta)
+    assert quickly(web, setting) == pytest.approx(slowly(web, setting), abs=1e-9)
+
+
+def test_bounds_are_bounds():
+    for row in run(experiment(), Setting(documents=10_000, servers=20, budget=86_400, crawlers=1, download_s=1.0)):
+        assert row.non_polite <= row.wp + 1e-12
+        assert row.wp <= row.inf_crawlers <= row.psp
+        assert row.wp <= row.mp2
+        assert row.non_polite <= row.m_wolf
+
+
+def test_where_caps_do_not_bind_they_make_no_difference():
+    (row,) = run(experiment([0.0]), SMALL)
+    assert row.wp == row.non_polite
+    assert row.mp2 == row.m_wolf
+
+
+DESIGN = {  # of DESIGN.md, for a million pages on two thousand servers
+    0.0: {"psp": 0.40044, "inf_crawlers": 0.40038, "wp": 0.38509, "non_polite": 0.38509},
+    1.0: {"psp": 0.58415, "mp2": 0.59563, "inf_crawlers": 0.58403, "wp": 0.57279, "non_polite": 0.38509},
+}
+# DESIGN.md has other numbers for these three than the queue that it describes gives. Both stand here until somebody
+# knows why: (theta, column, what DESIGN.md says, what comes out).
+OPEN = [(0.0, "mp2", 0.42722, 0.41559), (0.0, "m_wolf", 0.42722, 0.41559), (1.0, "m_wolf", 0.65282, 0.65202)]
+
+
+@pytest.fixture(scope="module")
+def full_size():
+    heard: list[tuple[int, int]] = []
+    rows = run(experiment([0.0, 1.0]), Setting(), lambda done, total: heard.append((done, total)))
+    assert heard == [(done, 10) for done in range(1, 11)]
+    return {row.theta: row for row in rows}
+
+
+@pytest.mark.parametrize(("theta", "name"), [(theta, name) for theta, known in DESIGN.items() for name in known])
+def test_a_million_pages_on_two_thousand_servers_give_the_known_number(full_size, theta, name):
+    assert getattr(full_size[theta], name) == pytest.approx(DESIGN[theta][name], abs=5e-5)
+
+
+@pytest.mark.parametrize(("theta", "name", "told", "found"), OPEN)
+def test_numbers_that_differ_from_the_design_are_the_ones_we_know_of(full_size, theta, name, told, found):
+    assert getattr(full_size[theta], name) == pytest.approx(found, abs=5e-5)
+
+
+@pytest.mark.xfail(strict=True, reason="open: DESIGN.md's number is not what the queue that it describes gives")
+@pytest.mark.parametrize(("theta", "name", "told", "found"), OPEN)
+def test_numbers_of_the_design_that_are_not_reproduced(full_size, theta, name, told, found):
+    assert getattr(full_size[theta], name) == pytest.approx(told, abs=5e-5)
+
+
+def test_without_arguments_the_first_experiment_is_meant():
+    what = experiment()
+    assert (what.axis, what.thetas) == ("servers", THETAS)
+    assert [point.servers_theta for point in what.points] == list(THETAS)
+    assert {(point.rates_theta, point.weights_theta) for point in what.points} == {(None, 0.0)}
+
+
+@pytest.mark.parametrize(
+    ("thetas", "axis", "points"),
+    [
+        (([0.5],), "servers", [(0.5, None, 0.0)]),
+        (([], [0.0, 2.0]), "rates", [(1.0, 0.0, 0.0), (1.0, 2.0, 0.0)]),
+        (([1.0], [0.5]), "rates", [(1.0, 0.5, 0.0)]),
+        (([0.0, 1.0], [0.5]), "servers", [(0.0, 0.5, 0.0), (1.0, 0.5, 0.0)]),
+        (([], [], [0.0, 1.0]), "weights", [(1.0, None, 0.0), (1.0, None, 1.0)]),
+        (([0.5], [1.0, 2.0], [0.5]), "rates", [(0.5, 1.0, 0.5), (0.5, 2.0, 0.5)]),
+    ],
+)
+def test_the_theta_that_is_given_several_times_varies(thetas, axis, points):
+    what = experiment(*thetas)
+    assert what.axis == axis
+    assert [(point.servers_theta, point.rates_theta, point.weights_theta) for point in what.points] == points
+    assert len(what.thetas) == len(points)
+
+
+@pytest.mark.parametrize(
+    ("thetas", "told"),
+    [
+        (([-1.0],), "--theta must be 0 to 10, got -1"),
+        (([], [math.nan]), "--rates-theta must be 0 to 10, got nan"),
+        (([], [], [11.0]), "--weights-theta must be 0 to 10, got 11"),
+        (([0.0, 1.0], [0.0, 1.0]), "only one of"),
+    ],
+)
+def test_thetas_that_cannot_be_meant_are_refused(thetas, told):
+    with pytest.raises(ConfigError, match=told):
+        experiment(*thetas)
+
+
+@pytest.mark.parametrize("name", ["documents", "servers", "budget"])
+def test_sizes_that_cannot_be_meant_are_refused(name):
+    for value in (0, 10**12):
+        with pytest.raises(ConfigError, match=f"{name} must be 1 to"):
+            Setting(**{name: value})
+
+
+def test_excess_is_the_mean_over_all_thetas_and_over_the_inner_ones():
+    rows = [Row(theta, 1.0, 1.0, 1.0 + theta, 1.0, 1.0, 1.0) for theta in THETAS]
+    assert (excess(rows).whole, excess(rows).inner) == pytest.approx((0.75, 0.75))
+    rows[-1] = Row(1.5, 1.0, 1.0, 9.0, 1.0, 1.0, 1.0)
+    assert (excess(rows).whole, excess(rows).inner) == pytest.approx(((3.75 + 8.0) / 7, 0.75))
+    assert excess(rows[:-1]).whole is None
+    assert excess(rows[:-1]).inner == pytest.approx(0.75)
+    assert excess(rows[:2]) == Excess(whole=None, inner=None)
