@@ -23,7 +23,10 @@ from typing import Annotated, Literal
 import typer
 
 from tarrafa import __version__
-from tarrafa.cli import simulating
+from tarrafa.cli import (
+    experiments,  # noqa: F401 (it adds its commands to those of simulating)
+    simulating,
+)
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, from_os
 

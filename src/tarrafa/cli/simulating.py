@@ -1,6 +1,12 @@
 """What would happen? The commands of `tarrafa simulate`.
 
-tarrafa simulate classic    the classic revisit policies and what bounds them
+tarrafa simulate --collection NAME  how fresh will it be, which policy is best, what would more visits buy?
+tarrafa simulate run FILE           crawlers, servers and documents of your own
+tarrafa simulate classic            the classic revisit policies and what bounds them
+tarrafa simulate steady             the long run, and the bound that none can beat
+tarrafa simulate learned            what it costs that rates must be learned
+tarrafa simulate periodic           in bursts, or all the time?
+tarrafa simulate mixture            all policies, on changes of four kinds
 
 Simulations import numba, which takes a second: only when one runs.
 """
@@ -17,18 +23,13 @@ if TYPE_CHECKING:
 
     from tarrafa.simulate.classic import Experiment, Row, Setting
 
-app = typer.Typer(help="Try revisit policies on a false Web, under a false clock.", no_args_is_help=True)
+app = typer.Typer()  # cli/experiments.py adds the other commands
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 Plot = Annotated[
     Path | None, typer.Option("--plot", metavar="STEM", help="Draw STEM.png and STEM.svg; needs matplotlib.")
 ]
 PLAIN_EVERY_S = 2.0
-
-
-@app.callback()
-def simulate() -> None:
-    """Try revisit policies on a false Web, under a false clock."""
 
 
 @app.command()
