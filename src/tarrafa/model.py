@@ -74,6 +74,15 @@ NO_REQUEST = frozenset({
     Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE, Status.TRAP, Status.HOST_FULL, Status.REPLACED,
 })  # fmt: skip
 GONE = frozenset({404, 410})
+WEATHER = TRANSIENT | {  # says nothing about the page: what is kept of it stays
+    304, Status.INVALID_RESPONSE, Status.NAME_UNKNOWN, Status.HOST_GIVEN_UP, Status.ADDRESS_REFUSED, Status.TLS_ERROR,
+}  # fmt: skip
+
+
+def is_weather(status: int) -> bool:
+    return status in WEATHER or status >= 500
+
+
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 

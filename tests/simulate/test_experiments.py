@@ -44,7 +44,7 @@ def test_bursts_are_worse_than_never_resting():
 
 
 def test_a_scenario_is_run_under_each_of_its_policies(tmp_path):
-    text = EXAMPLE.read_text().replace("days = 30", "days = 7")
+    text = EXAMPLE.read_text().replace("days = 30", "days = 12")
     (tmp_path / "short.toml").write_text(text)
     report = json.loads(ran("run", str(tmp_path / "short.toml"), "--json"))
     assert [run["policy"] for run in report["runs"]]

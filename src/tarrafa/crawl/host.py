@@ -122,12 +122,20 @@ class Walk:
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
         try:
-            if await self._arrive():
+            self._dismiss()
+            if self.queue and await self._arrive():
                 while await self._next_visit():
                     pass
         finally:
             self.left = True
             self.kit.leaving(self)
+
+    def _dismiss(self) -> None:
+        """What gives up its place need not be asked for, so its host need not answer."""
+        for visit in [visit for visit in self.queue if visit.dismissed]:
+            self.queue.remove(visit)
+            self.unreported += 1
+            self.kit.finished(self, refused(visit, self.collection.name, Status.REPLACED, self.kit.clock.now()))
 
     async def _arrive(self) -> bool:
         """Find the host and its rules."""

@@ -30,6 +30,7 @@ from tarrafa.revisit.estimate import DAY_S
 from tarrafa.revisit.policy import class_of
 
 LOOK_EVERY_S = 1.0
+PLAN_S_MAX = 3600.0
 REST_S = 5.0  # between two plans of one collection at least, however fast the clock runs
 PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
 
@@ -44,7 +45,10 @@ class Steward:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             for number in await self._frontier.unplanned():
-                await self._plan(number)
+                try:
+                    await self._plan(number)
+                except (OSError, TimeoutError) as error:  # no room for a process now, or it never ends
+                    sys.stderr.write(f"the planner of collection {number} failed: {error!r}\n")
                 await asyncio.sleep(REST_S)
 
     async def _plan(self, number: int) -> None:
@@ -56,7 +60,7 @@ class Steward:
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
-            await process.wait()
+            await asyncio.wait_for(process.wait(), PLAN_S_MAX)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -123,12 +127,13 @@ async def set_plan(frontier: Frontier, number: int, collection: Collection, now:
     visits = _visits(pages, collection, now) if pages else []
     for start in range(0, len(visits), VISITS_PER_CALL):
         await frontier.plan(number, name, visits[start : start + VISITS_PER_CALL])
-    await frontier.begin_plan(number, name, now + revisit.horizon)
+    await frontier.begin_plan(number, name, now)  # whoever dies here leaves it to the next planner
     host: HostId | None = FIRST_HOST
     while host is not None:
         host = await frontier.stir(number, host, HOSTS_PER_CALL)
     while await frontier.drop_plans(number, HOSTS_PER_CALL):
         pass
+    await frontier.begin_plan(number, name, now + revisit.horizon)
 
 
 def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[PlannedVisit]:

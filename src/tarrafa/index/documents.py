@@ -17,7 +17,7 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
 from tarrafa.index.analysis import primary, terms
-from tarrafa.model import TRANSIENT, Outcome, Page, Record, Status, UrlId
+from tarrafa.model import Outcome, Page, Record, UrlId, is_weather
 from tarrafa.parse.url import host_name, url_id
 
 TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
@@ -31,16 +31,6 @@ SHOWN_CHARS_MAX = 60_000
 LABELS_MAX = 12  # of a host's name, from the right
 NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
 
-WEATHER = TRANSIENT | {
-    304,
-    Status.INVALID_RESPONSE,
-    Status.NAME_UNKNOWN,
-    Status.HOST_GIVEN_UP,
-    Status.ADDRESS_REFUSED,
-    Status.TLS_ERROR,
-}
-
-
 class Change(Enum):
     """What a visit means for the index."""
 
@@ -51,7 +41,7 @@ class Change(Enum):
 
 def change(record: Record) -> Change:
     outcome, page = record.outcome, record.page
-    if outcome.status in WEATHER or outcome.status >= 500 or outcome.grace:
+    if is_weather(outcome.status) or outcome.grace:
         return Change.NOTHING
     if outcome.kept and page is not None and not page.robots.noindex:
         return Change.WRITE

@@ -25,7 +25,9 @@ from tarrafa.revisit.staleness import age_worth, worth
 RATE_STEP, WEIGHT_STEP = 1.25, 2.0
 RATE_MIN = 1e-10  # a change in three hundred years
 CLASSES = 64  # of weight
+ALONG_MAX = 400  # classes of rates: to far beyond a change in a nanosecond
 ANNOUNCED = 1 << 20  # added to a shelf: its pages are known to have changed
+FOREIGN = 2 * ANNOUNCED  # a shelf of some plan's: no class of ours
 EXPLORE_EVERY = 50  # one visit in so many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, as its inventors clamp them
@@ -201,6 +203,8 @@ class Index:
 
     def due(self, shelf: int, key: float) -> float:
         rate, weight = class_of(shelf)
+        if shelf >= FOREIGN:
+            return math.inf
         if shelf >= ANNOUNCED:
             return key if weight / rate >= self.price else math.inf
         return key + max(self.interval_min, age_worth(rate, weight, self.price))
@@ -210,7 +214,7 @@ class Index:
         return weight / rate if shelf >= ANNOUNCED else worth(rate, weight, now - key)
 
     def explored(self, shelf: int, key: float) -> float:
-        return key + self.interval_min
+        return math.inf if shelf >= FOREIGN else key if shelf >= ANNOUNCED else key + self.interval_min
 
 
 def shelf_of(rate: float, weight: float) -> int:
@@ -222,6 +226,7 @@ def shelf_of(rate: float, weight: float) -> int:
 def class_of(shelf: int) -> tuple[float, float]:
     """The rate and weight that all pages of a class are taken to have."""
     along, across = divmod(shelf % ANNOUNCED, CLASSES)
+    along = min(along, ALONG_MAX)
     return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - CLASSES // 2)
 
 
@@ -232,5 +237,5 @@ def choose(policy: Policy, heads: Iterable[tuple[int, float]], now: float, explo
     if not due:
         return None
     if explore:
-        return min((head for head in heads if policy.explored(*head) <= now), key=lambda head: head[1])[0]
+        return min([head for head in heads if policy.explored(*head) <= now] or due, key=lambda head: head[1])[0]
     return max(due, key=lambda head: policy.urgency(head[0], head[1], now))[0]

@@ -21,7 +21,8 @@ RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
 REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
 OUT_AGAIN = "again"  # those of them that are handed out
-CHOSEN_WAITING, DISMISSED_WAITING = "chosen", "dismissed"  # see exchange.py
+PAID = "paid"  # revisits that the budget was charged for
+CHOSEN_WAITING, DISMISSED_WAITING, FULL = "chosen", "dismissed", "full"  # see exchange.py
 
 
 def state_bucket(state: int) -> str:

@@ -3,31 +3,50 @@
 A collection that is kept fresh and has a `pages_max` goes on learning about links when it is full. When a URL that
 waits has more in-links than the least linked page that is kept, the page gives up its place: it is handed out once
 more, not to be asked for but to be dismissed, so that the archive says so and everybody who follows it drops the page
-(its versions stay archived). When that is done, the best URL that waits is chosen for the free place. So the size stays
-the same and the mean number of in-links rises.
+(its versions stay archived). When that is done, the best URL that waits on a host that answers is chosen for the free
+place, and if it cannot be had, the next best. So the size stays the same, but for the few that are on their way, and
+the mean number of in-links rises. Once full, nothing is taken in by any other order.
 
 Weakness: in-links are all that counts as importance here, and a page's in-links are known only when those who link to
 it were visited.
 """
 
-from tarrafa.frontier.store.collections import CHOSEN_WAITING, DISMISSED_WAITING, Counters, Known
+from tarrafa.clock import Clock
+from tarrafa.frontier.store.collections import (
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
+    FULL,
+    OUT_AGAIN,
+    Collections,
+    Counters,
+    Known,
+    state_bucket,
+)
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Revisits
 from tarrafa.frontier.store.schema import Database
-from tarrafa.model import HostId, UrlId
+from tarrafa.model import HostId, Role, UrlId, UrlState
 
-AT_ONCE_MAX = 16  # pages on their way out
+AT_ONCE_MAX, AT_ONCE_SHARE = 16, 20  # pages on their way out or in: no more than one in twenty
+LOOKED_AT_MAX = 50  # of the best and of the worst, for one whose host answers
+SOON_S = 60.0
 
 
 class Exchange:
     """The `standing` rows of one frontier: who waits and who is kept, by in-links."""
 
-    def __init__(self, db: Database, counters: Counters, revisits: Revisits) -> None:
-        self._db, self._counters, self._revisits = db, counters, revisits
+    def __init__(
+        self, db: Database, counters: Counters, collections: Collections, revisits: Revisits, clock: Clock
+    ) -> None:
+        self._db, self._counters, self._collections = db, counters, collections
+        self._revisits, self._clock = revisits, clock
 
     def enter(self, known: Known, kept: bool, in_links: int, host: HostId, url: UrlId) -> None:
+        """Pages only: a sitemap is no rival of theirs."""
         if known.config.exchanges:
             self._db.run(
-                "INSERT OR IGNORE INTO standing VALUES (?, ?, ?, ?, ?)", (known.row.id, kept, in_links, host, url)
+                "INSERT OR IGNORE INTO standing SELECT collection, ?, ?, host, id FROM url"
+                " WHERE host = ? AND collection = ? AND id = ? AND role = ?",
+                (kept, in_links, host, known.row.id, url, int(Role.PAGE)),
             )
 
     def leave(self, known: Known, kept: bool, in_links: int, host: HostId, url: UrlId) -> None:
@@ -46,48 +65,89 @@ class Exchange:
                 (after, known.row.id, before, host, url),
             )
 
-    def dismiss(self, known: Known) -> None:
-        """Send away the worst pages that are kept, one for each better one that waits."""
-        number = known.row.id
-        leaving = self._counters.value(number, DISMISSED_WAITING)
-        while leaving < AT_ONCE_MAX:
-            better = self._db.value(
-                "SELECT in_links FROM standing WHERE collection = ? AND kept = 0 ORDER BY in_links DESC"
-                " LIMIT 1 OFFSET ?",
-                (number, leaving),
+    def is_full(self, known: Known) -> bool:
+        """Whether it has been, since its limit was set."""
+        number, most = known.row.id, known.config.scope.pages_max
+        if not known.config.exchanges or most is None:
+            return False
+        if not self._counters.value(number, FULL):
+            kept = self._counters.value(number, state_bucket(UrlState.FETCHED)) + self._counters.value(
+                number, OUT_AGAIN
             )
-            worst = self._db.row(
-                "SELECT in_links, host, id FROM standing WHERE collection = ? AND kept = 1 ORDER BY in_links LIMIT 1",
-                (number,),
-            )
-            if better is None or worst is None or better <= worst[0]:
-                return
-            self.leave(known, True, *worst)
-            self._revisits.move(known, (worst[1], number, worst[2]), DISMISSED, 0.0)
-            self._counters.add(number, DISMISSED_WAITING)
-            leaving += 1
+            if kept >= most:
+                self._counters.add(number, FULL)
+        return bool(self._counters.value(number, FULL))
 
-    def best(self, known: Known) -> tuple[HostId, UrlId] | None:
-        """The most linked URL that waits."""
-        row = self._db.row(
-            "SELECT host, id FROM standing WHERE collection = ? AND kept = 0 ORDER BY in_links DESC, host, id LIMIT 1",
-            (known.row.id,),
-        )
-        return None if row is None else (row[0], row[1])
+    def next_chosen(self, known: Known) -> tuple[HostId, UrlId, int] | None:
+        """The most linked URL that waits where somebody answers, if a place is free for it."""
+        if not self._collections.slots(known) or self._under_way(known) >= self._most(known):
+            return None
+        return self._best(known)
 
     def choose(self, known: Known, host: HostId, url: UrlId) -> None:
-        """Reserve the place that became free."""
+        """Reserve the place for it."""
         self._counters.add(known.row.id, CHOSEN_WAITING)
         self._revisits.put(host, known.row.id, CHOSEN, 0.0, url)
         self._revisits.look_again(known, host)
 
-    def rebuild(self, known: Known) -> None:
-        """The collection begins to exchange, or no longer does. Scans it, once per such change."""
+    def dismiss(self, known: Known) -> None:
+        """Send away the worst pages that are kept, if better ones wait."""
         number = known.row.id
+        while not self._collections.slots(known) and self._under_way(known) < self._most(known):
+            better = self._best(known, offset=self._counters.value(number, DISMISSED_WAITING))
+            worst = self._worst(known)
+            if better is None or worst is None or better[2] <= worst[2]:
+                return
+            host, url, in_links = worst
+            self.leave(known, True, in_links, host, url)
+            self._revisits.move(known, (host, number, url), DISMISSED, 0.0)
+            self._counters.add(number, DISMISSED_WAITING)
+
+    def _under_way(self, known: Known) -> int:
+        number = known.row.id
+        return self._counters.value(number, DISMISSED_WAITING) + self._counters.value(number, CHOSEN_WAITING)
+
+    @staticmethod
+    def _most(known: Known) -> int:
+        return max(1, min(AT_ONCE_MAX, (known.config.scope.pages_max or 0) // AT_ONCE_SHARE))
+
+    def _best(self, known: Known, offset: int = 0) -> tuple[HostId, UrlId, int] | None:
+        rows = self._db.rows(
+            "SELECT host, id, in_links FROM standing WHERE collection = ? AND kept = 0"
+            " ORDER BY in_links DESC, host DESC, id DESC LIMIT ? OFFSET ?",
+            (known.row.id, LOOKED_AT_MAX, offset),
+        )
+        return next(((host, url, links) for host, url, links in rows if self._answers(known, host)), None)
+
+    def _worst(self, known: Known) -> tuple[HostId, UrlId, int] | None:
+        """Not one that somebody is looking at just now."""
+        rows = self._db.rows(
+            "SELECT host, id, standing.in_links FROM standing JOIN url USING (host, collection, id)"
+            " WHERE standing.collection = ? AND kept = 1 AND state = ? ORDER BY standing.in_links, host, id LIMIT ?",
+            (known.row.id, int(UrlState.FETCHED), LOOKED_AT_MAX),
+        )
+        return next(((host, url, links) for host, url, links in rows if self._answers(known, host)), None)
+
+    def _answers(self, known: Known, host: HostId) -> bool:
+        """It is not in trouble, not full, and its turn comes soon."""
+        row = self._db.row(
+            "SELECT failures, next_at, refused, visited FROM host JOIN work ON work.host = host.id"
+            " WHERE host.id = ? AND collection = ?",
+            (host, known.row.id),
+        )
+        if row is None or row[0] or row[2] or row[3] >= known.config.scope.host_pages_max:
+            return False
+        return bool(row[1] <= self._clock.now() + SOON_S + known.config.politeness.delay_max)
+
+    def rebuild(self, known: Known) -> None:
+        """The collection begins to exchange, or its limit changed, or it no longer does. Scans it, once per change."""
+        number = known.row.id
+        self._counters.add(number, FULL, -self._counters.value(number, FULL))
         self._db.run("DELETE FROM standing WHERE collection = ?", (number,))
         if known.config.exchanges:
             self._db.run(
-                "INSERT INTO standing SELECT collection, state = 2, in_links, host, id FROM url"
-                " WHERE collection = ? AND state IN (0, 2) AND role = 0",
+                "INSERT INTO standing SELECT collection, state > 0, in_links, host, id FROM url"
+                " WHERE collection = ? AND role = 0 AND (state IN (0, 2) OR state = 1 AND EXISTS (SELECT 1 FROM page"
+                " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
                 (number,),
             )

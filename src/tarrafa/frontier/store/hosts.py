@@ -5,6 +5,8 @@ it renews; when that passes, or when the worker is provably dead, its hosts go b
 again. A worker's number is never given twice, so it is also the epoch that fences late reports.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from math import ceil
 
 from tarrafa.clock import Clock, boottime
@@ -34,6 +36,19 @@ MEMORY_BYTES_MAX = 64 << 10
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
 
 
+def _interleave(new: list[HostId], old: list[HostId], share: float) -> Iterator[HostId]:
+    """Both in their order; while there are both, `share` of them old ones."""
+    first, second, owed = deque(new), deque(old), 0.0
+    while first and second:
+        owed += share
+        if owed >= 1.0:
+            owed -= 1.0
+            yield second.popleft()
+        else:
+            yield first.popleft()
+    yield from first or second
+
+
 class Hosts:
     """The host and worker rows of one frontier."""
 
@@ -42,7 +57,7 @@ class Hosts:
     ) -> None:
         self._db, self._collections, self._urls, self._visits = db, collections, urls, visits
         self._ready, self._clock = ready, clock
-        self._revisits, self._exchange = urls.revisits, urls.exchange
+        self._revisits = urls.revisits
         self._turn = 0
 
     def join(self, name: str, process: ProcessId) -> Terms:
@@ -99,9 +114,7 @@ class Hosts:
         self._turn = (self._turn + 1) % len(running)  # another collection goes first each time
         leases: list[Lease] = []
         for known in running[self._turn :] + running[: self._turn]:
-            slots = self._collections.slots(known)
-            if known.config.exchanges and not slots:
-                self._exchange.dismiss(known)
+            slots = self._visits.places(known)
             hosts = self._willing(worker, known, wanted - len(leases), slots)
             each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
             leases += [lease for host in hosts if (lease := self._lease(worker, known, host, each)).visits]
@@ -112,10 +125,10 @@ class Hosts:
         another one idle."""
         workers, now = int(self._db.value("SELECT count(*) FROM worker")), self._clock.now()
         new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
-        old: list[tuple[float, HostId]] = []
+        old: list[HostId] = []
         if known.config.keeps_fresh and self._collections.requests_left(known):
             old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._revisits.allowed(known)))
-        ready = list(dict.fromkeys(host for _, host in sorted(new + old)))
+        ready = list(dict.fromkeys(_interleave(new, old, known.config.revisit.share)))
         held = int(self._db.value("SELECT count(*) FROM host WHERE worker IS NOT NULL"))
         mine = int(self._db.value("SELECT count(*) FROM host WHERE worker = ?", (worker,)))
         share = min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine)

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import PageFacts, PlannedVisit, ShelfFacts
-from tarrafa.frontier.store.collections import REVISITS, Collections, Counters, Known
+from tarrafa.frontier.store.collections import PAID, Collections, Counters, Known
 from tarrafa.frontier.store.revisits import PLANNED, Revisits, read_history
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import HostId, UrlId
@@ -36,13 +36,22 @@ class Planning:
         return [known.row.id for known in self._collections.running() if _needs(known) and known.tuning.plan_end <= now]
 
     def pages(self, known: Known, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
-        rows = self._db.rows(
+        columns = (
             "SELECT page.host, page.id, delay_s, modified_right, modified_wrong, history FROM page"
             " CROSS JOIN host ON host.id = page.host CROSS JOIN url USING (host, collection, id)"
-            " WHERE page.host >= ?1 AND (page.host > ?1 OR page.id > ?2) AND page.collection = ?3 AND url.role = 0"
-            " ORDER BY page.host, page.collection, page.id LIMIT ?4",
-            (host, url, known.row.id, limit),
         )
+        number, rest = known.row.id, -1 if limit < 0 else limit
+        rows = self._db.rows(
+            f"{columns} WHERE page.host = ? AND page.collection = ? AND page.id > ? AND url.role = 0"
+            " ORDER BY page.id LIMIT ?",
+            (host, number, url, rest),
+        )
+        if limit < 0 or len(rows) < limit:
+            rows += self._db.rows(
+                f"{columns} WHERE page.host > ? AND page.collection = ? AND url.role = 0"
+                " ORDER BY page.host, page.id LIMIT ?",
+                (host, number, rest if limit < 0 else limit - len(rows)),
+            )
         least = float(known.config.politeness.delay)
         return [
             PageFacts(at, page, max(delay, least), belief.Record(right, wrong).is_believed, read_history(content))
@@ -66,8 +75,10 @@ class Planning:
     def price(self, known: Known, price: float) -> None:
         """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
         visits are made at a price than in the long run, and the budget would not be spent."""
+        if known.config.revisit.policy != "index":
+            return  # it changed its mind meanwhile
         tuning, now = known.tuning, self._clock.now()
-        revisits, factor = self._counters.value(known.row.id, REVISITS), tuning.factor
+        revisits, factor = self._counters.value(known.row.id, PAID), tuning.factor
         expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
         if tuning.priced_at and expected >= EXPERIENCE_MIN:
             spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
@@ -91,11 +102,12 @@ class Planning:
         return rows[-1][0] if rows else None
 
     def plan(self, known: Known, number: int, visits: list[PlannedVisit]) -> None:
-        for visit in visits:
+        for visit in visits if known.config.revisit.policy in PLANNED else ():
             self._revisits.put(visit.host, known.row.id, number, visit.at, visit.id)
 
     def begin_plan(self, known: Known, number: int, end: float) -> None:
-        self._collections.tune(known, replace(known.tuning, plan=number, plan_end=end))
+        if known.config.revisit.policy in PLANNED:
+            self._collections.tune(known, replace(known.tuning, plan=number, plan_end=end))
 
     def drop_plans(self, known: Known, limit: int) -> int:
         """Plans are numbered upwards; our own shelves are negative."""

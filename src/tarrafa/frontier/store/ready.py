@@ -63,11 +63,10 @@ class Ready:
         if due is not None:
             self._db.run("INSERT OR IGNORE INTO ready VALUES (?, ?, ?, ?)", (number, OLD, max(next_at, due), host))
 
-    def first(self, number: int, kind: int, now: float, limit: int) -> list[tuple[float, HostId]]:
+    def first(self, number: int, kind: int, now: float, limit: int) -> list[HostId]:
         """Those that may be visited now, the longest ready first."""
         rows = self._db.rows(
-            "SELECT next_at, host FROM ready WHERE collection = ? AND kind = ? AND next_at <= ?"
-            " ORDER BY next_at, host LIMIT ?",
+            "SELECT host FROM ready WHERE collection = ? AND kind = ? AND next_at <= ? ORDER BY next_at, host LIMIT ?",
             (number, kind, now, max(0, limit)),
         )
-        return [(at, host) for at, host in rows]
+        return [host for (host,) in rows]

@@ -21,6 +21,7 @@ from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     OUT_AGAIN,
+    PAID,
     RATES,
     REVISITS,
     Counters,
@@ -29,7 +30,7 @@ from tarrafa.frontier.store.collections import (
 )
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import OLD, Database
-from tarrafa.model import GIVEN_UP, GONE, HostId, Outcome, Role, UrlId, UrlState
+from tarrafa.model import GONE, HostId, Outcome, Role, UrlId, UrlState, is_weather
 from tarrafa.parse.moment import moment
 from tarrafa.revisit import belief, estimate
 from tarrafa.revisit.estimate import DAY_S
@@ -48,8 +49,8 @@ from tarrafa.revisit.policy import (
 )
 
 PLANNED = frozenset({"psp", "mp2", "m-wolf"})
-DISMISSED, CHOSEN, LATER = -3, -2, -1  # shelves of our own
-RETRY_S = 3600.0  # a page in trouble is tried again after so long, and its host's own back-off
+DISMISSED, CHOSEN, LATER, LISTED = -4, -3, -2, -1  # shelves of our own
+RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a page in trouble is tried again after so long, twice as long each time
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
 BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
@@ -69,6 +70,7 @@ class Before:
     last_modified: str | None
     announced: float | None
     payload: str
+    attempts: int = 0  # failed ones, in a row
 
 
 def importance(known: Known, in_links: int) -> float:
@@ -120,12 +122,13 @@ class Revisits:
             return 1 << 30
         most = max(2.0, rate * BURST_S / DAY_S)
         now = self._clock.now()
-        tokens, at = self._tokens.get(known.row.id, (0.0, now))
+        tokens, at = self._tokens.get(known.row.id, (most, now))
         tokens = min(most, tokens + (now - at) / DAY_S * rate)
         self._tokens[known.row.id] = (tokens, now)
         return int(tokens)
 
     def _spend(self, known: Known) -> None:
+        self._counters.add(known.row.id, PAID)
         if known.row.id in self._tokens:
             tokens, at = self._tokens[known.row.id]
             self._tokens[known.row.id] = (tokens - 1.0, at)
@@ -184,11 +187,14 @@ class Revisits:
         return taken
 
     def _choose(self, known: Known, policy: Policy, heads: dict[int, float], now: float) -> int | None:
-        own = [shelf for shelf, key in heads.items() if shelf < 0 and key <= now]
-        if own:
-            return min(own)
+        own = min((shelf for shelf, key in heads.items() if shelf < 0 and key <= now), default=0)
+        if own in (DISMISSED, CHOSEN):  # no revisits
+            return own
         if self.allowed(known) < 1:
             return None
+        if own:
+            self._spend(known)
+            return own
         shelf = choose(
             policy,
             ((shelf, key) for shelf, key in heads.items() if shelf >= 0),
@@ -253,9 +259,10 @@ class Revisits:
             self._leave(key, found)
             self._stand(key, found[3], (LATER, outcome.at + known.config.revisit.grace), gone=1)
             return resting
-        if outcome.status in GIVEN_UP:
+        if is_weather(outcome.status):
             self._leave(key, found)
-            self._stand(key, found[3], (LATER, outcome.at + RETRY_S), found[2])
+            wait_s = min(RETRY_S * 2.0 ** min(before.attempts, 20), RETRY_MAX_S)
+            self._stand(key, found[3], (LATER, outcome.at + wait_s), found[2])
             return resting
         self.forget(known, key)
         return None
@@ -283,7 +290,13 @@ class Revisits:
             page = see(found[3], at, changed, modified, dates[0].is_believed)
             self._counters.add(known.row.id, CHANGES, int(changed))
         self._count(known, key[0], before.role, found[3] if found else None, page)
-        self._stand(key, page, self.policy(known).place(page))
+        self._stand(key, page, self._place(known, before.role, page))
+
+    def _place(self, known: Known, role: int, page: History) -> tuple[int, float]:
+        """No plan knows of sitemaps and feeds: under one they are read once a day."""
+        if role != Role.PAGE and known.config.revisit.policy in PLANNED:
+            return LISTED, page.last + DAY_S
+        return self.policy(known).place(page)
 
     def _meet(self, known: Known, host: HostId, at: float, before: Before, claimed: float) -> History:
         if before.role != Role.PAGE:
@@ -348,6 +361,11 @@ class Revisits:
         role = self._db.value("SELECT role FROM url WHERE host = ? AND collection = ? AND id = ?", key)
         self._count(known, key[0], role, found[3], None)
         self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key)
+        self._db.run(  # whoever comes back must come whole: search has forgotten it too
+            "UPDATE url SET etag = NULL, last_modified = NULL, content_id = NULL"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
 
     def move(self, known: Known, key: Key, shelf: int, at: float) -> None:
         """To one of our own shelves, or to where it is due at once."""
@@ -360,7 +378,7 @@ class Revisits:
     def _revise(self, known: Known, key: Key, page: History, found: tuple[int, float, int, History]) -> None:
         """Something about it was learned without a visit."""
         waits = self.pull(key[0], key[1], found[0], found[1], key[2])
-        place = self.policy(known).place(page) if found[0] >= 0 else found[:2]
+        place = self.policy(known).place(page) if found[0] >= 0 else found[:2]  # pages only
         self._db.run(
             "UPDATE page SET shelf = ?, key = ?, history = ? WHERE host = ? AND collection = ? AND id = ?",
             (*place, _encode(page), *key),
@@ -373,7 +391,7 @@ class Revisits:
         """Its in-links changed. A small change is not worth the move."""
         found = self.find(key) if known.config.revisit.weigh == "links" else None
         weight = importance(known, in_links)
-        if found is not None and not 0.7 < weight / found[3].weight < 1.4 and found[3].weight != LISTING_WEIGHT:
+        if found is not None and not 0.7 < weight / found[3].weight < 1.4:
             self._revise(known, key, msgspec.structs.replace(found[3], weight=weight), found)
 
     def announce(self, known: Known, key: Key, at: float) -> None:
@@ -421,29 +439,41 @@ class Revisits:
         if not known.config.keeps_fresh:
             self._db.run("DELETE FROM page WHERE collection = ?", (number,))
         out = self._db.value(
-            "SELECT count(*) FROM page JOIN url USING (host, collection, id) WHERE collection = ? AND state = ?",
+            "SELECT count(*) FROM page JOIN url USING (host, collection, id)"
+            " WHERE collection = ? AND state = ? AND role = 0",
             (number, int(UrlState.HANDED_OUT)),
         )
         for bucket, value in ((RATES, 0), (CHOSEN_WAITING, 0), (DISMISSED_WAITING, 0), (OUT_AGAIN, out)):
             self._counters.add(number, bucket, value - self._counters.value(number, bucket))
         if not known.config.keeps_fresh:
             return
-        policy, hosts = self.policy(known), set[HostId]()
-        for host, url, role, in_links in self._db.rows(
-            "SELECT host, id, role, in_links FROM url WHERE collection = ?"
-            " AND (state = ? OR role > 0 AND status IN (200, 304))",
+        hosts = set[HostId]()
+        rows = self._db.rows(
+            "SELECT host, id, role, in_links, state FROM url WHERE collection = ?"
+            " AND (state = ? OR role > 0 AND status IN (200, 304) OR EXISTS (SELECT 1 FROM page"
+            " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
             (number, int(UrlState.FETCHED)),
-        ):
-            page = self._remembered((host, number, url))
-            if page is None:
-                continue
-            weight = importance(known, in_links) if role == Role.PAGE else LISTING_WEIGHT
-            page = msgspec.structs.replace(page, weight=weight)
-            self._count(known, host, role, None, page)
-            self._stand((host, number, url), page, policy.place(page))
+        )
+        for host, url, role, in_links, state in rows:
+            self._adopt(known, (host, number, url), role, in_links, state == UrlState.HANDED_OUT)
             hosts.add(host)
         for host in sorted(hosts):
             self.look_again(known, host)
+
+    def _adopt(self, known: Known, key: Key, role: int, in_links: int, is_out: bool) -> None:
+        """One page, under the policy as it is now; one that is out is put on its shelf when it comes home."""
+        found, page = self.find(key), self._remembered(key)
+        if page is None:
+            return
+        weight = importance(known, in_links) if role == Role.PAGE else LISTING_WEIGHT
+        page = msgspec.structs.replace(page, weight=weight)
+        self._count(known, key[0], role, None, page)
+        place, gone = self._place(known, role, page), 0
+        if found is not None and found[0] == LATER:
+            place, gone = (LATER, found[1]), found[2]
+        self._stand(key, page, place, gone)
+        if is_out:
+            self.pull(key[0], key[1], *place, key[2])
 
     def _remembered(self, key: Key) -> History | None:
         """A page's history: as it was written down, else as its visits tell it."""

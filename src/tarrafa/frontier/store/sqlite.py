@@ -59,8 +59,8 @@ class Store:
         self.catalogue = Collections(self.db, self.counters, clock)
         ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
-        visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
-        self.hosts = Hosts(self.db, self.catalogue, self.urls, visits, ready, clock)
+        self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
+        self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock)
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
@@ -74,10 +74,10 @@ class Store:
                 self.urls.reorder(known, before.strategy.order)
             if before.scope != known.config.scope:
                 self.urls.judge_again(known)
-            if before.revisit != known.config.revisit:
+            if before.revisit != known.config.revisit or before.scope.pages_max != known.config.scope.pages_max:
+                self.visits.unchoose(known)
                 self.catalogue.tune(known, Tuning())
                 self.urls.revisits.adopt(known)
-            if before.exchanges != known.config.exchanges:
                 self.urls.exchange.rebuild(known)
         self.urls.seed(known.row.id, roots)
         return known.row

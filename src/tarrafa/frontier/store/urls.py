@@ -39,7 +39,7 @@ class Urls:
         self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
         self._ready = ready
         self.revisits = Revisits(db, counters, ready, clock)
-        self.exchange = Exchange(db, counters, self.revisits)
+        self.exchange = Exchange(db, counters, collections, self.revisits, clock)
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], Suffixes] = {}
 
@@ -72,6 +72,8 @@ class Urls:
 
     def _promote(self, known: Known, offer: Offer, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
         """What was met as a plain link is a sitemap or feed; if it was turned away for its type, it waits again."""
+        if self.revisits.find((offer.host, known.row.id, offer.id)) is not None:
+            return  # it is kept as a page
         turned_away = state == UrlState.DROPPED and status == Status.TYPE_NOT_WANTED
         if turned_away or state in (UrlState.PENDING, UrlState.HANDED_OUT):
             self._db.run(
@@ -124,7 +126,7 @@ class Urls:
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(state))
         if state == UrlState.PENDING:
-            self._enqueue(known, offer.host, offer.id, (sequence, 0, 0), waiting)
+            self.enqueue(known, offer.host, offer.id, (sequence, 0, 0), waiting)
 
     def _closed(self, known: Known, host: HostId) -> int:
         """Why nothing new of this host waits; 0 if it may."""
@@ -188,9 +190,9 @@ class Urls:
             (host, known.row.id, url),
         )
         self._counters.move(known.row.id, before, UrlState.PENDING)
-        self._enqueue(known, host, url, facts, waiting)
+        self.enqueue(known, host, url, facts, waiting)
 
-    def _enqueue(
+    def enqueue(
         self, known: Known, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
     ) -> None:
         """`facts` are sequence, in-links and attempts."""
@@ -221,21 +223,25 @@ class Urls:
         number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, sequence, in_links, attempts FROM url"
+                "SELECT depth, redirects, state, sequence, in_links, attempts, role, status FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, sequence, in_links, attempts = row
+            depth, redirects, state, sequence, in_links, attempts, role, status = row
             key = (weight.host, number, weight.id)
             if weight.in_links != in_links:
                 self._db.run(
                     "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
                 )
                 self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
-                if known.config.keeps_fresh:
+                if known.config.keeps_fresh and role == Role.PAGE:
                     self.revisits.weigh(known, key, weight.in_links)
+                if state == UrlState.DROPPED and status == Status.REPLACED and weight.in_links > in_links:
+                    self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+                    self.requeue(known, weight.host, weight.id, state, waiting)
+                    state = UrlState.PENDING
                 if state == UrlState.PENDING and order == "backlinks":
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
@@ -265,9 +271,9 @@ class Urls:
             self._admit(known, host)
         rows = self._db.rows(
             "SELECT host, id, status FROM url WHERE collection = ? AND state = ?"
-            " AND (status IN (?, ?, ?) OR status = ? AND type IS NULL)",
-            (number, int(UrlState.DROPPED), *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE)),
-             int(Status.TYPE_NOT_WANTED)),
+            " AND (status IN (?, ?, ?, ?) OR status = ? AND type IS NULL)",
+            (number, int(UrlState.DROPPED),
+             *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE, Status.REPLACED, Status.TYPE_NOT_WANTED))),
         )  # fmt: skip
         for host, url, status in rows:
             if status == Status.HOST_FULL and self._closed(known, host) == status:

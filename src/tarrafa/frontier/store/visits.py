@@ -5,6 +5,7 @@ the crash of a worker gives it back; a report on what is no longer handed out ch
 again share a host's polite slots.
 """
 
+import dataclasses
 import math
 from collections.abc import Iterable
 
@@ -35,12 +36,15 @@ from tarrafa.model import (
     UNBLAMED,
     HostId,
     Outcome,
+    Role,
     Status,
     UrlId,
     UrlState,
     Visit,
+    is_weather,
 )  # fmt: skip
 
+HISTORY_MAX = 100  # visits of a URL that are remembered one by one
 TYPES_COUNTED_MAX = 200  # servers invent them
 AHEAD_S = 60.0  # pages to see again are handed out for so long
 STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
@@ -68,7 +72,7 @@ class Visits:
         fraction, whole = math.modf(self._owed + most * known.config.revisit.share)
         self._owed = fraction
         visits = self._take_old(known, host, int(whole))
-        visits += self._take_new(known, host, count - len(visits))
+        visits += self._take_new(known, host, min(count, ahead) - len(visits))
         return visits + self._take_old(known, host, most - len(visits))
 
     def _take_old(self, known: Known, host: HostId, count: int) -> list[Visit]:
@@ -79,11 +83,11 @@ class Visits:
             state, found = self._db.value(STATE_OF, key), self._revisits.find(key)
             if shelf == CHOSEN:
                 self._counters.add(known.row.id, CHOSEN_WAITING, -1)
-            elif found is None or state not in (UrlState.FETCHED, UrlState.DROPPED):
+            elif found is None or state not in (UrlState.FETCHED, UrlState.DROPPED) or found[0] < 0 <= shelf:
                 continue  # of a plan that is older than what happened since
             visit = self._hand_out(known, host, url, state)
             if shelf != CHOSEN and found is not None:
-                self._counters.add(known.row.id, OUT_AGAIN)
+                self._counters.add(known.row.id, OUT_AGAIN, int(state == UrlState.FETCHED))
                 visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED)
             visits.append(visit)
         return visits
@@ -109,11 +113,12 @@ class Visits:
         )
         most = known.config.scope.host_pages_max
         room = most - visited - held
+        slots = 0 if self._exchange.is_full(known) else self._collections.slots(known)
         if visited >= most or refused:
             self.give_up(known, host, Status.HOST_FULL)
         rows = self._db.rows(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
-            (host, number, max(0, min(count, room, self._collections.slots(known)))),
+            (host, number, max(0, min(count, room, slots))),
         )
         visits = []
         for place, url in rows:
@@ -135,22 +140,44 @@ class Visits:
             )
             self._exchange.leave(known, False, in_links, host, url)
 
-    def _promote_best(self, known: Known) -> None:
-        """A place became free: the most linked URL that waits is to have it."""
-        best = self._exchange.best(known)
-        if best is None:
-            return
-        host, url = best
-        facts = self._db.must(
-            "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
+    def places(self, known: Known) -> int:
+        """How many new URLs may go out. A collection that is full takes in only what it chooses itself."""
+        if not self._exchange.is_full(known):
+            return self._collections.slots(known)
+        while (best := self._exchange.next_chosen(known)) is not None:
+            self._choose(known, best[0], best[1])
+        if self._collections.requests_left(known):
+            self._exchange.dismiss(known)
+        return 0
+
+    def _choose(self, known: Known, host: HostId, url: UrlId) -> None:
+        """It waits no longer in its host's queue, but on the shelf of the chosen ones."""
+        sequence, in_links, attempts, worker = self._db.must(
+            "SELECT sequence, in_links, attempts, worker FROM url JOIN host ON host.id = url.host"
+            " WHERE url.host = ? AND collection = ? AND url.id = ?",
             (host, known.row.id, url),
         )
-        self._unqueue(known, host, rank(known.config.strategy.order, facts[0], url, facts[1], facts[2]), url)
-        self._ready.remove(host)
+        if worker is None:
+            self._ready.remove(host)
+        self._unqueue(known, host, rank(known.config.strategy.order, sequence, url, in_links, attempts), url)
         self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
-        if self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None:
+        if worker is None:
             self._ready.add(host)
         self._exchange.choose(known, host, url)
+
+    def unchoose(self, known: Known) -> None:
+        """The limits changed: what was chosen waits again in its host's queue."""
+        waiting: dict[HostId, int] = {}
+        rows = self._db.rows(
+            "SELECT due.host, due.key, due.id, sequence, in_links, attempts FROM due"
+            " JOIN url USING (host, collection, id) WHERE due.collection = ? AND due.shelf = ?",
+            (known.row.id, CHOSEN),
+        )
+        for host, key, url, *facts in rows:
+            self._revisits.pull(host, known.row.id, CHOSEN, key, url)
+            self._urls.enqueue(known, host, url, (facts[0], facts[1], facts[2]), waiting)
+        self._counters.add(known.row.id, CHOSEN_WAITING, -self._counters.value(known.row.id, CHOSEN_WAITING))
+        self._urls.add_waiting(known.row.id, waiting)
 
     def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
         """Take what became of visits. A report on what is no longer handed out changes nothing."""
@@ -174,19 +201,25 @@ class Visits:
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
-        attempts, blamed, *facts = self._db.must(
-            "SELECT attempts, blamed, content_id, role, in_links, last_modified, announced, payload FROM url"
+        blamed, *facts = self._db.must(
+            "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
             key,
         )
         before = Before(*facts)
+        if known.config.keeps_fresh and before.role == Role.PAGE and self._revisits.find(key) is not None:
+            self._counters.add(number, OUT_AGAIN, -1)
+        if outcome.kept and before.role != Role.PAGE:  # it was announced as a sitemap or feed
+            self._db.run("UPDATE url SET role = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+            before = dataclasses.replace(before, role=int(Role.PAGE))
         state = self._state_after(known, host, report, before, blamed)
         again = state == UrlState.PENDING
         blame = again and not _is_excused(report)
+        tried = again or (state == UrlState.FETCHED and is_weather(outcome.status) and outcome.status != 304)
         self._db.run(
             "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
             " WHERE host = ? AND collection = ? AND id = ?",
-            (int(state), attempts + 1 if again else 0, blamed + blame if again else 0, outcome.status,
+            (int(state), before.attempts + 1 if tried else 0, blamed + blame if again else 0, outcome.status,
              outcome.type or None, outcome.at, *key),
         )  # fmt: skip
         if outcome.kept or outcome.payload:  # what an error page says of itself is nothing to compare the page with
@@ -201,6 +234,10 @@ class Visits:
             "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before)),
         )
+        self._db.run(
+            "DELETE FROM visit WHERE host = ? AND collection = ? AND id = ? AND number <= ?",
+            (*key, report.number - HISTORY_MAX),
+        )
         self._count(number, outcome)
         if again:
             self._urls.requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
@@ -212,12 +249,10 @@ class Visits:
         outcome, key = report.outcome, (host, known.row.id, report.id)
         if known.config.keeps_fresh:
             found = self._revisits.find(key)
-            self._counters.add(known.row.id, OUT_AGAIN, -int(found is not None))
-            state = self._revisits.settle(known, host, report, before)
             if found is not None and found[0] == DISMISSED:
                 self._counters.add(known.row.id, DISMISSED_WAITING, -1)
-                self._promote_best(known)
-            elif found is not None and state is None:
+            state = self._revisits.settle(known, host, report, before)
+            if found is not None and state is None:
                 self._exchange.leave(known, True, before.in_links, host, report.id)
             if state == UrlState.FETCHED:
                 self._exchange.enter(known, True, before.in_links, host, report.id)
@@ -250,13 +285,14 @@ class Visits:
             waiting: dict[HostId, int] = {}
             known, key = self._collections.by_id(number), (host, number, url)
             if self._revisits.put_back(known, host, url):  # it is kept as it was
-                self._counters.add(number, OUT_AGAIN, -1)
                 self._db.run(
                     "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
                     " WHERE host = ? AND collection = ? AND id = ?",
                     key,
                 )
-                self._counters.move(number, UrlState.HANDED_OUT, self._db.value(STATE_OF, key))
+                state = self._db.value(STATE_OF, key)
+                self._counters.move(number, UrlState.HANDED_OUT, state)
+                self._counters.add(number, OUT_AGAIN, -int(state == UrlState.FETCHED))
                 self._revisits.look_again(known, host)
                 continue
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
