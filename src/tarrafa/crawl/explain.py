@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from tarrafa import config
-from tarrafa.config import Collection, HostMatcher
+from tarrafa.config import Collection, HostMatcher, Revisit
 from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.crawl.traps import endless
@@ -172,7 +172,7 @@ def _told(
         content_id=known.content_id or "",
         copies=copies,
         history=[_seen(visit) for visit in known.history],
-        next_visit=_next_visit(row, host, known, told, now),
+        next_visit=_next_visit(row, host, known, told, described.revisit, now),
         believed=told,
     )
 
@@ -218,7 +218,9 @@ def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsS
     )
 
 
-def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, told: Believed | None, now: float) -> str:
+def _next_visit(
+    row: CollectionRow, host: HostFacts | None, known: UrlFacts, told: Believed | None, fresh: Revisit, now: float
+) -> str:
     """When, and why then."""
     if known.state == _name(UrlState.HANDED_OUT):
         return "now: a worker has it"
@@ -226,7 +228,7 @@ def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, tol
     if (waits or told is not None) and row.state != "running":
         return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
     if waits or told is not None:
-        return _turn(host, known, now) if told is None else _again(told, now)
+        return _turn(host, known, now) if told is None else _again(told, host, fresh, now)
     if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
         return "never: it was refused without a request (a change of [scope] has it judged again)"
     reasons = {
@@ -234,13 +236,17 @@ def _next_visit(row: CollectionRow, host: HostFacts | None, known: UrlFacts, tol
         _name(UrlState.EXCLUDED): "never: robots.txt forbids it",
         _name(UrlState.FAILED): "when the collection is started again: it failed after its retries",
     }
+    if fresh.policy != "never":
+        return reasons.get(known.state, "never: it was visited and is not kept, or no longer")
     return reasons.get(known.state, "not planned: it was visited, and this collection makes no revisits")
 
 
-def _again(told: Believed, now: float) -> str:
+def _again(told: Believed, host: HostFacts | None, revisit: Revisit, now: float) -> str:
     if told.due is None:
         return f"not planned: {told.why}"
-    return f"{'now' if told.due <= now else f'from {moment(told.due)} on'}: {told.why}"
+    when = max(told.due, host.next_at if host is not None else 0.0)
+    budget = f", as far as the {revisit.rate:g} revisits a day reach" if revisit.rate is not None else ""
+    return f"{'now' if when <= now else f'from {moment(when)} on'}{budget}: {told.why}"
 
 
 def _because(collection: Collection, known: UrlFacts) -> str:

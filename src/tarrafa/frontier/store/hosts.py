@@ -210,7 +210,7 @@ class Hosts:
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))
         if report.keep and known.row.state == "running":
             more = 0 if self._others_wait(report) else max(0, report.wanted - held)
-            visits = self._visits.take(known, report.host, more)
+            visits = self._visits.take(known, report.host, more, held)
             if held or visits:
                 return Continuation(True, visits)
         if report.keep and held:  # paused: let it bring home what it has

@@ -223,13 +223,13 @@ class Urls:
         number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, sequence, in_links, attempts, role, status FROM url"
+                "SELECT depth, redirects, state, sequence, in_links, attempts, role FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, sequence, in_links, attempts, role, status = row
+            depth, redirects, state, sequence, in_links, attempts, role = row
             key = (weight.host, number, weight.id)
             if weight.in_links != in_links:
                 self._db.run(
@@ -238,10 +238,6 @@ class Urls:
                 self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
                 if known.config.keeps_fresh and role == Role.PAGE:
                     self.revisits.weigh(known, key, weight.in_links)
-                if state == UrlState.DROPPED and status == Status.REPLACED and weight.in_links > in_links:
-                    self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
-                    self.requeue(known, weight.host, weight.id, state, waiting)
-                    state = UrlState.PENDING
                 if state == UrlState.PENDING and order == "backlinks":
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
@@ -271,9 +267,9 @@ class Urls:
             self._admit(known, host)
         rows = self._db.rows(
             "SELECT host, id, status FROM url WHERE collection = ? AND state = ?"
-            " AND (status IN (?, ?, ?, ?) OR status = ? AND type IS NULL)",
+            " AND (status IN (?, ?, ?) OR status = ? AND type IS NULL)",
             (number, int(UrlState.DROPPED),
-             *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE, Status.REPLACED, Status.TYPE_NOT_WANTED))),
+             *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE, Status.TYPE_NOT_WANTED))),
         )  # fmt: skip
         for host, url, status in rows:
             if status == Status.HOST_FULL and self._closed(known, host) == status:

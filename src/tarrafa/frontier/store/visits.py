@@ -61,13 +61,15 @@ class Visits:
         self._exchange: Exchange = urls.exchange
         self._owed = 0.0  # the part of a slot that revisits have coming to them
 
-    def take(self, known: Known, host: HostId, count: int) -> list[Visit]:
+    def take(self, known: Known, host: HostId, count: int, held: int = 0) -> list[Visit]:
         """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
         the one kind leaves the other may have."""
         if not known.config.keeps_fresh or count < 1:
             return self._take_new(known, host, count)
         delay_s = max(self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,)), known.config.politeness.delay)
-        ahead = max(1, int(AHEAD_S / max(delay_s, 0.001)))  # who waits longer may find others more urgent by then
+        ahead = (
+            max(1, int(AHEAD_S / max(delay_s, 0.001))) - held
+        )  # who waits longer may find others more urgent by then
         most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
         fraction, whole = math.modf(self._owed + most * known.config.revisit.share)
         self._owed = fraction
@@ -258,8 +260,8 @@ class Visits:
                 self._exchange.enter(known, True, before.in_links, host, report.id)
             if state is not None:
                 return state
-            if found is not None:
-                return state_after(outcome)
+            if found is not None:  # who gave up its place waits again: it may be the best that can be had
+                return UrlState.PENDING if outcome.status == Status.REPLACED else state_after(outcome)
         again = outcome.status in TRANSIENT and (_is_excused(report) or blamed < known.config.fetch.retries)
         # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
         again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role)
