@@ -1,5 +1,7 @@
 """What did not change is archived once: WARC 1.1, section 6.7."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
@@ -11,7 +13,7 @@ from tests.warc import check
 UNCHANGED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
 
 
-def records(path) -> list:
+def records(path: Path) -> list[tuple[str, dict[str, str], bytes]]:
     with path.open("rb") as stream:
         return [
             (record.rec_type, dict(record.rec_headers.headers), record.raw_stream.read())

@@ -1,14 +1,16 @@
 """What every body of the frontier promises about pages that are kept fresh."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from tarrafa.frontier.planner import plan, read_pages
-from tarrafa.frontier.protocol import Weight
+from tarrafa.frontier.protocol import Frontier, Weight
 from tarrafa.frontier.store.schema import SCHEMA_VERSION
-from tarrafa.model import Outcome, Role, Status
+from tarrafa.model import Outcome, Role, Status, Visit
 from tarrafa.process import myself
 from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
 
@@ -24,21 +26,23 @@ def advance(seconds: float) -> None:
     FalseClock.shift[0] += seconds
 
 
-def kept(text: str = "a", **more) -> Outcome:
+def kept(text: str = "a", **more: Any) -> Outcome:
     return Outcome(200, now(), kept=True, type="text/html", content_id=text * 32, payload=f"sha1:{text}", **more)
 
 
-async def opened(frontier, *pages: str, **sections):
+async def opened(frontier: Frontier, *pages: str, **sections: Any) -> tuple[int, int]:
     """A collection whose pages were all fetched once; its number and the worker's."""
     sections = {"revisit": {"weigh": "equal"}, "politeness": {"delay": 1}} | sections
-    row = await frontier.open_collection(a_collection(**sections))
+    row = await frontier.open_collection(a_collection(**sections), [])
     await frontier.discover(row.id, [offer(page) for page in pages])
     worker = (await frontier.join("w", myself())).worker
     await visit_all(frontier, worker, lambda visit: kept())
     return row.id, worker
 
 
-async def visit_all(frontier, worker, outcome, rounds: int = 100) -> list[str]:
+async def visit_all(
+    frontier: Frontier, worker: int, outcome: Callable[[Visit], Outcome], rounds: int = 100
+) -> list[str]:
     """Make every visit that is handed out now."""
     made = []
     for _ in range(rounds):

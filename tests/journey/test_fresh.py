@@ -12,8 +12,9 @@ from tarrafa.web.log import politeness, read_log
 from tarrafa.web.site import Kind
 from tarrafa.web.truth import version_of
 from tarrafa.web.world import World
-from tests.journey.crawling import TIMER_S, check, kill_group, tarrafa
+from tests.journey.crawling import TIMER_S, kill_group, tarrafa
 from tests.journey.freshness import Month
+from tests.warc import check
 
 FIRST_DAY = 14.0  # of measuring: by then everything was found
 POINTS = 0.03

@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from tarrafa.revisit.policy import (
     History,
     Index,
     Planned,
+    Policy,
     Proportional,
     RateUpdate,
     Uniform,
@@ -28,7 +30,7 @@ from tarrafa.revisit.policy import (
 from tarrafa.revisit.staleness import worth
 
 
-def page(rate: float = 1.0, last: float = 0.0, **more) -> History:
+def page(rate: float = 1.0, last: float = 0.0, **more: Any) -> History:
     return History(0.0, last, 4.0, 4.0 / rate, **more)
 
 
@@ -155,7 +157,7 @@ def test_an_index_policy_beats_taking_turns():
     assert stale["index"] < stale["uniform"]
 
 
-def _stale(policy, rates: list[float], hours: int = 24 * 60) -> float:
+def _stale(policy: Policy, rates: list[float], hours: int = 24 * 60) -> float:
     from tarrafa.revisit.staleness import stale_time
 
     last, total = [0.0] * len(rates), 0.0

@@ -52,7 +52,7 @@ def test_a_scenario_is_run_under_each_of_its_policies(tmp_path):
 
 
 @pytest.fixture
-def data(tmp_path) -> DataDirectory:
+def data(tmp_path: Path) -> DataDirectory:
     """A collection whose pages were seen for a week: some change every day, some never."""
     FalseClock.shift[0] = 0.0
     directory = DataDirectory(tmp_path / "data")

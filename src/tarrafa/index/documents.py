@@ -31,6 +31,7 @@ SHOWN_CHARS_MAX = 60_000
 LABELS_MAX = 12  # of a host's name, from the right
 NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
 
+
 class Change(Enum):
     """What a visit means for the index."""
 
