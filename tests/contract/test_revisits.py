@@ -31,8 +31,8 @@ def kept(text: str = "a", **more: Any) -> Outcome:
 
 async def opened(frontier: Frontier, *pages: str, **sections: Any) -> tuple[int, int]:
     """A collection whose pages were all fetched once; its number and the worker's."""
-    sections = {"revisit": {"weigh": "equal"}, "politeness": {"delay": 1}} | sections
-    row = await frontier.open_collection(a_collection(**sections), [])
+    settings: dict[str, Any] = {"revisit": {"weigh": "equal"}, "politeness": {"delay": 1}} | sections
+    row = await frontier.open_collection(a_collection(**settings), [])
     await frontier.discover(row.id, [offer(page) for page in pages])
     worker = (await frontier.join("w", myself())).worker
     await visit_all(frontier, worker, lambda visit: kept())
