@@ -21,7 +21,35 @@ from tarrafa.errors import DataError
 SCHEMA_VERSION = 3
 NEW, OLD = 0, 1  # kinds of readiness
 
-TABLES = """
+READY = """
+CREATE TABLE ready (
+    collection INTEGER NOT NULL, kind INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
+    PRIMARY KEY (collection, kind, next_at, host)
+) WITHOUT ROWID;
+"""
+FRESH = """
+CREATE TABLE page (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
+    shelf INTEGER NOT NULL, key REAL NOT NULL, gone INTEGER NOT NULL DEFAULT 0, history BLOB NOT NULL,
+    PRIMARY KEY (host, collection, id)
+) WITHOUT ROWID;
+CREATE TABLE due (
+    host INTEGER NOT NULL, collection INTEGER NOT NULL, shelf INTEGER NOT NULL, key REAL NOT NULL, id BLOB NOT NULL,
+    PRIMARY KEY (host, collection, shelf, key, id)
+) WITHOUT ROWID;
+CREATE TABLE shelf (
+    collection INTEGER NOT NULL, host INTEGER NOT NULL, shelf INTEGER NOT NULL, pages INTEGER NOT NULL,
+    PRIMARY KEY (collection, host, shelf)
+) WITHOUT ROWID;
+CREATE TABLE standing (
+    collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
+    id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
+) WITHOUT ROWID;
+"""
+TABLES = (
+    READY
+    + FRESH
+    + """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE collection (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
@@ -71,27 +99,6 @@ CREATE TABLE visit (
     at REAL NOT NULL, status INTEGER NOT NULL, length INTEGER NOT NULL, changed INTEGER,
     PRIMARY KEY (host, collection, id, number)
 ) WITHOUT ROWID;
-CREATE TABLE ready (
-    collection INTEGER NOT NULL, kind INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
-    PRIMARY KEY (collection, kind, next_at, host)
-) WITHOUT ROWID;
-CREATE TABLE page (
-    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
-    shelf INTEGER NOT NULL, key REAL NOT NULL, gone INTEGER NOT NULL DEFAULT 0, history BLOB NOT NULL,
-    PRIMARY KEY (host, collection, id)
-) WITHOUT ROWID;
-CREATE TABLE due (
-    host INTEGER NOT NULL, collection INTEGER NOT NULL, shelf INTEGER NOT NULL, key REAL NOT NULL, id BLOB NOT NULL,
-    PRIMARY KEY (host, collection, shelf, key, id)
-) WITHOUT ROWID;
-CREATE TABLE shelf (
-    collection INTEGER NOT NULL, host INTEGER NOT NULL, shelf INTEGER NOT NULL, pages INTEGER NOT NULL,
-    PRIMARY KEY (collection, host, shelf)
-) WITHOUT ROWID;
-CREATE TABLE standing (
-    collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
-    id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
-) WITHOUT ROWID;
 CREATE TABLE handed (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
     PRIMARY KEY (host, collection, id)
@@ -106,6 +113,7 @@ CREATE TABLE worker (
     note TEXT NOT NULL DEFAULT ''
 );
 """
+)
 
 # What brings a file of that version to the next one.
 MIGRATIONS = {
@@ -150,30 +158,12 @@ ALTER TABLE site ADD COLUMN pages INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE site ADD COLUMN means REAL NOT NULL DEFAULT 0;
 ALTER TABLE site ADD COLUMN squares REAL NOT NULL DEFAULT 0;
 DROP TABLE ready;
-CREATE TABLE ready (
-    collection INTEGER NOT NULL, kind INTEGER NOT NULL, next_at REAL NOT NULL, host INTEGER NOT NULL,
-    PRIMARY KEY (collection, kind, next_at, host)
-) WITHOUT ROWID;
-INSERT INTO ready SELECT collection, 0, next_at, id FROM work JOIN host ON host.id = work.host
+"""
+    + READY
+    + """INSERT INTO ready SELECT collection, 0, next_at, id FROM work JOIN host ON host.id = work.host
     WHERE pending > 0 AND worker IS NULL;
-CREATE TABLE page (
-    host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL,
-    shelf INTEGER NOT NULL, key REAL NOT NULL, gone INTEGER NOT NULL DEFAULT 0, history BLOB NOT NULL,
-    PRIMARY KEY (host, collection, id)
-) WITHOUT ROWID;
-CREATE TABLE due (
-    host INTEGER NOT NULL, collection INTEGER NOT NULL, shelf INTEGER NOT NULL, key REAL NOT NULL, id BLOB NOT NULL,
-    PRIMARY KEY (host, collection, shelf, key, id)
-) WITHOUT ROWID;
-CREATE TABLE shelf (
-    collection INTEGER NOT NULL, host INTEGER NOT NULL, shelf INTEGER NOT NULL, pages INTEGER NOT NULL,
-    PRIMARY KEY (collection, host, shelf)
-) WITHOUT ROWID;
-CREATE TABLE standing (
-    collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
-    id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
-) WITHOUT ROWID;
-""",
+"""
+    + FRESH,
 }
 
 
