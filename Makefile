@@ -24,6 +24,8 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/crawl.py
+	$(BIN)/python benchmarks/revisit.py
+	$(BIN)/python benchmarks/decisions.py
 
 # How well the public standards are kept, as a table.
 conformance: $(READY)

@@ -24,11 +24,12 @@ from numpy.typing import NDArray
 
 from tarrafa.revisit.allocation import allocate, literal_greedy
 from tarrafa.revisit.slots import Schedule, ideal_times, merge
+from tarrafa.simulate.workload import workload
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-HORIZON_H = 24.0
+HORIZON_S = 86_400.0
 CAP = 86400 // 15
 PAGES_PER_SERVER = 500
 VISITS_PER_PAGE = 8.64
@@ -44,40 +45,26 @@ class Problem:
 
     def allocate(self) -> Integers:
         caps = np.full(self.n_servers, CAP)
-        return allocate(self.rates, self.servers, caps, self.budget, HORIZON_H)
+        return allocate(self.rates, self.servers, caps, self.budget, HORIZON_S)
 
     def allocate_literally(self) -> Integers:
         caps = np.full(self.n_servers, CAP)
-        return literal_greedy(self.rates, self.servers, caps, self.budget, HORIZON_H)
+        return literal_greedy(self.rates, self.servers, caps, self.budget, HORIZON_S)
 
     def merge(self, visits: Integers) -> Schedule:
-        return merge(visits, self.servers, self.n_servers, HORIZON_H)
+        return merge(visits, self.servers, self.n_servers, HORIZON_S)
 
     def merge_by_sorting(self, visits: Integers) -> NDArray[np.int32]:
-        page, due = ideal_times(visits, HORIZON_H)
+        page, due = ideal_times(visits, HORIZON_S)
         return page[np.lexsort((page, due, self.servers[page]))]
 
     def plan(self) -> Schedule:
         return self.merge(self.allocate())
 
 
-def workload(pages: int, theta: float, rates_theta: float | None) -> Problem:
-    """As tarrafa.simulate.workload has it, per hour."""
-    z = np.arange(1, pages + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    u = ((z ^ (z >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    rates = 0.01 + 0.99 * u
-    if rates_theta is not None:
-        shares = np.arange(1, 101) ** -rates_theta
-        steps = np.searchsorted(np.cumsum(shares / shares.sum()), u, side="right")
-        rates = 0.01 * (np.minimum(steps, 99) + 1)
-    n_servers = pages // PAGES_PER_SERVER
-    exact = np.arange(1, n_servers + 1) ** -theta
-    exact *= pages / exact.sum()
-    sizes = exact.astype(np.int64)
-    sizes[np.argsort(sizes - exact, kind="stable")[: pages - sizes.sum()]] += 1
-    return Problem(rates, np.repeat(np.arange(n_servers), sizes), n_servers, int(pages * VISITS_PER_PAGE))
+def problem_of(pages: int, theta: float, rates_theta: float | None) -> Problem:
+    web = workload(pages, pages // PAGES_PER_SERVER, theta, rates_theta)
+    return Problem(web.rates_per_s, web.servers, web.n_servers, int(pages * VISITS_PER_PAGE))
 
 
 @dataclass
@@ -105,7 +92,7 @@ def compare(pages: int, runs: int) -> None:
     heading = f"{pages:,} pages, seconds: best, median, CPU".ljust(40)
     print(f"{heading}{'allocate':^22}{'merge':^22}{'both':^22}{'peer':>7}{'faster':>8}")
     for theta, rates_theta in GROUPS:
-        problem = workload(pages, theta, rates_theta)
+        problem = problem_of(pages, theta, rates_theta)
 
         problem.plan()
         allocating, visits = measure(runs, problem.allocate)
@@ -124,8 +111,8 @@ def compare(pages: int, runs: int) -> None:
 
 
 def one_large(pages: int) -> None:
-    problem = workload(pages, 1.0, None)
-    workload(100_000, 1.0, None).plan()  # compiles
+    problem = problem_of(pages, 1.0, None)
+    problem_of(100_000, 1.0, None).plan()  # compiles
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     allocating, visits = measure(1, problem.allocate)
     middle = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
