@@ -101,6 +101,16 @@ suffixes = ["br.test", "pt.test", "com.test"]
             return
         raise AssertionError(f"the crawl ended with {process.returncode}: {process.communicate()[1]}")
 
+    def live_until_seen_again(self, process: "subprocess.Popen[str]", day: float, times: int = 2) -> None:
+        """At least until that day, and until every page was seen so often; on a slow machine that takes longer."""
+        self.live_until(process, day)
+        for _ in range(20):
+            seen = self.versions_kept()
+            if all(len(seen.get(page.url, ())) >= times for page in self.expected()):
+                return
+            day += self.days / 8
+            self.live_until(process, day)
+
     @staticmethod
     def stop(process: "subprocess.Popen[str]") -> str:
         process.send_signal(signal.SIGINT)

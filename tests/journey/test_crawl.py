@@ -223,6 +223,7 @@ def test_as_a_library_pages_come_as_they_are_kept_and_resume_where_they_stopped(
                 break
         return seen
 
+    journey.delay_s = 0.15  # it must not be over before somebody has read twenty pages
     with journey.web:
         file = journey.write_collection()
         first = asyncio.run(some(file, 20))

@@ -44,7 +44,7 @@ def test_a_crawl_that_is_killed_and_resumed_keeps_its_pages_fresh(tmp_path):
         month.live_until(process, 3)
         kill_group(process)
         process = month.start()
-        month.live_until(process, 7.5)
+        month.live_until_seen_again(process, 7.5)
         month.stop(process)
         stats = web.stop()
     assert set(month.versions_kept()) == {page.url for page in month.expected()}

@@ -363,6 +363,6 @@ def test_the_command_line_shows_copies_when_asked(data):
 
 @pytest.mark.parametrize(("copies", "said"), [(0, "pt\n"), (1, "pt · and 1 copy\n"), (1234, "pt · and 1,234 copies\n")])
 def test_a_terminal_says_for_how_many_a_hit_stands(capsys, monkeypatch, copies, said):
-    monkeypatch.setattr(show.console, "file", None)
+    monkeypatch.setattr(show.console, "_file", None)
     show.hits(SearchResult("rede", 1, 0.001, [Hit(A, "t", "s", 1.0, 2, "2026-09-21", "pt", copies)]), 0)
     assert said in capsys.readouterr().out

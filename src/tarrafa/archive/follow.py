@@ -6,6 +6,7 @@ together with what it made of the records, and replays harmlessly after a crash.
 Knows nothing of who follows.
 """
 
+import contextlib
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,9 +35,11 @@ def published(directory: Path) -> Cursor:
     """How far each meta file with a record in it may be read now. (A worker that met robots.txt only writes none.)"""
     lengths: Cursor = {}
     for path in sorted(directory.glob("*.durable")):
-        name, length = path.name.removesuffix(".durable"), read_durable(path).meta
-        if length > INFO_BYTES_MAX or length > _info_bytes(directory / f"{name}.meta.warc.gz"):
-            lengths[name] = length
+        name = path.name.removesuffix(".durable")
+        with contextlib.suppress(FileNotFoundError):  # `recover` takes away what was never published, just now
+            length = read_durable(path).meta
+            if length > INFO_BYTES_MAX or length > _info_bytes(directory / f"{name}.meta.warc.gz"):
+                lengths[name] = length
     return lengths
 
 

@@ -8,6 +8,8 @@ Two ways to the same question. The policies are compared by the event-driven sim
 pages: of each host so many that its slots per page stay what they are. What a budget buys is told in closed form, for
 all pages, by the long-run bound that the index policy stays within half a percent of.
 
+A page is never taken to be visited more often than every five minutes here, whatever `interval_min` says.
+
 Known weakness: rates are taken as estimated, not as uncertain; a collection that has seen each page once believes its
 prior, and so does this.
 """
@@ -34,12 +36,13 @@ from tarrafa.simulate import engine, falseweb
 from tarrafa.simulate.falseweb import Crawler, Document, Server
 from tarrafa.simulate.policies import NAMES, Name, Settings
 
-SAMPLE_MAX = 1_500
-DAYS_MIN, DAYS_MAX = 14.0, 365.0
+SAMPLE_MIN, SAMPLE_MAX = 50, 1_500
+DAYS_MIN, DAYS_MAX = 3.0, 365.0
 ROUNDS = 8.0  # so many visits to each page, in the mean; the first half of them is not measured
 PAUSE_MIN_S = 0.05
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-CHANGES_MAX = 2_000_000  # drawn in a simulation: beyond it the sample shrinks
+VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
+OFTEN_S = 300.0  # visits that follow each other faster than this are not simulated: it is fresh enough by then
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
@@ -140,13 +143,13 @@ def what_if(
     """`policy` and `per_day` stand in for what the collection says."""
     if not pages:
         raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
-    stock, least = Stock.of(pages, now), float(collection.revisit.interval_min)
+    stock, least = Stock.of(pages, now), max(OFTEN_S, float(collection.revisit.interval_min))
     polite = float(stock.caps(least).sum()) * DAY_S
     budget = min(per_day or collection.revisit.rate or polite, polite)
     chosen = policy or (collection.revisit.policy if collection.revisit.policy != "never" else "index")
     runs = {(name, times): 0.0 for name in NAMES for times in (1.0, 2.0)}
     days = min(max(DAYS_MIN, ROUNDS * len(pages) / budget), DAYS_MAX)
-    sample = _sample(stock, days)
+    sample = _sample(stock, days, 2 * budget)
     for done, (name, times) in enumerate(runs):
         progress(done, len(runs))
         runs[name, times] = _simulated(sample, name, min(times * budget, polite) / polite, least, days)
@@ -175,10 +178,11 @@ def _mean(values: Floats, weights: Floats) -> float:
     return float(np.average(values, weights=weights))
 
 
-def _sample(stock: Stock, days: float) -> Stock:
+def _sample(stock: Stock, days: float, per_day: float) -> Stock:
     """Some pages of each host, spread evenly over its rates; a host's pause grows as its pages become fewer."""
     expected = float(stock.rates.sum()) * days * DAY_S
-    most = min(SAMPLE_MAX, max(1, int(len(stock.rates) * CHANGES_MAX / max(expected, 1.0))))
+    part = min(CHANGES_MAX / max(expected, 1.0), VISITS_MAX / max(per_day * days, 1.0), 1.0)
+    most = min(SAMPLE_MAX, max(SAMPLE_MIN, int(part * len(stock.rates))))
     if len(stock.rates) <= most:
         return stock
     order = np.lexsort((stock.rates, stock.servers))

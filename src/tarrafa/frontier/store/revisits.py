@@ -71,6 +71,7 @@ class Before:
     announced: float | None
     payload: str
     attempts: int = 0  # failed ones, in a row
+    was_listing: bool = False  # so far: this visit found a page
 
 
 def importance(known: Known, in_links: int) -> float:
@@ -289,7 +290,7 @@ class Revisits:
                 modified = announced
             page = see(found[3], at, changed, modified, dates[0].is_believed)
             self._counters.add(known.row.id, CHANGES, int(changed))
-        self._count(known, key[0], before.role, found[3] if found else None, page)
+        self._count(known, key[0], before.role, found[3] if found and not before.was_listing else None, page)
         self._stand(key, page, self._place(known, before.role, page))
 
     def _place(self, known: Known, role: int, page: History) -> tuple[int, float]:

@@ -31,6 +31,8 @@ from tarrafa.model import (
 )
 from tarrafa.parse.site import Suffixes
 
+IN_LINKS_OF = "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?"
+
 
 class Urls:
     """The URL rows of one frontier."""
@@ -80,6 +82,8 @@ class Urls:
                 "UPDATE url SET role = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
                 (offer.role, 0 if turned_away else state, offer.host, known.row.id, offer.id),
             )
+            in_links = self._db.value(IN_LINKS_OF, (offer.host, known.row.id, offer.id))
+            self.exchange.leave(known, False, in_links, offer.host, offer.id)  # it is no page's rival
         if turned_away:
             self.requeue(known, offer.host, offer.id, state, waiting)
 
@@ -204,7 +208,7 @@ class Urls:
 
     def _drop_page(self, known: Known, key: tuple[HostId, int, UrlId]) -> None:
         """It is not kept any more, for whatever reason."""
-        in_links = self._db.value("SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        in_links = self._db.value(IN_LINKS_OF, key)
         self.exchange.leave(known, True, in_links, key[0], key[2])
         self.revisits.forget(known, key)
 

@@ -6,7 +6,7 @@ again share a host's polite slots.
 """
 
 import dataclasses
-import math
+import random
 from collections.abc import Iterable
 
 from msgspec.structs import replace
@@ -59,7 +59,6 @@ class Visits:
         self._urls, self._ready = urls, ready
         self._revisits: Revisits = urls.revisits
         self._exchange: Exchange = urls.exchange
-        self._owed = 0.0  # the part of a slot that revisits have coming to them
 
     def take(self, known: Known, host: HostId, count: int, held: int = 0) -> list[Visit]:
         """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
@@ -71,9 +70,8 @@ class Visits:
             max(1, int(AHEAD_S / max(delay_s, 0.001))) - held
         )  # who waits longer may find others more urgent by then
         most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
-        fraction, whole = math.modf(self._owed + most * known.config.revisit.share)
-        self._owed = fraction
-        visits = self._take_old(known, host, int(whole))
+        share = int(most * known.config.revisit.share + random.random())  # taking turns would fall into step with hosts
+        visits = self._take_old(known, host, share)
         visits += self._take_new(known, host, min(count, ahead) - len(visits))
         return visits + self._take_old(known, host, most - len(visits))
 
@@ -213,7 +211,7 @@ class Visits:
             self._counters.add(number, OUT_AGAIN, -1)
         if outcome.kept and before.role != Role.PAGE:  # it was announced as a sitemap or feed
             self._db.run("UPDATE url SET role = 0 WHERE host = ? AND collection = ? AND id = ?", key)
-            before = dataclasses.replace(before, role=int(Role.PAGE))
+            before = dataclasses.replace(before, role=int(Role.PAGE), was_listing=True)
         state = self._state_after(known, host, report, before, blamed)
         again = state == UrlState.PENDING
         blame = again and not _is_excused(report)

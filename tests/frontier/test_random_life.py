@@ -1,0 +1,461 @@
+"""Whatever happens to a frontier, in whatever order, its books agree with each other after every step.
+
+A life is a walk of random calls: URLs are found and weighed, workers come, finish, leave and are killed, the clock
+moves, the planner plans, the configuration changes, the owner starts again. The invariants read the tables alone, and
+say which of them disagree. A life that failed is lived again by its seed, which the message names.
+"""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tarrafa.frontier.protocol import FIRST_HOST, HostReport, PlannedVisit, Report, Weight
+from tarrafa.frontier.store import collections as books
+from tarrafa.frontier.store.collections import Known, state_bucket
+from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, RATE_UNIT, read_history
+from tarrafa.frontier.store.schema import NEW, OLD
+from tarrafa.frontier.store.sqlite import Store
+from tarrafa.model import Outcome, Role, Status, UrlState, Visit
+from tarrafa.process import myself
+from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, offer
+from tests.contract.test_revisits import DAY_S, advance, kept, now
+
+HOSTS = [f"h{n}.br" for n in range(4)]
+URLS = [f"http://{host}/{n}" for host in HOSTS for n in range(6)]
+STEPS = {
+    "discover": 2, "weigh": 1, "join": 1, "lease": 4, "finish": 6, "leave": 1, "kill": 1, "clock": 2, "plan": 1,
+    "control": 1, "reconfigure": 1, "restart": 1,
+}  # fmt: skip
+FAILURES = [
+    404, 404, 410, 301, 403, 429, 500, 503, 520, Status.INVALID_RESPONSE, Status.TYPE_NOT_WANTED, Status.ROBOTS,
+    Status.TOO_SLOW, Status.SYSTEM_ERROR, Status.OUT_OF_SCOPE, Status.HOSTILE, Status.STARVED,
+]  # fmt: skip
+NOBODY = 999_999_999  # no process has this number
+FOREVER = 1e18
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What may happen in a life."""
+
+    policies: tuple[str, ...]
+    names: tuple[str, ...] = ("c",)
+    exchanges: bool = False
+    reconfigures: bool = False
+    has_listings: bool = False
+
+
+CALENDARS = ("index", "uniform", "proportional", "rateupdate")
+KINDS = {
+    "one policy": Kind(CALENDARS),
+    "exchange": Kind(CALENDARS, exchanges=True),
+    "changing configuration": Kind((*CALENDARS, "never"), reconfigures=True),
+    "plans": Kind(tuple(sorted(PLANNED)), has_listings=True),
+    "everything": Kind((*CALENDARS, *sorted(PLANNED), "never"), ("c", "d"), True, True, True),
+}
+
+
+class Life:
+    """A frontier's store, those who work with it, and chance."""
+
+    def __init__(self, kind: Kind, seed: str, folder: Path) -> None:
+        self.kind, self.seed, self.rng = kind, seed, random.Random(seed)
+        self._path = folder / f"{seed.replace('/', '-')}.sqlite"
+        FalseClock.shift[0] = 0.0
+        self.workers: dict[int, dict[int, tuple[int, list[Visit]]]] = {}  # what each holds: host, collection, visits
+        self.store = self._opened()
+        for name in kind.names:
+            roots = [offer(url) for url in self.rng.sample(URLS, 8)]
+            with self.transaction() as store:
+                store.open_collection(self._config(name), roots)
+
+    def _opened(self) -> Store:
+        store = Store(self._path, FalseClock(0, 0), SUFFIXES)
+        store.db.connection.pragma("synchronous", "off")
+        return store
+
+    def close(self) -> None:
+        self.store.db.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Store]:
+        store = self.store
+        store.db.connection.execute("BEGIN IMMEDIATE")
+        yield store
+        store.counters.flush()
+        store.catalogue.flush()
+        store.db.connection.execute("COMMIT")
+        store.counters.settle()
+
+    def step(self) -> str:
+        (name,) = self.rng.choices(list(STEPS), weights=list(STEPS.values()))
+        getattr(self, name)()
+        return name
+
+    def _config(self, name: str) -> bytes:
+        rng, scope = self.rng, dict[str, object](hosts=["*"])
+        revisit: dict[str, object] = {
+            "policy": rng.choice(self.kind.policies), "weigh": rng.choice(["links", "equal"]), "grace": "2h",
+            "interval_min": rng.choice([0, 600]), "share": rng.choice([0.25, 0.5, 1.0]),
+        }  # fmt: skip
+        if rng.random() < 0.4:
+            revisit["rate"] = rng.choice([24, 500, 1e5])
+        if self.kind.exchanges and (not self.kind.reconfigures or rng.random() < 0.8):
+            scope["pages_max"] = rng.choice([4, 6, 8, 12])
+        if rng.random() < 0.1:
+            scope["requests_max"] = rng.choice([20, 60, 500])
+        if rng.random() < 0.1:
+            scope["host_pages_max"] = rng.choice([3, 5])
+        order = rng.choice(["fifo", "backlinks"])
+        return a_collection(name, revisit=revisit, scope=scope, politeness={"delay": 1}, strategy={"order": order})
+
+    def _some(self) -> Known:
+        return self.store.catalogue.named(self.rng.choice(self.kind.names))
+
+    # -- what may happen --------------------------------------------------------------------------------------
+
+    def discover(self) -> None:
+        rng, offers = self.rng, []
+        for url in rng.sample(URLS, rng.randint(1, 5)):
+            found = replace(offer(url), depth=rng.randint(0, 3))
+            if rng.random() < 0.3:
+                found = replace(found, announced=now() - rng.uniform(-5, 100))
+            if self.kind.has_listings and rng.random() < 0.1:
+                found = replace(found, role=rng.choice([int(Role.SITEMAP), int(Role.FEED)]))
+            offers.append(found)
+        if self.kind.has_listings and rng.random() < 0.3:
+            offers.append(replace(offer(f"http://{rng.choice(HOSTS)}/sitemap.xml"), role=int(Role.SITEMAP)))
+        number = self._some().row.id
+        with self.transaction() as store:
+            store.urls.discover(number, offers)
+
+    def weigh(self) -> None:
+        found = [offer(url) for url in self.rng.sample(URLS, 5)]
+        weights = [Weight(one.host, one.id, self.rng.randint(0, 30)) for one in found]
+        name = self._some().row.name
+        with self.transaction() as store:
+            store.weigh(name, weights)
+
+    def join(self) -> None:
+        if len(self.workers) == 3:
+            return
+        with self.transaction() as store:
+            worker = store.hosts.join(f"w{self.rng.random()}", myself()).worker
+            store.db.run("UPDATE worker SET deadline = ? WHERE id = ?", (FOREVER, worker))
+        self.workers[worker] = {}
+
+    def lease(self) -> None:
+        if not self.workers:
+            self.join()
+        worker, wanted = self.rng.choice(list(self.workers)), self.rng.randint(1, 4)
+        with self.transaction() as store:
+            leases = store.hosts.lease(worker, wanted)
+        for lease in leases:
+            assert not any(lease.host in held for held in self.workers.values()), "a host is with two"
+            self.workers[worker][lease.host] = (lease.collection, list(lease.visits))
+
+    def finish(self) -> None:
+        busy = [worker for worker, held in self.workers.items() if held]
+        if not busy:
+            return self.lease()
+        rng, worker = self.rng, self.rng.choice(busy)
+        host = rng.choice(list(self.workers[worker]))
+        collection, visits = self.workers[worker][host]
+        made, keep = rng.choice([len(visits), rng.randint(0, len(visits))]), rng.random() < 0.7
+        report = HostReport(
+            host,
+            collection,
+            [Report(visit.id, visit.number, self._outcome(visit)) for visit in visits[:made]],
+            next_at=now() + rng.choice([0, 1, 0 if keep else 100]),
+            ended_at=now(),
+            delay_s=rng.choice([1.0, 1.0, 20.0]),
+            keep=keep,
+            failures=0 if keep or rng.random() < 0.8 else rng.choice([1, 2, 30]),
+        )
+        with self.transaction() as store:
+            (answer,) = store.hosts.finish(worker, [report])
+        if answer.held:
+            self.workers[worker][host] = (collection, visits[made:] + list(answer.visits))
+        else:
+            del self.workers[worker][host]
+        return None
+
+    def _outcome(self, visit: Visit) -> Outcome:
+        rng, chance = self.rng, self.rng.random()
+        if visit.dismissed and rng.random() < 0.95:
+            return Outcome(Status.REPLACED, now(), requested=False)
+        if chance < 0.7 and visit.role and rng.random() < 0.8:
+            return Outcome(200, now(), type="text/xml", role=visit.role, payload=f"sha1:{rng.randint(0, 3)}")
+        if chance < 0.7:
+            return kept(rng.choice("abc"))
+        if chance < 0.8 and (visit.content_id or (visit.role and visit.payload)):
+            return Outcome(304, now(), role=visit.role)
+        return Outcome(int(rng.choice(FAILURES)), now(), role=visit.role)
+
+    def leave(self) -> None:
+        if self.workers and self.rng.random() < 0.3:
+            worker, _ = self.workers.popitem()
+            with self.transaction() as store:
+                store.hosts.leave(worker)
+
+    def kill(self) -> None:
+        if self.workers and self.rng.random() < 0.3:
+            worker, _ = self.workers.popitem()
+            with self.transaction() as store:
+                store.db.run("UPDATE worker SET pid = ? WHERE id = ?", (NOBODY, worker))
+                store.hosts.expire()
+
+    def clock(self) -> None:
+        advance(self.rng.choice([1, 10, 100, 700, 3700, DAY_S]))
+
+    def control(self) -> None:
+        state = self.rng.choice(["paused", *["running"] * 4])
+        with self.transaction() as store:
+            store.catalogue.control(self.rng.choice(self.kind.names), state, "")
+
+    def reconfigure(self) -> None:
+        if self.kind.reconfigures and self.rng.random() < 0.3:
+            roots = [offer(url) for url in self.rng.sample(URLS, self.rng.choice([0, 0, 2]))]
+            content = self._config(self.rng.choice(self.kind.names))
+            with self.transaction() as store:
+                store.open_collection(content, roots)
+
+    def restart(self) -> None:
+        if self.rng.random() < 0.1:
+            self.close()
+            self.store = self._opened()
+
+    def plan(self) -> None:
+        known, chance = self._some(), self.rng.random()
+        planning, policy = self.store.planning, known.config.revisit.policy
+        if policy == "index":
+            with self.transaction():
+                planning.price(known, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
+                planning.stir(known, FIRST_HOST, 100)
+        pages = planning.pages(known, FIRST_HOST, b"", 100)
+        if policy not in PLANNED or not pages:
+            return
+        name = max(int(now()), known.tuning.plan) + 1
+        visits = [PlannedVisit(p.host, p.id, now() + self.rng.uniform(0, 5000)) for p in self.rng.choices(pages, k=5)]
+        with self.transaction():
+            planning.plan(known, name, visits)
+            if chance < 0.7:  # else the planner dies here
+                planning.begin_plan(known, name, now() + 5000)
+                planning.stir(known, FIRST_HOST, 100)
+            if chance < 0.5:
+                planning.drop_plans(known, 100)
+
+
+# -- the invariants: what is written down, and what is true ---------------------------------------------------
+
+Pair = tuple[object, object]
+PAGES = "FROM page JOIN url USING (host, collection, id) WHERE collection = ?"
+
+
+def ask(store: Store, known: Known, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Rows about one collection, in an order of their own."""
+    return sorted(store.db.rows(sql, (known.row.id, *values)))
+
+
+def count(store: Store, known: Known, sql: str, *values: object) -> int:
+    return int(store.db.value(f"SELECT count(*) {sql}", (known.row.id, *values)))
+
+
+def every_state_is_counted(store: Store, known: Known) -> Pair:
+    true = dict(ask(store, known, "SELECT state, count(*) FROM url WHERE collection = ? GROUP BY 1"))
+    counted = {int(state): store.counters.value(known.row.id, state_bucket(state)) for state in UrlState}
+    return {state: number for state, number in counted.items() if number}, true
+
+
+def a_host_counts_what_waits_on_it(store: Store, known: Known) -> Pair:
+    stored = ask(store, known, "SELECT host, pending FROM work WHERE collection = ? AND pending != 0")
+    return stored, ask(store, known, "SELECT host, count(*) FROM pending WHERE collection = ? GROUP BY 1")
+
+
+def what_waits_is_in_one_queue_once(store: Store, known: Known) -> Pair:
+    queued = ask(store, known, "SELECT host, id FROM pending WHERE collection = ?")
+    queued += ask(store, known, "SELECT host, id FROM due WHERE collection = ? AND shelf = ?", CHOSEN)
+    waiting = "SELECT host, id FROM url WHERE collection = ? AND state = ?"
+    return sorted(queued), ask(store, known, waiting, int(UrlState.PENDING))
+
+
+def what_is_out_is_written_down(store: Store, known: Known) -> Pair:
+    out = "SELECT host, id FROM url WHERE collection = ? AND state = ?"
+    handed = ask(store, known, "SELECT host, id FROM handed WHERE collection = ?")
+    return handed, ask(store, known, out, int(UrlState.HANDED_OUT))
+
+
+def a_shelf_counts_its_pages(store: Store, known: Known) -> Pair:
+    stored = ask(store, known, "SELECT host, shelf, pages FROM shelf WHERE collection = ? AND pages != 0")
+    return stored, ask(store, known, "SELECT host, shelf, count(*) FROM due WHERE collection = ? GROUP BY 1, 2")
+
+
+def the_exchange_is_counted(store: Store, known: Known) -> Pair:
+    buckets = (books.CHOSEN_WAITING, books.DISMISSED_WAITING, books.OUT_AGAIN)
+    stored = [store.counters.value(known.row.id, bucket) for bucket in buckets]
+    return stored, [
+        count(store, known, "FROM due WHERE collection = ? AND shelf = ?", CHOSEN),
+        count(store, known, "FROM page WHERE collection = ? AND shelf = ?", DISMISSED),
+        count(store, known, f"{PAGES} AND state = ? AND role = 0", int(UrlState.HANDED_OUT)),
+    ]
+
+
+def whatever_is_kept_is_kept_fresh(store: Store, known: Known) -> Pair:
+    """Pages, and sitemaps that were read once; nothing else, and nothing where nobody asked for it."""
+    columns = "SELECT url.host, url.id, url.state, role"
+    pages = ask(store, known, f"{columns} {PAGES} AND state != ?", int(UrlState.HANDED_OUT))
+    listings = [row for row in pages if row[2:] in ((UrlState.DROPPED, Role.SITEMAP), (UrlState.DROPPED, Role.FEED))]
+    fetched = f"{columns} FROM url WHERE collection = ? AND state = ?"
+    true = ask(store, known, fetched, int(UrlState.FETCHED)) + listings
+    return pages, sorted(true) if known.config.keeps_fresh else []
+
+
+def a_page_stands_where_it_says_or_is_out(store: Store, known: Known) -> Pair:
+    """A plan may name a page as often as it likes; on our own shelves it stands once even so."""
+    least = 0 if known.config.revisit.policy in PLANNED else FOREVER
+    stands = "SELECT host, shelf, key, id FROM due WHERE collection = ? AND shelf != ? AND shelf < ?"
+    says = f"SELECT page.host, shelf, key, page.id {PAGES} AND state != ? AND shelf < ?"
+    return ask(store, known, stands, CHOSEN, least), ask(store, known, says, int(UrlState.HANDED_OUT), least)
+
+
+def a_site_knows_its_pages(store: Store, known: Known) -> Pair:
+    rates, sites = 0, Counter[str]()
+    if known.config.keeps_fresh:
+        site = "(SELECT site FROM host WHERE host.id = page.host)"
+        for name, history in ask(store, known, f"SELECT {site}, history {PAGES} AND role = 0"):
+            rates += round(RATE_UNIT * read_history(history).rate)
+            sites[name] += 1
+    stored = ask(store, known, "SELECT name, pages FROM site WHERE collection = ? AND pages != 0")
+    return (store.counters.value(known.row.id, books.RATES), stored), (rates, sorted(sites.items()))
+
+
+def a_host_is_due_no_later_than_its_first_page(store: Store, known: Known) -> Pair:
+    if not known.config.keeps_fresh or known.config.revisit.policy == "uniform":  # whose interval grows with the pages
+        return [], []
+    policy, first = store.urls.revisits.policy(known), dict[int, float]()
+    heads = "SELECT host, shelf, min(key) FROM due WHERE collection = ? GROUP BY 1, 2"
+    for host, shelf, key in ask(store, known, heads):
+        first[host] = min(first.get(host, FOREVER), key if shelf < 0 else policy.due(shelf, key))
+    due = dict(ask(store, known, "SELECT host, due FROM work WHERE collection = ? AND due IS NOT NULL"))
+    return [host for host, at in first.items() if at < FOREVER and due.get(host, FOREVER) > at + 1e-6], []
+
+
+def pages_and_those_who_wait_are_ordered_by_links(store: Store, known: Known) -> Pair:
+    stored = ask(store, known, "SELECT kept, in_links, host, id FROM standing WHERE collection = ?")
+    if not known.config.exchanges:
+        return stored, []
+    columns, queue = "in_links, url.host, url.id", "FROM pending JOIN url USING (host, collection, id)"
+    waiting = ask(store, known, f"SELECT 0, {columns} {queue} WHERE collection = ? AND role = 0")
+    return stored, waiting + ask(store, known, f"SELECT 1, {columns} {PAGES} AND role = 0 AND shelf != ?", DISMISSED)
+
+
+def no_more_is_kept_than_there_is_room_for(store: Store, known: Known) -> Pair:
+    most = known.config.scope.pages_max
+    if most is None or known.row.revision > 1:  # whose limit was lowered keeps what it has
+        return 0, 0
+    fetched, again = state_bucket(UrlState.FETCHED), books.OUT_AGAIN
+    return max(0, store.counters.value(known.row.id, fetched) + store.counters.value(known.row.id, again) - most), 0
+
+
+def hosts_with_work_are_ready_while_they_are_with_nobody(store: Store, known: Known) -> Pair:
+    work = "FROM work JOIN host ON host.id = work.host WHERE collection = ?1 AND worker IS NULL"
+    true = ask(store, known, f"SELECT ?2, next_at, host {work} AND pending > 0", NEW)
+    true += ask(store, known, f"SELECT ?2, max(next_at, due), host {work} AND due IS NOT NULL", OLD)
+    return ask(store, known, "SELECT kind, next_at, host FROM ready WHERE collection = ?"), sorted(true)
+
+
+INVARIANTS: list[Callable[[Store, Known], Pair]] = [
+    every_state_is_counted,
+    a_host_counts_what_waits_on_it,
+    what_waits_is_in_one_queue_once,
+    what_is_out_is_written_down,
+    a_shelf_counts_its_pages,
+    the_exchange_is_counted,
+    whatever_is_kept_is_kept_fresh,
+    a_page_stands_where_it_says_or_is_out,
+    a_site_knows_its_pages,
+    a_host_is_due_no_later_than_its_first_page,
+    pages_and_those_who_wait_are_ordered_by_links,
+    no_more_is_kept_than_there_is_room_for,
+    hosts_with_work_are_ready_while_they_are_with_nobody,
+]
+
+
+def broken(store: Store) -> dict[str, Pair]:
+    """The invariants that do not hold: what is written down, what is true."""
+    pairs = {
+        f"{known.row.name}: {rule.__name__}": rule(store, known)
+        for known in store.catalogue.all()
+        for rule in INVARIANTS
+    }
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def live(life: Life, steps: int) -> None:
+    done = ["birth"]
+    for _ in range(steps):
+        found = broken(life.store)
+        assert not found, f"seed {life.seed!r}, step {len(done)}, {done[-5:]}: {found}"
+        done.append(life.step())
+
+
+@contextmanager
+def a_life(kind: str, seed: str, folder: Path) -> Iterator[Life]:
+    life = Life(KINDS[kind], seed, folder)
+    try:
+        yield life
+    finally:
+        life.close()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_books_agree_whatever_happens(tmp_path, kind, seed):
+    with a_life(kind, str(seed), tmp_path) as life:
+        live(life, 150)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_books_agree_in_many_long_lives(tmp_path, kind):
+    seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
+    for number in range(50):
+        with a_life(kind, f"{seed}/{number}", tmp_path) as life:
+            live(life, 500)
+        for file in tmp_path.iterdir():
+            file.unlink()
+    print(f"{kind}, seed {seed}: 50 lives of 500 steps")
+
+
+@pytest.mark.parametrize(
+    ("damage", "rule"),
+    [
+        ("DELETE FROM due WHERE shelf >= 0", a_page_stands_where_it_says_or_is_out),
+        ("DELETE FROM pending", what_waits_is_in_one_queue_once),
+        ("DELETE FROM handed", what_is_out_is_written_down),
+        ("DELETE FROM ready", hosts_with_work_are_ready_while_they_are_with_nobody),
+        ("DELETE FROM page", whatever_is_kept_is_kept_fresh),
+        ("DELETE FROM standing WHERE kept = 1", pages_and_those_who_wait_are_ordered_by_links),
+        ("UPDATE shelf SET pages = pages + 1", a_shelf_counts_its_pages),
+        ("UPDATE work SET pending = pending + 1", a_host_counts_what_waits_on_it),
+        ("UPDATE work SET due = NULL WHERE due IS NOT NULL", a_host_is_due_no_later_than_its_first_page),
+        ("UPDATE site SET pages = pages + 1", a_site_knows_its_pages),
+        (f"UPDATE page SET shelf = {DISMISSED}", the_exchange_is_counted),
+        ("UPDATE url SET state = 3 WHERE state = 2", every_state_is_counted),
+    ],
+)
+def test_a_book_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
+    with a_life("exchange", "1", tmp_path) as life:
+        for _ in range(300):
+            if life.store.db.run(damage):
+                break
+            life.step()
+        assert f"c: {rule.__name__}" in broken(life.store)
