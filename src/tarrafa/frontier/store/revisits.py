@@ -451,7 +451,7 @@ class Revisits:
         hosts = set[HostId]()
         rows = self._db.rows(
             "SELECT host, id, role, in_links, state FROM url WHERE collection = ?"
-            " AND (state = ? OR role > 0 AND status IN (200, 304) OR EXISTS (SELECT 1 FROM page"
+            " AND (state = ? OR role > 0 AND state = 3 AND status IN (200, 304) OR EXISTS (SELECT 1 FROM page"
             " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
             (number, int(UrlState.FETCHED)),
         )
