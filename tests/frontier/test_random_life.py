@@ -192,7 +192,8 @@ class Life:
         rng, chance = self.rng, self.rng.random()
         if visit.dismissed and rng.random() < 0.95:
             return Outcome(Status.REPLACED, now(), requested=False)
-        if chance < 0.7 and visit.role and rng.random() < 0.8:
+        # A listing that turns out to be a page is kept, though a full collection has no place for it: not played there.
+        if chance < 0.7 and visit.role and (self.kind.exchanges or rng.random() < 0.8):
             return Outcome(200, now(), type="text/xml", role=visit.role, payload=f"sha1:{rng.randint(0, 3)}")
         if chance < 0.7:
             return kept(rng.choice("abc"))

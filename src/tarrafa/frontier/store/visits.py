@@ -59,6 +59,7 @@ class Visits:
         self._urls, self._ready = urls, ready
         self._revisits: Revisits = urls.revisits
         self._exchange: Exchange = urls.exchange
+        self._chance = random.Random(0)
 
     def take(self, known: Known, host: HostId, count: int, held: int = 0) -> list[Visit]:
         """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
@@ -70,7 +71,7 @@ class Visits:
             max(1, int(AHEAD_S / max(delay_s, 0.001))) - held
         )  # who waits longer may find others more urgent by then
         most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
-        share = int(most * known.config.revisit.share + random.random())  # taking turns would fall into step with hosts
+        share = int(most * known.config.revisit.share + self._chance.random())  # turns would fall into step with hosts
         visits = self._take_old(known, host, share)
         visits += self._take_new(known, host, min(count, ahead) - len(visits))
         return visits + self._take_old(known, host, most - len(visits))
