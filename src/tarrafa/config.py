@@ -220,7 +220,7 @@ def size(text: str) -> int:
     return int(float(match[1]) * unit)
 
 
-def _decode_hook(kind: type, value: Any) -> Any:
+def decode_amount(kind: type, value: Any) -> Any:
     """The two types of ours that stand in a file as a number or as text."""
     example, read = (
         ("a duration such as 1.5s or 10 min", duration) if kind is Seconds else ("a size such as 200 KB", size)
@@ -239,7 +239,7 @@ def read(path: Path) -> tuple[Collection, list[tuple[str, str]]]:
     Roots are not yet URLs: what a URL is, is not known here (`crawl/collection.py` goes on).
     """
     try:
-        table = tomllib.loads(_text(path))
+        table = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     collection = convert(table, str(path))
@@ -247,7 +247,7 @@ def read(path: Path) -> tuple[Collection, list[tuple[str, str]]]:
     if collection.roots_file is not None:
         listed = path.parent / collection.roots_file
         try:
-            lines = _text(listed).splitlines()
+            lines = read_text(listed).splitlines()
         except ConfigError as error:
             raise ConfigError(f"{path}: roots_file: {error}") from None
         for number, line in enumerate(lines, 1):
@@ -261,7 +261,8 @@ def read(path: Path) -> tuple[Collection, list[tuple[str, str]]]:
     return collection, roots
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """What stands in a file of the user's."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -281,7 +282,7 @@ def convert(table: dict[str, Any], where: str) -> Collection:
         if section in table:
             raise ConfigError(f"{where}: [{section}]: {what} are not built yet; leave the section out")
     try:
-        collection = msgspec.convert(table, Collection, dec_hook=_decode_hook)
+        collection = msgspec.convert(table, Collection, dec_hook=decode_amount)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_explain(str(error))}") from None
     for check, message in _complaints(collection):

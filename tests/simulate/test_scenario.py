@@ -125,7 +125,7 @@ def test_documents_may_stand_in_a_file_of_their_own(tmp_path):
         ('speed = "1 MB"', "speed = 0", "[[crawlers]] number 1: speed must be above 0 bytes a second"),
         ('speed = "1 MB"', 'speed = "1 mile"', "[[crawlers]] number 1: speed: not a size: '1 mile' (write for example"),
         ('pause = "1 min"', "", "[[servers]] number 2: pause is missing"),
-        ('pause = "1 min"', "pause = -1", "[[servers]] number 2: pause: expected a duration such as 1.5s or 10 min"),
+        ('pause = "1 min"', "pause = -1", "[[servers]] number 2: pause: expected 0 or more, got -1"),
         ('"start"', '"middle"', "[[servers]] number 2: pause_from: invalid enum value 'middle' (allowed: start, end)"),
         ('name = "b"', 'name = "a"', "[[servers]] name: two have the same one"),
         ("dates = true", "date = true", "[[servers]] number 2: unknown key 'date' (allowed: name, pause, count, "),

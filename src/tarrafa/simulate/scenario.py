@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tarrafa.config import NUMBER_MAX, Seconds, Size, duration, size
+from tarrafa.config import NUMBER_MAX, Seconds, Size, decode_amount, read_text, size
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.simulate.changes import Choice
@@ -98,7 +98,7 @@ class Scenario(_Section, frozen=True):
 def read(path: Path) -> Scenario:
     """The scenario that a file describes."""
     try:
-        table = tomllib.loads(_text(path))
+        table = tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     try:
@@ -120,29 +120,17 @@ def read(path: Path) -> Scenario:
     return scenario
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from None
-
-
 def _decode(kind: type, value: Any) -> Any:
-    """The two types that stand in a file as a number or as text."""
-    example = "a duration such as 1.5s or 10 min" if kind is Seconds else "a size such as 200 KB"
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise ValueError(f"expected {example}")
-    amount = (duration if kind is Seconds else size)(value) if isinstance(value, str) else value
-    if not 0 <= amount <= NUMBER_MAX:
-        raise ValueError(f"expected {example}, got {amount:g}")
-    return kind(amount)
+    """As collections have them, but never below zero."""
+    amount = decode_amount(kind, value)
+    if amount < 0:
+        raise ValueError(f"expected 0 or more, got {amount:g}")
+    return amount
 
 
 def _listed(path: Path, servers: set[str]) -> Iterator[Documents]:
     """One document for each line of a CSV file."""
-    rows = csv.DictReader(_text(path).splitlines(), strict=True)
+    rows = csv.DictReader(read_text(path).splitlines(), strict=True)
     given = tuple(rows.fieldnames or ())
     if given not in (COLUMNS, (*COLUMNS, COLUMN_PROCESS)):
         allowed = f"{','.join(COLUMNS)} and perhaps {COLUMN_PROCESS}"
