@@ -76,12 +76,12 @@ def test_where_caps_do_not_bind_they_make_no_difference():
     assert row.mp2 == row.m_wolf
 
 
-DESIGN = {  # of DESIGN.md, for a million pages on two thousand servers
+DESIGN = {  # of the design, for a million pages on two thousand servers
     0.0: {"psp": 0.40044, "inf_crawlers": 0.40038, "wp": 0.38509, "non_polite": 0.38509},
     1.0: {"psp": 0.58415, "mp2": 0.59563, "inf_crawlers": 0.58403, "wp": 0.57279, "non_polite": 0.38509},
 }
-# DESIGN.md has other numbers for these three than the queue that it describes gives. Both stand here until somebody
-# knows why: (theta, column, what DESIGN.md says, what comes out).
+# the design has other numbers for these three than the queue that it describes gives. Both stand here until somebody
+# knows why: (theta, column, what the design says, what comes out).
 OPEN = [(0.0, "mp2", 0.42722, 0.41559), (0.0, "m_wolf", 0.42722, 0.41559), (1.0, "m_wolf", 0.65282, 0.65202)]
 
 
@@ -103,7 +103,7 @@ def test_numbers_that_differ_from_the_design_are_the_ones_we_know_of(full_size, 
     assert getattr(full_size[theta], name) == pytest.approx(found, abs=5e-5)
 
 
-@pytest.mark.xfail(strict=True, reason="open: DESIGN.md's number is not what the queue that it describes gives")
+@pytest.mark.xfail(strict=True, reason="open: the design's number is not what the queue that it describes gives")
 @pytest.mark.parametrize(("theta", "name", "told", "found"), OPEN)
 def test_numbers_of_the_design_that_are_not_reproduced(full_size, theta, name, told, found):
     assert getattr(full_size[theta], name) == pytest.approx(told, abs=5e-5)
