@@ -9,7 +9,7 @@ import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.frontier.protocol import Freshness
-from tarrafa.frontier.store.revisits import LATER
+from tarrafa.frontier.store.revisits import LATER, LISTED
 from tarrafa.revisit.estimate import DAY_S, bounds
 from tarrafa.revisit.policy import ANNOUNCED, class_of, proportional_interval
 from tarrafa.revisit.staleness import age_worth
@@ -75,6 +75,8 @@ def _why(collection: Collection, found: Freshness) -> str:
 
 
 def _own(found: Freshness) -> str:
+    if found.shelf == LISTED:
+        return "a sitemap or feed: once a day, beside the plan"
     if found.shelf != LATER:
         return "it gives its place to a more important page"
     return "it was gone the last time: one grace visit" if found.gone else "its last visit failed"

@@ -67,9 +67,7 @@ class Visits:
         if not known.config.keeps_fresh or count < 1:
             return self._take_new(known, host, count)
         delay_s = max(self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,)), known.config.politeness.delay)
-        ahead = (
-            max(1, int(AHEAD_S / max(delay_s, 0.001))) - held
-        )  # who waits longer may find others more urgent by then
+        ahead = max(1, int(AHEAD_S / max(delay_s, 0.001))) - held  # by then others may be more urgent
         most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
         share = int(most * known.config.revisit.share + self._chance.random())  # turns would fall into step with hosts
         visits = self._take_old(known, host, share)
