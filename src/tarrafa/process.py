@@ -23,11 +23,12 @@ EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """Names a process for as long as the machine's records are kept."""
+    """Names a process among all those of all machines."""
 
     boot: str
     pid: int
     started: int  # clock ticks after boot
+    space: str = ""  # the namespace that its pid is counted in
 
 
 def start_ticks(pid: int) -> int | None:
@@ -41,12 +42,21 @@ def start_ticks(pid: int) -> int | None:
 
 
 def myself() -> ProcessId:
-    return ProcessId(boot_id(), os.getpid(), start_ticks(os.getpid()) or 0)
+    return ProcessId(boot_id(), os.getpid(), start_ticks(os.getpid()) or 0, pid_space())
+
+
+def pid_space() -> str:
+    """Containers count their own pids: the same number elsewhere is another process."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return ""
 
 
 def is_dead(process: ProcessId) -> bool:
-    """True only when the process is provably gone from this machine."""
-    return process.boot != boot_id() or start_ticks(process.pid) != process.started
+    """True only when the process provably ran where we do, and is gone. Of other machines nobody here can tell."""
+    here = process.boot == boot_id() and process.space in ("", pid_space())
+    return here and start_ticks(process.pid) != process.started
 
 
 def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> None:

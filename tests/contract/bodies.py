@@ -9,6 +9,7 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.frontier import remote
 from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report
+from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.model import Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -26,9 +27,18 @@ class FalseClock(Clock):
         return 1_000_000.0 + self.shift[0]
 
 
+class FalseLeaseClock(LeaseClock):
+    """Like the real one, but for what the test adds."""
+
+    shift: ClassVar[list[float]] = [0.0]
+
+    def now(self) -> float:
+        return super().now() + self.shift[0]
+
+
 @asynccontextmanager
 async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
-    frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES)
+    frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
     try:
         yield frontier
     finally:

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tarrafa.frontier.protocol import Frontier
-from tests.contract.bodies import BODIES, FalseClock
+from tests.contract.bodies import BODIES, FalseClock, FalseLeaseClock
 
 
 @pytest.fixture(params=BODIES)
 def play(request, tmp_path):
     """Run a scene on a fresh frontier; called again, it opens the same file anew."""
-    FalseClock.shift[0] = 0.0
+    FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
 
     def run(scene: Callable[[Frontier], Awaitable[None]]) -> None:
         async def whole() -> None:

@@ -10,7 +10,6 @@ import apsw
 import msgspec
 import pytest
 
-from tarrafa.clock import boottime
 from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.frontier.protocol import (
     Continuation,
@@ -25,7 +24,17 @@ from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.model import Outcome, Role, Status
 from tarrafa.parse.url import host_id, url_id
 from tarrafa.process import ProcessId, myself, start_ticks
-from tests.contract.bodies import FIRST_SCHEMA, SUFFIXES, FalseClock, a_collection, done, numbers, offer, urls
+from tests.contract.bodies import (
+    FIRST_SCHEMA,
+    SUFFIXES,
+    FalseClock,
+    FalseLeaseClock,
+    a_collection,
+    done,
+    numbers,
+    offer,
+    urls,
+)
 
 
 def test_a_discovered_url_is_handed_out_once_and_its_end_is_counted(play):
@@ -122,7 +131,7 @@ def test_finish_brings_the_next_visits_and_is_idempotent(play):
 
 
 def test_everything_survives_closing_and_a_dead_worker_gives_its_hosts_back(play):
-    ghost = ProcessId("another boot", os.getpid(), start_ticks(os.getpid()) or 0)
+    ghost = ProcessId(myself().boot, os.getpid(), 1)
 
     async def before(frontier):
         row = await frontier.open_collection(a_collection())
@@ -177,8 +186,7 @@ def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(pla
         monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", 30.0)
         silent = (await frontier.join("silent", myself())).worker
         (lease,) = await frontier.lease(silent, 1)
-        now = boottime()
-        monkeypatch.setattr("tarrafa.frontier.store.hosts.boottime", lambda: now + 31)
+        FalseLeaseClock.shift[0] = 31.0
         with pytest.raises(LeaseLost):
             await frontier.finish(silent, [done(lease, lease.visits)])
         heir = (await frontier.join("heir", myself())).worker
@@ -689,7 +697,7 @@ def test_a_url_can_be_looked_up_with_its_history(play):
             "http://a.br:80", "a.br", 1, 1)  # fmt: skip
         (known,) = facts.urls
         assert (known.collection, known.state, known.depth, known.status) == ("c", "fetched", 0, 200)
-        assert known.history == [PastVisit(1, 1_000_000.0, 200, 77, None)]
+        assert known.history == [PastVisit(1, 1_000_000.0, 200, 77, None, "w")]
         (waits,) = (await frontier.look_up(second.host, second.id)).urls
         assert (waits.state, waits.place, waits.announced) == ("pending", 0, 900_000.0)
         nothing = await frontier.look_up(host_id("http://z.br:80"), b"\0" * 16)
@@ -829,3 +837,36 @@ def test_a_borrowed_host_goes_back_with_its_delay_and_loses_nothing_that_waits(p
         assert (await numbers(frontier)).pending == 1
 
     play(scene)
+
+
+def test_a_name_is_one_living_workers(play):
+    async def scene(frontier):
+        await frontier.join("w", myself())
+        with pytest.raises(FrontierError, match="named 'w' is at work already"):
+            await frontier.join("w", myself())
+        FalseLeaseClock.shift[0] = 31.0
+        await frontier.join("w", myself())
+
+    play(scene)
+
+
+@pytest.mark.parametrize(("boot", "alive"), [("the last boot", False), ("another machine's", True)])
+def test_after_a_boot_local_workers_are_dead_and_others_have_one_more_lease(tmp_path, boot, alive):
+    class Before(FalseLeaseClock):
+        era = "the last boot"
+
+    async def scene() -> None:
+        path, process = tmp_path / "frontier.sqlite", ProcessId(boot, 7, 7)
+        frontier = SqliteFrontier(path, FalseClock(0, 0), SUFFIXES, lease_clock=Before())
+        worker = (await frontier.join("w", process)).worker
+        await frontier.close()
+        frontier = SqliteFrontier(path, FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
+        assert len((await frontier.overview()).nodes) == alive
+        FalseLeaseClock.shift[0] = 31.0
+        assert (await frontier.overview()).nodes == []
+        with pytest.raises(LeaseLost):
+            await frontier.renew(worker, "")
+        await frontier.close()
+
+    FalseLeaseClock.shift[0] = 0.0
+    asyncio.run(scene())

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from tarrafa.frontier.planner import plan, read_pages
 from tarrafa.frontier.protocol import Frontier, Weight
-from tarrafa.frontier.store.schema import SCHEMA_VERSION
 from tarrafa.model import Outcome, Role, Status
 from tarrafa.process import myself
 from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
@@ -496,7 +495,3 @@ def test_sitemaps_are_read_again(play):
         assert await read_pages(frontier, row.id) == []  # it is no page
 
     play(scene)
-
-
-def test_the_schema_is_the_third(play):
-    assert SCHEMA_VERSION == 3

@@ -20,8 +20,9 @@ from msgspec.structs import replace
 from tarrafa.frontier.protocol import FIRST_HOST, HostReport, PlannedVisit, Report, Weight
 from tarrafa.frontier.store import collections as books
 from tarrafa.frontier.store.collections import Known, state_bucket
+from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, RATE_UNIT, read_history
-from tarrafa.frontier.store.schema import NEW, OLD
+from tarrafa.frontier.store.schema import NEW, OLD, open_tables
 from tarrafa.frontier.store.sqlite import Store
 from tarrafa.model import Outcome, Role, Status, UrlState, Visit
 from tarrafa.process import myself
@@ -78,7 +79,7 @@ class Life:
                 store.open_collection(self._config(name), roots)
 
     def _opened(self) -> Store:
-        store = Store(self._path, FalseClock(0, 0), SUFFIXES)
+        store = Store(open_tables(str(self._path), SUFFIXES), FalseClock(0, 0), LeaseClock())
         store.db.connection.pragma("synchronous", "off")
         return store
 

@@ -258,7 +258,7 @@ def test_behind_is_zero_only_when_all_is_applied_and_delivered(data, told):
         assert behind(data) == 1, "applied, but B's weight is not delivered"
         steps.tell()
         assert behind(data) == 0
-    assert told.weights == {(COLLECTION, url_id(B)): Weight(host_id(host_key(B)), url_id(B), 1, -1)}
+    assert told.weights == {(COLLECTION, url_id(B)): Weight(host_id(host_key(B)), url_id(B), 1, -1, host_key(B))}
     assert cursor(data) == {file.name.removesuffix(".meta.warc.gz"): file.stat().st_size
                             for file in data.archive.glob("*.meta.warc.gz")}  # fmt: skip
 

@@ -37,7 +37,8 @@ class Fence:
         try:
             line = Line(self._socket)
             while not self._stop.wait(RENEW_EVERY_S):
-                self._deadline = float(line.call("renew", self._worker, self.note))
+                asked_at = boottime()
+                self._deadline = asked_at + float(line.call("renew", self._worker, self.note))
             line.close()
         except TarrafaError as error:
             if not self._stop.is_set():

@@ -250,6 +250,7 @@ class Worker:
     async def run(self) -> None:
         """Work until told to stop, or until the lease is lost."""
         loop = asyncio.get_running_loop()
+        asked_at = boottime()
         terms = await self._frontier.join(self._name, myself())
         self._number = terms.worker
 
@@ -257,7 +258,7 @@ class Worker:
             self._lost = reason
             loop.call_soon_threadsafe(self._stopping.set)
 
-        self._fence = Fence(self._data.socket, terms.worker, terms.deadline, lost)
+        self._fence = Fence(self._data.socket, terms.worker, asked_at + terms.lease_s, lost)
         self._client = Client(self._connections_max, self._fence.is_up, lag=self._lag.lateness)
         measuring = asyncio.create_task(self._lag.run())
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)

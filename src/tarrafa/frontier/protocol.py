@@ -43,6 +43,7 @@ class Weight(msgspec.Struct, frozen=True, array_like=True):
     id: UrlId
     in_links: int
     depth: int = -1
+    host_key: str = ""  # as in `Offer`: where several servers share the URLs, it says whose this one is
 
 
 class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
@@ -114,10 +115,11 @@ class Continuation(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What a worker is told when it joins: its number, and until when it holds what it leases."""
+    """What a worker is told when it joins: its number, and for how long it holds what it leases, from the moment on at
+    which it asked: two machines share no clock, but each knows when it put its question."""
 
     worker: int
-    deadline: float
+    lease_s: float
 
 
 class CollectionRow(msgspec.Struct, frozen=True):
@@ -176,6 +178,7 @@ class PastVisit(msgspec.Struct, frozen=True, array_like=True):
     status: int
     length: int
     changed: bool | None
+    worker: str = ""  # who made it
 
 
 class Freshness(msgspec.Struct, frozen=True):
@@ -286,10 +289,11 @@ class Frontier(Protocol):
     async def discover(self, collection: int, offers: list[Offer]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
 
-    async def join(self, name: str, process: ProcessId) -> Terms: ...
+    async def join(self, name: str, process: ProcessId) -> Terms:
+        """Take part under a name that no living worker has."""
 
     async def renew(self, worker: int, note: str) -> float:
-        """Prolong all leases of a worker; the new deadline on the store's machine's boot clock.
+        """Prolong all leases of a worker; for how many seconds, from the question on.
 
         `note` is what the worker has to say about itself, for people.
         """

@@ -164,8 +164,8 @@ class RemoteFrontier:
         return terms
 
     async def renew(self, worker: int, note: str) -> float:
-        deadline: float = await self._call("renew", worker, note)
-        return deadline
+        lease_s: float = await self._call("renew", worker, note)
+        return lease_s
 
     async def leave(self, worker: int) -> None:
         await self._call("leave", worker)

@@ -42,6 +42,11 @@ def _lower(old: int | None, new: int) -> bool:
     return old is None or new < old
 
 
+def _news_of(depth: int | None, told: int | None) -> int:
+    """A depth that the frontier should hear of; -1: nothing new."""
+    return depth if depth is not None and _lower(told, depth) else -1
+
+
 class Graph:
     """The writing side. Nodes in use are kept in memory and written when the batch is committed."""
 
@@ -232,14 +237,14 @@ class Graph:
     def news(self, limit: int) -> list[tuple[str, int, Weight]]:
         """Up to so many (collection, node, weight) that the frontier does not know yet, sorted as it keeps them."""
         found = self._rows(
-            """SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told
+            """SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told, n.url
                FROM (SELECT node FROM dirty LIMIT ?) JOIN nodes n USING (node) JOIN collections c USING (collection)
                ORDER BY c.collection, n.host, n.id""",
             (limit,),
         )
         return [
-            (name, node, Weight(host, key, in_links, depth if depth is not None and _lower(told, depth) else -1))
-            for name, node, host, key, in_links, depth, told in found
+            (name, node, Weight(host, key, in_links, _news_of(depth, told), host_key(url)))
+            for name, node, host, key, in_links, depth, told, url in found
         ]
 
     def told(self, nodes: list[int]) -> None:

@@ -51,13 +51,13 @@ def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlF
     place = _place(db, host, number, url) if state == UrlState.PENDING else None
     key = (host, number, url)
     history = db.rows(
-        "SELECT number, at, status, length, changed FROM visit WHERE host = ? AND collection = ? AND id = ?"
+        "SELECT number, at, status, length, changed, worker FROM visit WHERE host = ? AND collection = ? AND id = ?"
         " ORDER BY number DESC LIMIT ?",
         (*key, HISTORY_MAX),
     )
     past = [
-        PastVisit(visit, at, status, length, None if changed is None else bool(changed))
-        for visit, at, status, length, changed in reversed(history)
+        PastVisit(visit, at, status, length, None if changed is None else bool(changed), worker)
+        for visit, at, status, length, changed, worker in reversed(history)
     ]
     words = (UrlState(state).name.lower().replace("_", " "), Role(role).name.lower())
     return replace(UrlFacts(name, address, *words, *rest), place=place, history=past)

@@ -1,7 +1,7 @@
 """Who may visit which host, from when on?
 
-A host is with one worker or with nobody. A worker's leases all end at one deadline on this machine's boot clock, which
-it renews; when that passes, or when the worker is provably dead, its hosts go back, and what it had not reported waits
+A host is with one worker or with nobody. A worker's leases all end at one deadline on the store's own clock, which it
+renews; when that passes, or when the worker is provably dead, its hosts go back, and what it had not reported waits
 again. A worker's number is never given twice, so it is also the epoch that fences late reports.
 """
 
@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from math import ceil
 
-from tarrafa.clock import Clock, boottime
-from tarrafa.errors import LeaseLost
+from tarrafa.clock import Clock, boot_id, boottime
+from tarrafa.errors import FrontierError, LeaseLost
 from tarrafa.frontier.protocol import (
     LEASE_S,
     VISITS_PER_LEASE,
@@ -36,6 +36,18 @@ MEMORY_BYTES_MAX = 64 << 10
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
 
 
+class LeaseClock:
+    """The clock that deadlines are on: this machine's boot clock, which nobody can set. It begins anew at each boot."""
+
+    @property
+    def era(self) -> str:
+        """Deadlines of another era say nothing."""
+        return boot_id()
+
+    def now(self) -> float:
+        return boottime()
+
+
 def _interleave(new: list[HostId], old: list[HostId], share: float) -> Iterator[HostId]:
     """Both in their order; while there are both, `share` of them old ones."""
     first, second, owed = deque(new), deque(old), 0.0
@@ -53,27 +65,39 @@ class Hosts:
     """The host and worker rows of one frontier."""
 
     def __init__(
-        self, db: Database, collections: Collections, urls: Urls, visits: Visits, ready: Ready, clock: Clock
+        self,
+        db: Database,
+        collections: Collections,
+        urls: Urls,
+        visits: Visits,
+        ready: Ready,
+        clock: Clock,
+        lease_clock: LeaseClock,
     ) -> None:
         self._db, self._collections, self._urls, self._visits = db, collections, urls, visits
-        self._ready, self._clock = ready, clock
+        self._ready, self._clock, self._lease_clock = ready, clock, lease_clock
         self._revisits = urls.revisits
         self._turn = 0
 
     def join(self, name: str, process: ProcessId) -> Terms:
         self.expire()
-        deadline = boottime() + LEASE_S
+        other = self._db.value("SELECT pid FROM worker WHERE name = ?", (name,))
+        if other is not None:
+            raise FrontierError(f"a worker named {name!r} is at work already (process {other}); use another --name")
+        self._db.run("INSERT INTO meta VALUES ('workers', 1) ON CONFLICT (key) DO UPDATE SET value = meta.value + 1")
+        number = int(self._db.value("SELECT value FROM meta WHERE key = 'workers'"))
         self._db.run(
-            "INSERT INTO worker (name, boot, pid, started, deadline) VALUES (?, ?, ?, ?, ?)",
-            (name, process.boot, process.pid, process.started, deadline),
-        )
-        return Terms(self._db.connection.last_insert_rowid(), deadline)
+            "INSERT INTO worker (id, name, boot, pid, started, space, era, deadline) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
+             self._lease_clock.now() + LEASE_S),
+        )  # fmt: skip
+        return Terms(number, LEASE_S)
 
     def renew(self, worker: int, note: str) -> float:
         self._check(worker)
-        deadline = boottime() + LEASE_S
+        deadline = self._lease_clock.now() + LEASE_S
         self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
-        return deadline
+        return LEASE_S
 
     def leave(self, worker: int) -> None:
         self._free(worker, wait_s=0.0)
@@ -81,12 +105,15 @@ class Hosts:
     def expire(self) -> None:
         """Take back the hosts of workers that are dead, and of those that went silent.
 
-        A silent one may still be waiting for an answer, so its hosts rest for one more document time limit.
+        A silent one may still be waiting for an answer, so its hosts rest for one more document time limit. Who joined
+        before this machine booted last, on this machine, is dead; on another one, it has one more lease to say so.
         """
-        now = boottime()
-        rows = self._db.rows("SELECT id, boot, pid, started, deadline FROM worker")
-        for worker, boot, pid, started, deadline in rows:
-            if is_dead(ProcessId(boot, pid, started)):
+        now, era = self._lease_clock.now(), self._lease_clock.era
+        rows = self._db.rows("SELECT id, boot, pid, started, space, era, deadline FROM worker ORDER BY id")
+        for worker, boot, pid, started, space, joined, deadline in rows:
+            if joined not in (era, boot):
+                self._db.run("UPDATE worker SET era = ?, deadline = ? WHERE id = ?", (era, now + LEASE_S, worker))
+            elif joined != era or is_dead(ProcessId(boot, pid, started, space)):
                 self._free(worker, wait_s=0.0)
             elif deadline < now:
                 limits = [known.config.fetch.time_max for known in self._collections.all()]
@@ -102,7 +129,7 @@ class Hosts:
 
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))
-        if deadline is None or deadline < boottime():
+        if deadline is None or deadline < self._lease_clock.now():
             raise LeaseLost(f"worker {worker} has lost its leases: it did not renew them in time")
 
     def lease(self, worker: int, wanted: int) -> list[Lease]:
@@ -123,14 +150,14 @@ class Hosts:
     def _willing(self, worker: int, known: Known, wanted: int, slots: int) -> list[HostId]:
         """Hosts that may be visited now and have work, the longest ready first; no worker takes what would leave
         another one idle."""
-        workers, now = int(self._db.value("SELECT count(*) FROM worker")), self._clock.now()
+        workers, held = self._db.must("SELECT count(*), coalesce(sum(hosts), 0) FROM worker")
+        now = self._clock.now()
         new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
         old: list[HostId] = []
         if known.config.keeps_fresh and self._collections.requests_left(known):
             old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._revisits.allowed(known)))
         ready = list(dict.fromkeys(_interleave(new, old, known.config.revisit.share)))
-        held = int(self._db.value("SELECT count(*) FROM host WHERE worker IS NOT NULL"))
-        mine = int(self._db.value("SELECT count(*) FROM host WHERE worker = ?", (worker,)))
+        mine = int(self._db.value("SELECT hosts FROM worker WHERE id = ?", (worker,)))
         share = min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine)
         return ready[: max(0, share)]
 
@@ -141,8 +168,8 @@ class Hosts:
             (host,),
         )
         delay = max(delay_s, known.config.politeness.delay)
-        self._ready.remove(host)
-        self._db.run("UPDATE host SET worker = ?, delay_s = ? WHERE id = ?", (worker, delay, host))
+        self._take(worker, host)
+        self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay, host))
         visits = self._visits.take(known, host, count)
         robots = None if status is None else RobotsCopy(status, digest, expires)
         moments = (next_at, ended_at, float(delay))
@@ -150,6 +177,11 @@ class Hosts:
         if not visits:
             self._hand_back(host, next_at)
         return lease
+
+    def _take(self, worker: int, host: HostId) -> None:
+        self._ready.remove(host)
+        self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
+        self._db.run("UPDATE worker SET hosts = hosts + 1 WHERE id = ?", (worker,))
 
     def borrow(self, worker: int, collection: int, host: HostId, key: str) -> Loan:
         """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
@@ -165,8 +197,7 @@ class Hosts:
         if holder is not None or next_at > now:
             free_at = now + LOAN_WAIT_S if holder is not None else next_at
             return Loan(False, free_at, ended_at, delay_s, failures, robots)
-        self._ready.remove(host)
-        self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
+        self._take(worker, host)
         return Loan(True, next_at, ended_at, delay_s, failures, robots)
 
     def claim(self, worker: int, host: HostId, address: str) -> float:
@@ -194,7 +225,8 @@ class Hosts:
         if row is None or row[0] != worker:
             return Continuation(False, [])
         known = self._collections.by_id(report.collection)
-        self._visits.finish(known, report.host, report.reports)
+        name = self._db.value("SELECT name FROM worker WHERE id = ?", (worker,))
+        self._visits.finish(known, report.host, report.reports, name)
         self._db.run(
             "UPDATE host SET next_at = ?, ended_at = max(ended_at, ?), delay_s = ?, failures = ?, trouble = ?"
             " WHERE id = ?",
@@ -245,13 +277,11 @@ class Hosts:
             " WHERE host = ?",
             (self._clock.now(), host, host),
         )
+        self._db.run("UPDATE worker SET hosts = hosts - 1 WHERE id = (SELECT worker FROM host WHERE id = ?)", (host,))
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
         self._ready.add(host)
 
     def nodes(self) -> list[NodeStatus]:
-        now = boottime()
-        rows = self._db.rows(
-            "SELECT name, pid, (SELECT count(*) FROM host WHERE worker = worker.id), deadline, note"
-            " FROM worker ORDER BY name"
-        )
+        now = self._lease_clock.now()
+        rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
         return [NodeStatus(name, pid, hosts, round(until - now, 1), note) for name, pid, hosts, until, note in rows]

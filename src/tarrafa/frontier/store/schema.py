@@ -18,7 +18,7 @@ import apsw
 
 from tarrafa.errors import DataError
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 NEW, OLD = 0, 1  # kinds of readiness
 
 READY = """
@@ -45,6 +45,13 @@ CREATE TABLE standing (
     collection INTEGER NOT NULL, kept INTEGER NOT NULL, in_links INTEGER NOT NULL, host INTEGER NOT NULL,
     id BLOB NOT NULL, PRIMARY KEY (collection, kept, in_links, host, id)
 ) WITHOUT ROWID;
+"""
+WORKER = """
+CREATE TABLE worker (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL,
+    boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL, space TEXT NOT NULL,
+    era TEXT NOT NULL, deadline REAL NOT NULL, hosts INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT ''
+);
 """
 TABLES = (
     READY
@@ -97,7 +104,7 @@ CREATE TABLE site (
 CREATE TABLE visit (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
     at REAL NOT NULL, status INTEGER NOT NULL, length INTEGER NOT NULL, changed INTEGER,
-    PRIMARY KEY (host, collection, id, number)
+    worker TEXT NOT NULL DEFAULT '', PRIMARY KEY (host, collection, id, number)
 ) WITHOUT ROWID;
 CREATE TABLE handed (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, id BLOB NOT NULL, number INTEGER NOT NULL,
@@ -107,12 +114,8 @@ CREATE TABLE counter (
     collection INTEGER NOT NULL, bucket TEXT NOT NULL, value INTEGER NOT NULL,
     PRIMARY KEY (collection, bucket)
 ) WITHOUT ROWID;
-CREATE TABLE worker (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL,
-    boot TEXT NOT NULL, pid INTEGER NOT NULL, started INTEGER NOT NULL, deadline REAL NOT NULL,
-    note TEXT NOT NULL DEFAULT ''
-);
 """
+    + WORKER
 )
 
 # What brings a file of that version to the next one.
@@ -164,6 +167,16 @@ DROP TABLE ready;
     WHERE pending > 0 AND worker IS NULL;
 """
     + FRESH,
+    3: """
+ALTER TABLE visit ADD COLUMN worker TEXT NOT NULL DEFAULT '';
+INSERT INTO meta SELECT 'workers', coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'worker';
+ALTER TABLE worker RENAME TO old_worker;
+"""
+    + WORKER
+    + """INSERT INTO worker SELECT id, name, boot, pid, started, '', boot, deadline,
+    (SELECT count(*) FROM host WHERE worker = old_worker.id), note FROM old_worker;
+DROP TABLE old_worker;
+""",
 }
 
 

@@ -36,7 +36,7 @@ from tarrafa.frontier.protocol import (
 )
 from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
 from tarrafa.frontier.store.facts import look_up
-from tarrafa.frontier.store.hosts import Hosts
+from tarrafa.frontier.store.hosts import Hosts, LeaseClock
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import Revisits
@@ -53,14 +53,14 @@ T = TypeVar("T")
 class Store:
     """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
 
-    def __init__(self, path: Path, clock: Clock, suffix_list: str) -> None:
-        self.db, self.clock = open_tables(str(path), suffix_list), clock
+    def __init__(self, db: Database, clock: Clock, lease_clock: LeaseClock) -> None:
+        self.db, self.clock = db, clock
         self.counters = Counters(self.db)
         self.catalogue = Collections(self.db, self.counters, clock)
         ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
         self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
-        self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock)
+        self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
@@ -117,7 +117,12 @@ class SqliteFrontier:
     """The Protocol on one file. `on_fatal` is told when the file can no longer be written."""
 
     def __init__(
-        self, path: Path, clock: Clock, suffix_list: str, on_fatal: Callable[[TarrafaError], None] | None = None
+        self,
+        path: Path,
+        clock: Clock,
+        suffix_list: str,
+        on_fatal: Callable[[TarrafaError], None] | None = None,
+        lease_clock: LeaseClock | None = None,
     ) -> None:
         lock = try_lock(path.with_name(path.name + ".lock"))
         if lock is None:
@@ -125,7 +130,7 @@ class SqliteFrontier:
         self._lock, self._path, self._on_fatal = lock, path, on_fatal
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         try:
-            self._store = Store(path, clock, suffix_list)
+            self._store = Store(open_tables(str(path), suffix_list), clock, lease_clock or LeaseClock())
         except apsw.Error as error:
             raise self._translate(error) from None
         self._thread = threading.Thread(target=self._run, name="frontier", daemon=True)

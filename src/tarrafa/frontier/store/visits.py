@@ -178,7 +178,7 @@ class Visits:
         self._counters.add(known.row.id, CHOSEN_WAITING, -self._counters.value(known.row.id, CHOSEN_WAITING))
         self._urls.add_waiting(known.row.id, waiting)
 
-    def finish(self, known: Known, host: HostId, reports: Iterable[Report]) -> None:
+    def finish(self, known: Known, host: HostId, reports: Iterable[Report], worker: str) -> None:
         """Take what became of visits. A report on what is no longer handed out changes nothing."""
         number, waiting = known.row.id, dict[HostId, int]()
         settled = 0
@@ -189,7 +189,7 @@ class Visits:
             )
             if held:
                 again = known.config.keeps_fresh and self._revisits.find((host, number, report.id)) is not None
-                self._settle(known, host, report, waiting)
+                self._settle(known, host, report, waiting, worker)
                 settled += _was_asked(report.outcome) and not again
         self._revisits.look_again(known, host)
         if settled:
@@ -198,7 +198,7 @@ class Visits:
             )
         self._urls.add_waiting(number, waiting)
 
-    def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int]) -> None:
+    def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
         blamed, *facts = self._db.must(
             "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts FROM url"
@@ -230,8 +230,8 @@ class Visits:
                  outcome.at, *key),
             )  # fmt: skip
         self._db.run(
-            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before)),
+            "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before), worker),
         )
         self._db.run(
             "DELETE FROM visit WHERE host = ? AND collection = ? AND id = ? AND number <= ?",
