@@ -842,8 +842,12 @@ def test_a_borrowed_host_goes_back_with_its_delay_and_loses_nothing_that_waits(p
 def test_a_name_is_one_living_workers(play):
     async def scene(frontier):
         await frontier.join("w", myself())
+        parent = os.getppid()
         with pytest.raises(FrontierError, match="named 'w' is at work already"):
-            await frontier.join("w", myself())
+            await frontier.join("w", ProcessId(myself().boot, parent, start_ticks(parent) or 0))
+        again = await frontier.join("w", myself())  # it did not hear the answer
+        assert [node.name for node in (await frontier.overview()).nodes] == ["w"]
+        await frontier.renew(again.worker, "")
         FalseLeaseClock.shift[0] = 31.0
         await frontier.join("w", myself())
 

@@ -23,7 +23,7 @@ from tarrafa.frontier.store.collections import Known, state_bucket
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.schema import NEW, OLD, open_tables
-from tarrafa.frontier.store.sqlite import Store
+from tarrafa.frontier.store.store import Store
 from tarrafa.model import Outcome, Role, Status, UrlState, Visit
 from tarrafa.process import myself
 from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, offer
@@ -149,7 +149,7 @@ class Life:
         if len(self.workers) == 3:
             return
         with self.transaction() as store:
-            worker = store.hosts.join(f"w{self.rng.random()}", myself()).worker
+            worker = store.join(f"w{self.rng.random()}", myself()).worker
             store.db.run("UPDATE worker SET deadline = ? WHERE id = ?", (FOREVER, worker))
         self.workers[worker] = {}
 
@@ -158,7 +158,7 @@ class Life:
             self.join()
         worker, wanted = self.rng.choice(list(self.workers)), self.rng.randint(1, 4)
         with self.transaction() as store:
-            leases = store.hosts.lease(worker, wanted)
+            leases = store.lease(worker, wanted)
         for lease in leases:
             assert not any(lease.host in held for held in self.workers.values()), "a host is with two"
             self.workers[worker][lease.host] = (lease.collection, list(lease.visits))
@@ -206,14 +206,14 @@ class Life:
         if self.workers and self.rng.random() < 0.3:
             worker, _ = self.workers.popitem()
             with self.transaction() as store:
-                store.hosts.leave(worker)
+                store.hosts.free(worker)
 
     def kill(self) -> None:
         if self.workers and self.rng.random() < 0.3:
             worker, _ = self.workers.popitem()
             with self.transaction() as store:
                 store.db.run("UPDATE worker SET pid = ? WHERE id = ?", (NOBODY, worker))
-                store.hosts.expire()
+                store.expire()
 
     def clock(self) -> None:
         advance(self.rng.choice([1, 10, 100, 700, 3700, DAY_S]))

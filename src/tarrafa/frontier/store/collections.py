@@ -5,7 +5,7 @@ its end; `value()` sees both.
 """
 
 from collections import defaultdict, deque
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 
 import msgspec
 
@@ -51,6 +51,10 @@ class Counters:
     def value(self, collection: int, bucket: str) -> int:
         return self._values.get((collection, bucket), 0) + self._deltas.get((collection, bucket), 0)
 
+    def has(self, collection: int, bucket: str) -> bool:
+        """Whether anything was ever counted there."""
+        return bool(self.value(collection, bucket))
+
     def with_prefix(self, collection: int, prefix: str) -> dict[str, int]:
         keys = {key for key in (*self._values, *self._deltas) if key[0] == collection and key[1].startswith(prefix)}
         return {key[1][len(prefix) :]: value for key in sorted(keys) if (value := self.value(*key))}
@@ -94,6 +98,24 @@ class Tuning:
 
 
 @dataclass(slots=True)
+class Tokens:
+    """How many revisits a collection may make: they come at its `rate`, and a few can be saved up."""
+
+    at: float | None = None  # None: none was ever asked for, and all that can be saved up is there
+    count: float = 0.0
+    spent: int = 0  # since they were read from where others see them
+
+    def left(self, per_s: float, most: float, now: float) -> int:
+        self.count = min(most, most if self.at is None else self.count + (now - self.at) * per_s)
+        self.at = now
+        return int(self.count)
+
+    def spend(self) -> None:
+        self.count -= 1.0
+        self.spent += 1
+
+
+@dataclass(slots=True)
 class Known:
     """A collection in memory."""
 
@@ -101,6 +123,7 @@ class Known:
     config: config.Collection
     sequence: int
     tuning: Tuning = Tuning()
+    tokens: Tokens = field(default_factory=Tokens)
 
 
 class Collections:
@@ -114,14 +137,21 @@ class Collections:
 
     def reload(self) -> None:
         """What the tables say; also after a transaction failed."""
-        self._by_id.clear()
+        before, self._by_id = self._by_id, {}
         rows = self._db.rows(
             "SELECT id, name, state, reason, config, revision, sequence,"
             " price, plan, plan_end, factor, priced_at, priced_revisits FROM collection ORDER BY id"
         )
         for fields in rows:
-            row = CollectionRow(*fields[:6])
-            self._by_id[row.id] = Known(row, config.decode(row.config), fields[6], Tuning(*fields[7:]))
+            row, old = CollectionRow(*fields[:6]), before.get(fields[0])
+            same = old is not None and old.row.config == row.config
+            self._by_id[row.id] = Known(
+                row,
+                old.config if old is not None and same else config.decode(row.config),
+                fields[6],
+                Tuning(*fields[7:]),
+                old.tokens if old is not None else Tokens(),
+            )
 
     def tune(self, known: Known, tuning: Tuning) -> None:
         """The planner has new numbers."""
@@ -142,7 +172,7 @@ class Collections:
                 "INSERT INTO collection (name, state, reason, config, created) VALUES (?, 'running', '', ?, ?)",
                 (wanted.name, content, now),
             )
-            number, revision, before = self._db.connection.last_insert_rowid(), 1, None
+            number, revision, before = int(self._db.value("SELECT max(id) FROM collection")), 1, None
         else:
             number, before = known.row.id, known.config
             revision = known.row.revision + (content != known.row.config)
@@ -158,7 +188,9 @@ class Collections:
             )
         sequence = known.sequence if known else 0
         row = CollectionRow(number, wanted.name, "running", "", content, revision)
-        self._by_id[number] = Known(row, wanted, sequence, known.tuning if known else Tuning())
+        self._by_id[number] = Known(
+            row, wanted, sequence, known.tuning if known else Tuning(), known.tokens if known else Tokens()
+        )
         return self._by_id[number], before
 
     def control(self, name: str, state: str, reason: str) -> None:

@@ -11,6 +11,8 @@ Weakness: in-links are all that counts as importance here, and a page's in-links
 it were visited.
 """
 
+from typing import Any
+
 from tarrafa.clock import Clock
 from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
@@ -43,6 +45,7 @@ class Exchange:
     def enter(self, known: Known, kept: bool, in_links: int, host: HostId, url: UrlId) -> None:
         """Pages only: a sitemap is no rival of theirs."""
         if known.config.exchanges:
+            self._db.need("standing", [(known.row.id, int(kept), in_links, host, url)])
             self._db.run(
                 "INSERT OR IGNORE INTO standing SELECT collection, ?, ?, host, id FROM url"
                 " WHERE host = ? AND collection = ? AND id = ? AND role = ?",
@@ -51,6 +54,7 @@ class Exchange:
 
     def leave(self, known: Known, kept: bool, in_links: int, host: HostId, url: UrlId) -> None:
         if known.config.exchanges:
+            self._db.need("standing", [(known.row.id, int(kept), in_links, host, url)])
             self._db.run(
                 "DELETE FROM standing WHERE collection = ? AND kept = ? AND in_links = ? AND host = ? AND id = ?",
                 (known.row.id, kept, in_links, host, url),
@@ -59,6 +63,7 @@ class Exchange:
     def weigh(self, known: Known, before: int, after: int, host: HostId, url: UrlId) -> None:
         """Its in-links changed, whichever side it stands on."""
         if known.config.exchanges:
+            self._db.need("standing", [(known.row.id, kept, before, host, url) for kept in (0, 1)])
             self._db.run(
                 "UPDATE standing SET in_links = ? WHERE collection = ? AND kept IN (0, 1) AND in_links = ? AND host = ?"
                 " AND id = ?",
@@ -112,6 +117,7 @@ class Exchange:
         return max(1, min(AT_ONCE_MAX, (known.config.scope.pages_max or 0) // AT_ONCE_SHARE))
 
     def _best(self, known: Known, offset: int = 0) -> tuple[HostId, UrlId, int] | None:
+        self._db.need_first("standing", [(known.row.id, 0)], LOOKED_AT_MAX + offset, last=True)
         rows = self._db.rows(
             "SELECT host, id, in_links FROM standing WHERE collection = ? AND kept = 0"
             " ORDER BY in_links DESC, host DESC, id DESC LIMIT ? OFFSET ?",
@@ -119,17 +125,27 @@ class Exchange:
         )
         return next(((host, url, links) for host, url, links in rows if self._answers(known, host)), None)
 
-    def _worst(self, known: Known) -> tuple[HostId, UrlId, int] | None:
+    def _worst(self, known: Known) -> tuple[Any, ...] | None:
         """Not one that somebody is looking at just now."""
+        self._db.need_first("standing", [(known.row.id, 1)], LOOKED_AT_MAX)
         rows = self._db.rows(
-            "SELECT host, id, standing.in_links FROM standing JOIN url USING (host, collection, id)"
-            " WHERE standing.collection = ? AND kept = 1 AND state = ? ORDER BY standing.in_links, host, id LIMIT ?",
-            (known.row.id, int(UrlState.FETCHED), LOOKED_AT_MAX),
+            "SELECT host, id, in_links FROM standing WHERE collection = ? AND kept = 1"
+            " ORDER BY in_links, host, id LIMIT ?",
+            (known.row.id, LOOKED_AT_MAX),
         )
-        return next(((host, url, links) for host, url, links in rows if self._answers(known, host)), None)
+        self._db.need("url", [(host, known.row.id, url) for host, url, _ in rows])
+        return next((row for row in rows if self._rests(known, row) and self._answers(known, row[0])), None)
+
+    def _rests(self, known: Known, row: tuple[Any, ...]) -> bool:
+        state = self._db.value(
+            "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", (row[0], known.row.id, row[1])
+        )
+        return bool(state == UrlState.FETCHED)
 
     def _answers(self, known: Known, host: HostId) -> bool:
-        """It is not in trouble, not full, and its turn comes soon."""
+        """It is not in trouble, not full, its turn comes soon, and it can be changed now."""
+        if not self._db.need_hosts([host]):
+            return False
         row = self._db.row(
             "SELECT failures, next_at, refused, visited FROM host JOIN work ON work.host = host.id"
             " WHERE host.id = ? AND collection = ?",
@@ -139,10 +155,12 @@ class Exchange:
             return False
         return bool(row[1] <= self._clock.now() + SOON_S + known.config.politeness.delay_max)
 
+    def begin_rebuilding(self, known: Known) -> None:
+        self._counters.add(known.row.id, FULL, -self._counters.value(known.row.id, FULL))
+
     def rebuild(self, known: Known) -> None:
-        """The collection begins to exchange, or its limit changed, or it no longer does. Scans it, once per change."""
+        """The collection begins to exchange, or its limit changed, or it no longer does."""
         number = known.row.id
-        self._counters.add(number, FULL, -self._counters.value(number, FULL))
         self._db.run("DELETE FROM standing WHERE collection = ?", (number,))
         if known.config.exchanges:
             self._db.run(

@@ -79,13 +79,18 @@ class Hosts:
         self._revisits = urls.revisits
         self._turn = 0
 
+    def namesake(self, name: str, process: ProcessId) -> int | None:
+        """The same process, if it joined before and did not hear our answer; nobody else may have its name."""
+        other = self._db.row("SELECT id, pid, started, boot, space FROM worker WHERE name = ?", (name,))
+        if other is None:
+            return None
+        if other[1:] != (process.pid, process.started, process.boot, process.space):
+            raise FrontierError(f"a worker named {name!r} is at work already (process {other[1]}): names are unique")
+        return int(other[0])
+
     def join(self, name: str, process: ProcessId) -> Terms:
-        self.expire()
-        other = self._db.value("SELECT pid FROM worker WHERE name = ?", (name,))
-        if other is not None:
-            raise FrontierError(f"a worker named {name!r} is at work already (process {other}); use another --name")
-        self._db.run("INSERT INTO meta VALUES ('workers', 1) ON CONFLICT (key) DO UPDATE SET value = meta.value + 1")
-        number = int(self._db.value("SELECT value FROM meta WHERE key = 'workers'"))
+        self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
+        number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
         self._db.run(
             "INSERT INTO worker (id, name, boot, pid, started, space, era, deadline) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
@@ -99,27 +104,27 @@ class Hosts:
         self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
         return LEASE_S
 
-    def leave(self, worker: int) -> None:
-        self._free(worker, wait_s=0.0)
-
-    def expire(self) -> None:
-        """Take back the hosts of workers that are dead, and of those that went silent.
+    def silent(self) -> list[tuple[int, float]]:
+        """Workers that are dead or went silent, and for how long their hosts must rest.
 
         A silent one may still be waiting for an answer, so its hosts rest for one more document time limit. Who joined
         before this machine booted last, on this machine, is dead; on another one, it has one more lease to say so.
         """
+        found: list[tuple[int, float]] = []
         now, era = self._lease_clock.now(), self._lease_clock.era
         rows = self._db.rows("SELECT id, boot, pid, started, space, era, deadline FROM worker ORDER BY id")
         for worker, boot, pid, started, space, joined, deadline in rows:
             if joined not in (era, boot):
                 self._db.run("UPDATE worker SET era = ?, deadline = ? WHERE id = ?", (era, now + LEASE_S, worker))
             elif joined != era or is_dead(ProcessId(boot, pid, started, space)):
-                self._free(worker, wait_s=0.0)
+                found.append((worker, 0.0))
             elif deadline < now:
                 limits = [known.config.fetch.time_max for known in self._collections.all()]
-                self._free(worker, wait_s=max(limits, default=0.0))
+                found.append((worker, float(max(limits, default=0.0))))
+        return found
 
-    def _free(self, worker: int, wait_s: float) -> None:
+    def free(self, worker: int, wait_s: float = 0.0) -> None:
+        """Take everything back from a worker, who is none from now on."""
         earliest = self._clock.now() + wait_s * self._clock.scale
         rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
         for host, next_at, delay_s in rows:  # its last request may have gone out just now
@@ -133,7 +138,6 @@ class Hosts:
             raise LeaseLost(f"worker {worker} has lost its leases: it did not renew them in time")
 
     def lease(self, worker: int, wanted: int) -> list[Lease]:
-        self.expire()
         self._check(worker)
         running = self._collections.running()
         if not running or wanted < 1:
@@ -158,8 +162,8 @@ class Hosts:
             old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._revisits.allowed(known)))
         ready = list(dict.fromkeys(_interleave(new, old, known.config.revisit.share)))
         mine = int(self._db.value("SELECT hosts FROM worker WHERE id = ?", (worker,)))
-        share = min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine)
-        return ready[: max(0, share)]
+        share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
+        return list(self._visits.prepare(known, self._db.need_hosts(ready[:share])))
 
     def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
         key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
@@ -207,8 +211,10 @@ class Hosts:
         if mine is None or mine[0] != worker:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
         now = self._clock.now()
+        self._db.need("address", [(address,)])
         holder, next_at = self._db.row("SELECT host, next_at FROM address WHERE address = ?", (address,)) or (None, 0.0)
         if holder not in {None, host}:
+            self._db.need("host", [(holder,)])
             delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (holder,))
             return float(now + max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S))
         if holder is None and next_at > now:
@@ -259,6 +265,7 @@ class Hosts:
         return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
 
     def robots_text(self, digest: bytes) -> bytes:
+        self._db.need("robots", [(digest,)])
         text: bytes | None = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
         return text or b""
 

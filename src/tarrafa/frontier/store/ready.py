@@ -65,6 +65,7 @@ class Ready:
 
     def first(self, number: int, kind: int, now: float, limit: int) -> list[HostId]:
         """Those that may be visited now, the longest ready first."""
+        self._db.need_first("ready", [(number, kind)], max(0, limit))
         rows = self._db.rows(
             "SELECT host FROM ready WHERE collection = ? AND kind = ? AND next_at <= ? ORDER BY next_at, host LIMIT ?",
             (number, kind, now, max(0, limit)),

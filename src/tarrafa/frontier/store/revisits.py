@@ -10,6 +10,7 @@ that it is gone, when it is no longer wanted, or when its place is.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -29,7 +30,7 @@ from tarrafa.frontier.store.collections import (
     state_bucket,
 )
 from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.schema import OLD, Database
+from tarrafa.frontier.store.schema import ALL, OLD, Database
 from tarrafa.model import GONE, HostId, Outcome, Role, UrlId, UrlState, is_weather
 from tarrafa.parse.moment import moment
 from tarrafa.revisit import belief, estimate
@@ -54,6 +55,7 @@ RETRY_S, RETRY_MAX_S = 3600.0, 7 * DAY_S  # a page in trouble is tried again aft
 LISTING_WEIGHT = 16.0  # of a sitemap or feed: it tells about many pages at once
 BURST_S = 3600.0  # revisits that were not made may be made up for, but no more than this much of them
 RATE_UNIT = 1000  # rates are counted in thousandths
+HEADS_AT_HAND = 3  # pages per shelf that are fetched ahead
 
 _encode = msgspec.msgpack.Encoder().encode
 read_history = msgspec.msgpack.Decoder(History).decode
@@ -94,7 +96,6 @@ class Revisits:
     def __init__(self, db: Database, counters: Counters, ready: Ready, clock: Clock) -> None:
         self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
         self._decisions = 0
-        self._tokens: dict[int, tuple[float, float]] = {}  # collection: how many revisits it may make, as of when
 
     # -- the policy -------------------------------------------------------------------------------------------
 
@@ -121,22 +122,31 @@ class Revisits:
             return 0
         if rate is None or known.config.revisit.policy in PLANNED:  # a plan keeps to the rate by itself
             return 1 << 30
-        most = max(2.0, rate * BURST_S / DAY_S)
-        now = self._clock.now()
-        tokens, at = self._tokens.get(known.row.id, (most, now))
-        tokens = min(most, tokens + (now - at) / DAY_S * rate)
-        self._tokens[known.row.id] = (tokens, now)
-        return int(tokens)
+        return known.tokens.left(rate / DAY_S, max(2.0, rate * BURST_S / DAY_S), self._clock.now())
 
     def _spend(self, known: Known) -> None:
         self._counters.add(known.row.id, PAID)
-        if known.row.id in self._tokens:
-            tokens, at = self._tokens[known.row.id]
-            self._tokens[known.row.id] = (tokens - 1.0, at)
+        known.tokens.spend()
 
     # -- shelves ----------------------------------------------------------------------------------------------
 
+    def prepare(self, known: Known, hosts: Sequence[HostId]) -> None:
+        """The heads of the hosts' shelves are fetched for all of them together."""
+        if not self._db.is_copy:
+            return
+        number = known.row.id
+        self._db.need_first("shelf", [(number, host) for host in hosts], ALL)
+        shelves = [
+            (host, number, shelf)
+            for host in hosts
+            for (shelf,) in self._db.rows(
+                "SELECT shelf FROM shelf WHERE collection = ? AND host = ? AND pages > 0", (number, host)
+            )
+        ]
+        self._db.need_first("due", shelves, HEADS_AT_HAND)
+
     def put(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> None:
+        self._db.need("shelf", [(number, host, shelf)])
         if self._db.run("INSERT OR IGNORE INTO due VALUES (?, ?, ?, ?, ?)", (host, number, shelf, key, url)):
             self._db.run(
                 "INSERT INTO shelf VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET pages = pages + 1",
@@ -144,6 +154,8 @@ class Revisits:
             )
 
     def pull(self, host: HostId, number: int, shelf: int, key: float, url: UrlId) -> bool:
+        self._db.need("due", [(host, number, shelf, key, url)])
+        self._db.need("shelf", [(number, host, shelf)])
         there = self._db.run(
             "DELETE FROM due WHERE host = ? AND collection = ? AND shelf = ? AND key = ? AND id = ?",
             (host, number, shelf, key, url),
@@ -155,7 +167,9 @@ class Revisits:
             )
         return bool(there)
 
-    def _heads(self, host: HostId, number: int) -> dict[int, float]:
+    def _heads(self, known: Known, host: HostId) -> dict[int, float]:
+        number = known.row.id
+        self.prepare(known, [host])
         rows = self._db.rows(
             "SELECT shelf, (SELECT min(key) FROM due WHERE due.host = ?1 AND due.collection = ?2"
             " AND due.shelf = shelf.shelf) FROM shelf WHERE collection = ?2 AND host = ?1 AND pages > 0",
@@ -166,7 +180,7 @@ class Revisits:
     def take(self, known: Known, host: HostId, count: int) -> list[tuple[UrlId, int]]:
         """The next pages of a host to see again, with their shelves, most urgent first; they are on no shelf now."""
         number, now, policy = known.row.id, self._clock.now(), self.policy(known)
-        heads, taken = self._heads(host, number), list[tuple[UrlId, int]]()
+        heads, taken = self._heads(known, host), list[tuple[UrlId, int]]()
         while len(taken) < count and heads:
             shelf = self._choose(known, policy, heads, now)
             if shelf is None:
@@ -177,6 +191,7 @@ class Revisits:
             )
             self.pull(host, number, shelf, heads[shelf], url)
             taken.append((url, shelf))
+            self._db.need_first("due", [(host, number, shelf)], 1)
             key = self._db.value(
                 "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (host, number, shelf)
             )
@@ -215,12 +230,13 @@ class Revisits:
     def look_again(self, known: Known, host: HostId) -> None:
         """Something on its shelves changed: when is the first of them worth a visit?"""
         if known.config.keeps_fresh:
-            self._set_due(known, self.policy(known), host, self._heads(host, known.row.id))
+            self._set_due(known, self.policy(known), host, self._heads(known, host))
 
     # -- one page ---------------------------------------------------------------------------------------------
 
     def find(self, key: Key) -> tuple[int, float, int, History] | None:
         """Shelf, key, times gone, history."""
+        self._db.need("page", [key])
         row = self._db.row(
             "SELECT shelf, key, gone, history FROM page WHERE host = ? AND collection = ? AND id = ?", key
         )
@@ -302,6 +318,7 @@ class Revisits:
     def _meet(self, known: Known, host: HostId, at: float, before: Before, claimed: float) -> History:
         if before.role != Role.PAGE:
             return meet(at, estimate.PRIOR_ALPHA, estimate.PRIOR_BETA, LISTING_WEIGHT, claimed)
+        self._need_site(known, host)
         sums = self._db.row(
             "SELECT pages, means, squares FROM site WHERE collection = ?"
             " AND name = (SELECT site FROM host WHERE id = ?)",
@@ -347,11 +364,15 @@ class Revisits:
                 squares += sign * estimate.second_moment(page.alpha, page.beta)
                 rates += sign * round(RATE_UNIT * page.rate)
         self._counters.add(known.row.id, RATES, rates)
+        self._need_site(known, host)
         self._db.run(
             "UPDATE site SET pages = max(0, pages + ?), means = max(0, means + ?), squares = max(0, squares + ?)"
             " WHERE collection = ? AND name = (SELECT site FROM host WHERE id = ?)",
             (pages, means, squares, known.row.id, host),
         )
+
+    def _need_site(self, known: Known, host: HostId) -> None:
+        self._db.need("site", [(known.row.id, self._db.value("SELECT site FROM host WHERE id = ?", (host,)))])
 
     def forget(self, known: Known, key: Key) -> None:
         """It is kept no longer."""
@@ -418,6 +439,7 @@ class Revisits:
     def _next(self, policy: Policy, key: Key, found: tuple[int, float, int, History]) -> float:
         if not isinstance(policy, Planned):
             return policy.due(found[0], found[1])
+        self._db.need_first("due", [(key[0], key[1], policy.shelf)], ALL)
         planned = self._db.value(
             "SELECT min(key) FROM due WHERE host = ? AND collection = ? AND shelf = ? AND id = ?",
             (key[0], key[1], policy.shelf, key[2]),
@@ -426,8 +448,13 @@ class Revisits:
 
     # -- all pages --------------------------------------------------------------------------------------------
 
+    def begin_adoption(self, known: Known) -> None:
+        """What is counted of the collection as a whole is counted anew, host by host."""
+        for bucket in (RATES, CHOSEN_WAITING, DISMISSED_WAITING, OUT_AGAIN):
+            self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
+
     def adopt(self, known: Known) -> None:
-        """The collection is to be kept fresh from now on, or in another way, or no longer. Scans it, once per change.
+        """The collection is to be kept fresh from now on, or in another way, or no longer.
 
         What the visits made so far say of a page is not lost: its history is read again from them.
         """
@@ -444,8 +471,7 @@ class Revisits:
             " WHERE collection = ? AND state = ? AND role = 0",
             (number, int(UrlState.HANDED_OUT)),
         )
-        for bucket, value in ((RATES, 0), (CHOSEN_WAITING, 0), (DISMISSED_WAITING, 0), (OUT_AGAIN, out)):
-            self._counters.add(number, bucket, value - self._counters.value(number, bucket))
+        self._counters.add(number, OUT_AGAIN, out)
         if not known.config.keeps_fresh:
             return
         hosts = set[HostId]()
@@ -482,6 +508,7 @@ class Revisits:
         if found is not None:
             return found[3]
         page: History | None = None
+        self._db.need_first("visit", [key], ALL)
         for at, changed in self._db.rows(
             "SELECT at, changed FROM visit WHERE host = ? AND collection = ? AND id = ? AND status IN (200, 304)"
             " ORDER BY number",

@@ -57,7 +57,8 @@ TABLES = (
     READY
     + FRESH
     + """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE collection (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, reason TEXT NOT NULL,
     config BLOB NOT NULL, revision INTEGER NOT NULL DEFAULT 1, created REAL NOT NULL,
@@ -169,7 +170,8 @@ DROP TABLE ready;
     + FRESH,
     3: """
 ALTER TABLE visit ADD COLUMN worker TEXT NOT NULL DEFAULT '';
-INSERT INTO meta SELECT 'workers', coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'worker';
+CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO number SELECT 'workers', coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'worker';
 ALTER TABLE worker RENAME TO old_worker;
 """
     + WORKER
@@ -180,8 +182,17 @@ DROP TABLE old_worker;
 }
 
 
+ALL = 1 << 30  # rows: as many as there are
+
+
 class Database:
-    """A connection that says what a statement is expected to give."""
+    """A connection that says what a statement is expected to give.
+
+    `need…` say which rows the next statements read. In a file of one's own everything is at hand, and they do nothing;
+    a working copy (postgres/copy.py) fetches what it has not got.
+    """
+
+    is_copy = False
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -210,6 +221,16 @@ class Database:
         """The first column of the first row, or None."""
         row = self.row(sql, values)
         return None if row is None else row[0]
+
+    def need(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
+        """The rows with these primary keys."""
+
+    def need_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
+        """The first (or last) rows whose primary keys begin so, for each of these beginnings."""
+
+    def need_hosts(self, hosts: Sequence[int]) -> Sequence[int]:
+        """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now."""
+        return hosts
 
 
 def open_tables(path: str, suffix_list: str) -> Database:

@@ -34,63 +34,19 @@ from tarrafa.frontier.protocol import (
     Terms,
     Weight,
 )
-from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
+from tarrafa.frontier.store.collections import Collections, Counters, Known
 from tarrafa.frontier.store.facts import look_up
-from tarrafa.frontier.store.hosts import Hosts, LeaseClock
+from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import Revisits
 from tarrafa.frontier.store.schema import Database, check_schema, open_tables
-from tarrafa.frontier.store.urls import Urls
-from tarrafa.frontier.store.visits import Visits
+from tarrafa.frontier.store.store import Store
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 JOBS_PER_COMMIT_MAX = 256
 T = TypeVar("T")
-
-
-class Store:
-    """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
-
-    def __init__(self, db: Database, clock: Clock, lease_clock: LeaseClock) -> None:
-        self.db, self.clock = db, clock
-        self.counters = Counters(self.db)
-        self.catalogue = Collections(self.db, self.counters, clock)
-        ready = Ready(self.db)
-        self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
-        self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
-        self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
-        self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
-
-    def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
-        known, before = self.catalogue.open(content)
-        if before is not None:
-            self.urls.try_failures_again(known)
-            old, new = before.scope.depth_max, known.config.scope.depth_max
-            if old is not None and (new is None or new > old):
-                self.urls.reopen_depth(known)
-            if before.strategy.order != known.config.strategy.order:
-                self.urls.reorder(known, before.strategy.order)
-            if before.scope != known.config.scope:
-                self.urls.judge_again(known)
-            if before.revisit != known.config.revisit or before.scope.pages_max != known.config.scope.pages_max:
-                self.visits.unchoose(known)
-                self.catalogue.tune(known, Tuning())
-                self.urls.revisits.adopt(known)
-                self.urls.exchange.rebuild(known)
-        self.urls.seed(known.row.id, roots)
-        return known.row
-
-    def weigh(self, name: str, weights: list[Weight]) -> None:
-        """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
-        known = self.catalogue.find(name)
-        if known is not None:
-            self.urls.weigh(known, weights)
-
-    def overview(self) -> Overview:
-        self.hosts.expire()
-        return Overview(self.catalogue.status(), self.hosts.nodes())
 
 
 @dataclass(slots=True)
@@ -219,16 +175,16 @@ class SqliteFrontier:
         await self._call(lambda store: store.urls.discover(collection, offers))
 
     async def join(self, name: str, process: ProcessId) -> Terms:
-        return await self._call(lambda store: store.hosts.join(name, process))
+        return await self._call(lambda store: store.join(name, process))
 
     async def renew(self, worker: int, note: str) -> float:
         return await self._call(lambda store: store.hosts.renew(worker, note))
 
     async def leave(self, worker: int) -> None:
-        await self._call(lambda store: store.hosts.leave(worker))
+        await self._call(lambda store: store.hosts.free(worker))
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
-        return await self._call(lambda store: store.hosts.lease(worker, hosts))
+        return await self._call(lambda store: store.lease(worker, hosts))
 
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         return await self._call(lambda store: store.hosts.borrow(worker, collection, host, host_key))

@@ -50,6 +50,7 @@ class Urls:
         known = self._collections.by_id(number)
         waiting: dict[HostId, int] = {}
         first = self._collections.number(known, len(offers))
+        self._db.need("url", [(offer.host, number, offer.id) for offer in offers])
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             key = (offer.host, number, offer.id)
             row = self._db.row(
@@ -91,6 +92,7 @@ class Urls:
         """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
         graph hear of it and of its links."""
         known, waiting = self._collections.by_id(number), dict[HostId, int]()
+        self._db.need("url", [(root.host, number, root.id) for root in roots])
         for root in roots:
             row = self._db.row(
                 "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0",
@@ -159,6 +161,7 @@ class Urls:
         """Count the host among those of its site that are visited, or refuse it."""
         number, most = known.row.id, known.config.scope.site_hosts_max
         site = self._db.value("SELECT site FROM host WHERE id = ?", (host,))
+        self._db.need("site", [(number, site)])
         counted = self._db.run(
             "INSERT INTO site (collection, name, hosts) VALUES (?, ?, 1)"
             " ON CONFLICT DO UPDATE SET hosts = hosts + 1 WHERE hosts < ?",
@@ -225,6 +228,7 @@ class Urls:
     def weigh(self, known: Known, weights: list[Weight]) -> None:
         """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
         number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
+        self._db.need("url", [(weight.host, number, weight.id) for weight in weights])
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
                 "SELECT depth, redirects, state, sequence, in_links, attempts, role FROM url"
@@ -243,11 +247,12 @@ class Urls:
                 if known.config.keeps_fresh and role == Role.PAGE:
                     self.revisits.weigh(known, key, weight.in_links)
                 if state == UrlState.PENDING and order == "backlinks":
+                    place = (weight.host, number, rank(order, sequence, weight.id, in_links, attempts), weight.id)
+                    self._db.need("pending", [place])
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-                        (rank(order, sequence, weight.id, weight.in_links, attempts), weight.host, number,
-                         rank(order, sequence, weight.id, in_links, attempts), weight.id),
-                    )  # fmt: skip
+                        (rank(order, sequence, weight.id, weight.in_links, attempts), *place),
+                    )
             if 0 <= weight.depth < depth:
                 self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
         self.add_waiting(number, waiting)

@@ -7,7 +7,7 @@ again share a host's polite slots.
 
 import dataclasses
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -26,7 +26,7 @@ from tarrafa.frontier.store.collections import (
 from tarrafa.frontier.store.exchange import Exchange
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.schema import ALL, Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import (
     BUSY,
@@ -45,6 +45,7 @@ from tarrafa.model import (
 )  # fmt: skip
 
 HISTORY_MAX = 100  # visits of a URL that are remembered one by one
+TRIMMED_AT_ONCE = 8  # of those beyond
 TYPES_COUNTED_MAX = 200  # servers invent them
 AHEAD_S = 60.0  # pages to see again are handed out for so long
 STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
@@ -74,10 +75,21 @@ class Visits:
         visits += self._take_new(known, host, min(count, ahead) - len(visits))
         return visits + self._take_old(known, host, most - len(visits))
 
+    def prepare(self, known: Known, hosts: Sequence[HostId]) -> Sequence[HostId]:
+        """What their next visits need is fetched for all of them together."""
+        number = known.row.id
+        self._db.need_first("pending", [(host, number) for host in hosts], VISITS_PER_LEASE)
+        if known.config.keeps_fresh:
+            self._revisits.prepare(known, hosts)
+        return hosts
+
     def _take_old(self, known: Known, host: HostId, count: int) -> list[Visit]:
         """Pages that are kept and worth another visit, and what a full collection exchanges."""
         visits: list[Visit] = []
-        for url, shelf in self._revisits.take(known, host, count):
+        taken = self._revisits.take(known, host, count)
+        self._db.need("url", [(host, known.row.id, url) for url, _ in taken])
+        self._db.need("page", [(host, known.row.id, url) for url, _ in taken])
+        for url, shelf in taken:
             key = (host, known.row.id, url)
             state, found = self._db.value(STATE_OF, key), self._revisits.find(key)
             if shelf == CHOSEN:
@@ -110,15 +122,18 @@ class Visits:
             " AND handed.collection = work.collection), refused FROM work WHERE host = ? AND collection = ?",
             (host, number),
         )
-        most = known.config.scope.host_pages_max
-        room = most - visited - held
+        limit = known.config.scope.host_pages_max
+        room = limit - visited - held
         slots = 0 if self._exchange.is_full(known) else self._collections.slots(known)
-        if visited >= most or refused:
+        if visited >= limit or refused:
             self.give_up(known, host, Status.HOST_FULL)
+        most = max(0, min(count, room, slots))
+        self._db.need_first("pending", [(host, number)], most)
         rows = self._db.rows(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
-            (host, number, max(0, min(count, room, slots))),
+            (host, number, most),
         )
+        self._db.need("url", [(host, number, url) for _, url in rows])
         visits = []
         for place, url in rows:
             self._unqueue(known, host, place, url)
@@ -158,7 +173,9 @@ class Visits:
         )
         if worker is None:
             self._ready.remove(host)
-        self._unqueue(known, host, rank(known.config.strategy.order, sequence, url, in_links, attempts), url)
+        place = rank(known.config.strategy.order, sequence, url, in_links, attempts)
+        self._db.need("pending", [(host, known.row.id, place, url)])
+        self._unqueue(known, host, place, url)
         self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
         if worker is None:
             self._ready.add(host)
@@ -175,7 +192,6 @@ class Visits:
         for host, key, url, *facts in rows:
             self._revisits.pull(host, known.row.id, CHOSEN, key, url)
             self._urls.enqueue(known, host, url, (facts[0], facts[1], facts[2]), waiting)
-        self._counters.add(known.row.id, CHOSEN_WAITING, -self._counters.value(known.row.id, CHOSEN_WAITING))
         self._urls.add_waiting(known.row.id, waiting)
 
     def finish(self, known: Known, host: HostId, reports: Iterable[Report], worker: str) -> None:
@@ -233,10 +249,12 @@ class Visits:
             "INSERT OR REPLACE INTO visit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before), worker),
         )
-        self._db.run(
-            "DELETE FROM visit WHERE host = ? AND collection = ? AND id = ? AND number <= ?",
-            (*key, report.number - HISTORY_MAX),
-        )
+        if report.number > HISTORY_MAX:
+            self._db.need_first("visit", [key], TRIMMED_AT_ONCE)
+            self._db.run(
+                "DELETE FROM visit WHERE host = ? AND collection = ? AND id = ? AND number <= ?",
+                (*key, report.number - HISTORY_MAX),
+            )
         self._count(number, outcome)
         if again:
             self._urls.requeue(known, host, report.id, UrlState.HANDED_OUT, waiting)
@@ -274,12 +292,14 @@ class Visits:
         self._counters.add(number, f"status:{outcome.status}")
         if outcome.type:
             bucket = f"type:{outcome.type}"
-            known = self._counters.value(number, bucket) or self._counters.size(number, "type:") < TYPES_COUNTED_MAX
+            known = self._counters.has(number, bucket) or self._counters.size(number, "type:") < TYPES_COUNTED_MAX
             self._counters.add(number, bucket if known else "type:other")
 
     def take_back(self, host: HostId) -> None:
         """What a host's former holder did not report on waits again."""
         rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
+        self._db.need("url", [(host, *row) for row in rows])
+        self._db.need("page", [(host, *row) for row in rows])
         for number, url in rows:
             waiting: dict[HostId, int] = {}
             known, key = self._collections.by_id(number), (host, number, url)
@@ -302,7 +322,9 @@ class Visits:
         """A host that failed too often in a row, or has given enough: nothing of it waits any more."""
         number = known.row.id
         state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
+        self._db.need_first("pending", [(host, number)], ALL)
         gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
+        self._db.need("url", [(host, number, url) for (url,) in gone])
         for (url,) in gone:
             in_links = self._db.value(
                 "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, url)

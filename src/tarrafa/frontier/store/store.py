@@ -1,0 +1,91 @@
+"""What can happen to the frontier's tables?
+
+Every method runs inside a transaction that the caller commits. It is the same for every body that keeps tables: one
+file of its own (sqlite.py), or a working copy of what a database has (postgres/).
+"""
+
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.frontier.protocol import CollectionRow, Lease, Offer, Overview, Terms, Weight
+from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
+from tarrafa.frontier.store.hosts import Hosts, LeaseClock
+from tarrafa.frontier.store.planning import Planning
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.urls import Urls
+from tarrafa.frontier.store.visits import Visits
+from tarrafa.process import ProcessId
+
+
+class Store:
+    """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
+
+    def __init__(self, db: Database, clock: Clock, lease_clock: LeaseClock) -> None:
+        self.db, self.clock = db, clock
+        self.counters = Counters(self.db)
+        self.catalogue = Collections(self.db, self.counters, clock)
+        ready = Ready(self.db)
+        self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
+        self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
+        self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
+        self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
+
+    def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
+        known, before = self.catalogue.open(content)
+        if before is not None:
+            self.begin_change(known, before)
+            self.change(known, before)
+        self.urls.seed(known.row.id, roots)
+        return known.row
+
+    def begin_change(self, known: Known, before: Collection) -> None:
+        """What a new configuration means for the collection as a whole."""
+        if _is_kept_otherwise(known, before):
+            self.catalogue.tune(known, Tuning())
+            self.urls.revisits.begin_adoption(known)
+            self.urls.exchange.begin_rebuilding(known)
+
+    def change(self, known: Known, before: Collection) -> None:
+        """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
+        self.urls.try_failures_again(known)
+        old, new = before.scope.depth_max, known.config.scope.depth_max
+        if old is not None and (new is None or new > old):
+            self.urls.reopen_depth(known)
+        if before.strategy.order != known.config.strategy.order:
+            self.urls.reorder(known, before.strategy.order)
+        if before.scope != known.config.scope:
+            self.urls.judge_again(known)
+        if _is_kept_otherwise(known, before):
+            self.visits.unchoose(known)
+            self.urls.revisits.adopt(known)
+            self.urls.exchange.rebuild(known)
+
+    def weigh(self, name: str, weights: list[Weight]) -> None:
+        """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""
+        known = self.catalogue.find(name)
+        if known is not None:
+            self.urls.weigh(known, weights)
+
+    def expire(self) -> None:
+        """Take back the hosts of workers that are dead or silent."""
+        for worker, wait_s in self.hosts.silent():
+            self.hosts.free(worker, wait_s)
+
+    def join(self, name: str, process: ProcessId) -> Terms:
+        self.expire()
+        ghost = self.hosts.namesake(name, process)
+        if ghost is not None:
+            self.hosts.free(ghost)
+        return self.hosts.join(name, process)
+
+    def lease(self, worker: int, hosts: int) -> list[Lease]:
+        self.expire()
+        return self.hosts.lease(worker, hosts)
+
+    def overview(self) -> Overview:
+        self.expire()
+        return Overview(self.catalogue.status(), self.hosts.nodes())
+
+
+def _is_kept_otherwise(known: Known, before: Collection) -> bool:
+    return before.revisit != known.config.revisit or before.scope.pages_max != known.config.scope.pages_max
