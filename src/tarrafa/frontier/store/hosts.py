@@ -187,6 +187,27 @@ class Hosts:
         self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
         self._db.run("UPDATE worker SET hosts = hosts + 1 WHERE id = ?", (worker,))
 
+    def held(self, worker: int) -> list[Lease]:
+        """What a worker has in hand. Where it has no visits, nobody remembers why it took the host: that goes back."""
+        self._check(worker)
+        leases: list[Lease] = []
+        hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
+        for host in self._db.need_hosts([host for (host,) in hosts]):
+            key, *moments, failures, status, digest, expires, memory = self._db.must(
+                "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
+                " coalesce(memory, x'') FROM host WHERE id = ?",
+                (host,),
+            )
+            number = self._db.value("SELECT min(collection) FROM handed WHERE host = ?", (host,))
+            if number is None:
+                self._hand_back(host, moments[0])
+                continue
+            known = self._collections.by_id(number)
+            robots = None if status is None else RobotsCopy(status, digest, expires)
+            visits = self._visits.still_out(known, host)
+            leases.append(Lease(host, key, number, known.row.revision, *moments, failures, robots, visits, memory))
+        return leases
+
     def borrow(self, worker: int, collection: int, host: HostId, key: str) -> Loan:
         """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
         self._check(worker)

@@ -186,6 +186,9 @@ class SqliteFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         return await self._call(lambda store: store.lease(worker, hosts))
 
+    async def held(self, worker: int) -> list[Lease]:
+        return await self._call(lambda store: store.hosts.held(worker))
+
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         return await self._call(lambda store: store.hosts.borrow(worker, collection, host, host_key))
 
