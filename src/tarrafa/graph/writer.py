@@ -3,7 +3,7 @@
 Promises: the graph after a batch is what its records say, one after the other: a newer visit replaces the page's ways
 out exactly, one that is not newer changes nothing; in-link counts are exact; a depth that fell is carried on along
 everything already known. Data and cursor are committed together, so that a crash at any moment repeats and never
-doubles. A node that a crawler elsewhere visited last is its own from then on, and stamped anew when its in-links change.
+doubles. A node that a crawler elsewhere visited last is that one's, and stamped anew whenever its in-links change.
 Knows nothing of loops, processes or who is told.
 """
 

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterator
 from math import ceil
 
+from msgspec.structs import replace
+
 from tarrafa.clock import Clock, boot_id, boottime
 from tarrafa.errors import FrontierError, LeaseLost
 from tarrafa.frontier.protocol import (
@@ -193,19 +195,21 @@ class Hosts:
         leases: list[Lease] = []
         hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
         for host in self._db.need_hosts([host for (host,) in hosts]):
-            key, *moments, failures, status, digest, expires, memory = self._db.must(
+            key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
                 "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
                 " coalesce(memory, x'') FROM host WHERE id = ?",
                 (host,),
             )
             number = self._db.value("SELECT min(collection) FROM handed WHERE host = ?", (host,))
             if number is None:
-                self._hand_back(host, moments[0])
+                self._hand_back(host, next_at)
                 continue
             known = self._collections.by_id(number)
             robots = None if status is None else RobotsCopy(status, digest, expires)
-            visits = self._visits.still_out(known, host)
-            leases.append(Lease(host, key, number, known.row.revision, *moments, failures, robots, visits, memory))
+            lease = Lease(
+                host, key, number, known.row.revision, next_at, ended_at, delay_s, failures, robots, [], memory
+            )
+            leases.append(replace(lease, visits=self._visits.still_out(known, host)))
         return leases
 
     def borrow(self, worker: int, collection: int, host: HostId, key: str) -> Loan:

@@ -1,0 +1,385 @@
+"""A worker whose requests are made by somebody else.
+
+Leasing, robots.txt, delays, traps, scope and the order of durability are those of any worker: the same walks, the same
+commits. But what a walk wants fetched is laid out as an `Errand`; a crawler elsewhere takes it, keeps to the time that
+it names, and brings what came of it. So nobody can be less polite here than our own workers are.
+
+Promises: one errand of a host at a time; `bring` returns when the visit's record is durable, its links are delivered
+and the visit is finished; whatever ends this process, the frontier still holds the visits for the crawler, and `begin`
+finds them again. Leases are renewed by the crawler's own calls and by nothing else.
+Knows nothing of HTTP or JSON.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.brought import Brought, page_of, response_of
+from tarrafa.crawl.host import Walk
+from tarrafa.crawl.reading import Reading
+from tarrafa.crawl.visit import Body, Finished
+from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, Worker
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError, FrontierError, TarrafaError
+from tarrafa.fetch.http import Request, Response
+from tarrafa.frontier.protocol import Continuation, Facts, HostReport, Lease
+from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.model import HostId, Outcome, Role, Status, UrlId, Visit
+from tarrafa.parse.url import url_id
+from tarrafa.process import ProcessId
+
+HOSTS_MAX = 200  # that one crawler visits at once
+ELSEWHERE = "crawler"  # stands where a boot id would: no process of any machine is called so
+NOTE = "a crawler that talks through HTTP"
+ARRIVE_S = 5.0  # a host whose name or rules take longer is told of the next time
+COMMIT_S = 60.0
+GRACE_S = 30.0  # beyond a document's time limit; then nobody is waited for any more
+MARGIN = 1 / 6  # of a lease: no request is sent in its last part, and it is renewed no more often than this
+SETTLED_MAX = 10_000
+
+Key = tuple[UrlId, int]  # of a visit; number 0 is the host's robots.txt
+
+
+@dataclass(frozen=True, slots=True)
+class _Unhurried(Clock):
+    """Does not wait: whoever makes the request is told from when on it may be made."""
+
+    inner: Clock = field(default_factory=Clock.real)
+    moments: list[float] = field(default_factory=lambda: [0.0])
+
+    @classmethod
+    def of(cls, clock: Clock) -> "_Unhurried":
+        return cls(clock.epoch, clock.anchor, clock.scale, clock)
+
+    def now(self) -> float:
+        return self.inner.now()
+
+    async def sleep_until(self, moment: float) -> None:
+        self.moments[0] = moment
+
+
+@dataclass
+class RelayWalk(Walk):
+    """A walk that knows which visit it is making."""
+
+    visit: Visit | None = None
+
+    async def _make(self, visit: Visit) -> bool:
+        self.visit = visit
+        return await super()._make(visit)
+
+
+@dataclass(slots=True, eq=False)
+class Errand:
+    """Something to be fetched, now or at the time that it names. Without a visit it is the host's robots.txt."""
+
+    walk: RelayWalk
+    request: Request
+    visit: Visit | None
+    not_before: float
+    answer: "asyncio.Future[Brought]"
+
+    @property
+    def host(self) -> HostId:
+        return self.walk.lease.host
+
+    @property
+    def key(self) -> Key:
+        return (url_id(self.request.url), 0) if self.visit is None else (self.visit.id, self.visit.number)
+
+    @property
+    def is_open(self) -> bool:
+        return not self.answer.done()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A visit that is over. `finished` False: nothing came of it, and it is made again later."""
+
+    host: HostId
+    outcome: Outcome
+    finished: bool = True
+
+
+class Messenger:
+    """The kit of one walk: what it wants fetched and read goes to the crawler, everything else is its relay's."""
+
+    def __init__(self, relay: "Relay") -> None:
+        self._relay = relay
+        self._clock = _Unhurried.of(relay.clock)
+        self.clock: Clock = self._clock
+        self.walk: RelayWalk | None = None
+        self.brought: Brought | None = None  # the last
+        self.find, self.rules, self.robots_text = relay.find, relay.rules, relay.robots_text
+        self.borrow, self.give_back, self.holding = relay.borrow, relay.give_back, relay.holding
+        self.finished, self.archive_robots, self.learned = relay.finished, relay.archive_robots, relay.learned
+        self.starved, self.hungry, self.leaving = relay.starved, relay.hungry, relay.leaving
+        self.is_crowded, self.is_offline = relay.is_crowded, relay.is_offline
+
+    async def fetch(self, request: Request, collection: int) -> Response:
+        assert self.walk is not None
+        visit = self.walk.visit
+        self.brought = await self._relay.ask(self.walk, request, self._clock.moments[0])
+        if self.brought is None:
+            return Response(Status.NOT_SENT)
+        return response_of(self.brought, request, is_page=visit is not None and visit.role == Role.PAGE)
+
+    async def understand(self, make: Callable[[], Body], *, heavy: bool) -> tuple[Body, Reading | None]:
+        """A page was read by the crawler; a sitemap or feed is read here."""
+        body = make()
+        if body.job is None:
+            return body, None
+        if body.job.is_listing:
+            return await self._relay.understand(lambda: body, heavy=heavy)
+        assert self.walk is not None
+        assert self.walk.visit is not None
+        assert self.brought is not None
+        return body, Reading(page=page_of(self.brought, self.walk.visit, self.walk.admission.identity))
+
+
+class Relay(Worker):
+    """One crawler's place at the frontier."""
+
+    def __init__(self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock) -> None:
+        super().__init__(data, name, frontier, clock, HOSTS_MAX, 1)
+        self._errands: dict[HostId, Errand] = {}
+        self._answered: dict[Key, Errand] = {}  # and not settled yet
+        self._settled: dict[Key, Settled] = {}
+        self._leasing = asyncio.Lock()
+        self._wanted = 0
+        self._stirred = asyncio.Event()
+        self._committing: asyncio.Task[None] | None = None
+        self._broken: BaseException | None = None
+        self._cut_off_at = 0.0
+        self._asked_at = self._lease_s = 0.0
+
+    # -- taking part -----------------------------------------------------------------------------------------
+
+    async def join(self) -> int:
+        """Take part as a new worker: its number."""
+        self._asked_at = boottime()
+        terms = await self._frontier.join(self._name, ProcessId(ELSEWHERE, 0, random.getrandbits(62)))
+        self._number, self._lease_s = terms.worker, terms.lease_s
+        await self._begin()
+        return self._number
+
+    async def resume(self, worker: int, given: Collection[Key]) -> None:
+        """Go on as the worker that it was. `given` are the visits that the crawler was told of: they come first."""
+        self._number = worker
+        await self.renew()
+        await self._begin()
+        for lease in await self._frontier.held(worker):
+            visits = sorted(lease.visits, key=lambda visit: (visit.id, visit.number) not in given)
+            self._start(replace(lease, visits=visits))
+
+    async def _begin(self) -> None:
+        await self._refresh_collections()
+        self._committing = asyncio.create_task(self._commit_groups())
+        self._committing.add_done_callback(self._ended)
+
+    async def renew(self) -> float:
+        """Prolong the leases, unless that was done a moment ago; for how long a request may still be sent."""
+        if not self._lease_s or boottime() - self._asked_at > self._lease_s * MARGIN:
+            asked_at = boottime()
+            self._lease_s = await self._frontier.renew(self._number, NOTE)
+            self._asked_at = asked_at
+        return self.left_s()
+
+    def left_s(self) -> float:
+        """For how long a request may still be sent."""
+        return max(0.0, self._asked_at + self._lease_s * (1 - MARGIN) - boottime())
+
+    def is_forgotten(self) -> bool:
+        """It was not called for longer than a lease."""
+        return boottime() > self._asked_at + self._lease_s
+
+    @property
+    def broken(self) -> BaseException | None:
+        """Why nothing goes on here."""
+        return self._broken
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._broken = task.exception()
+            self._stir()
+
+    async def leave(self) -> None:
+        """Hand everything back."""
+        await self._frontier.leave(self._number)
+
+    async def abandon(self) -> None:
+        """Let go of everything here. The frontier still holds it for the crawler, as long as its lease lasts."""
+        for walk in self._walks.values():
+            walk.left = walk.released = True
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._closing = True
+        self._commit_now.set()
+        if self._committing is not None:
+            await asyncio.wait({self._committing}, timeout=STOP_GRACE_S)  # a commit that is under way comes to its end
+            self._committing.cancel()
+            await asyncio.gather(self._committing, return_exceptions=True)
+        self._broken = self._broken or FrontierError("the door is being closed")
+        self._stir()
+        self._reader.close()
+        with contextlib.suppress(DataError):
+            self._writer.close()
+        await self._resolver.close()
+        await self._frontier.close()
+
+    # -- errands ---------------------------------------------------------------------------------------------
+
+    async def work(self, hosts: int) -> list[Errand]:
+        """All that is to be fetched now, on up to so many hosts."""
+        async with self._leasing:
+            self._wanted = min(hosts, HOSTS_MAX)
+            room = self._wanted - len(self._walks)
+            leases = await self._frontier.lease(self._number, room) if room > 0 and not self._is_cut_off() else []
+            for lease in leases:
+                known = self._collections.get(lease.collection)
+                if known is None or known[0] < lease.revision:
+                    await self._refresh_collections()
+                self._start(lease)
+        await self._until(lambda: all(host in self._errands for host in self._walks), ARRIVE_S)
+        return self.errands()
+
+    def errands(self) -> list[Errand]:
+        return [errand for errand in self._errands.values() if errand.is_open]
+
+    async def find_errand(self, key: Key) -> Errand | None:
+        """The errand that is called so, if it is not over. Just after `resume` it may not be laid out yet."""
+
+        def found() -> Errand | None:
+            waiting = (errand for errand in self.errands() if errand.key == key)
+            return self._answered.get(key) or next(waiting, None)
+
+        await self._until(lambda: bool(found()) or all(host in self._errands for host in self._walks), ARRIVE_S)
+        return found()
+
+    async def bring(self, errand: Errand, brought: Brought) -> Settled:
+        """Take what came of an errand; back when it is durable, and when it is known what comes next on its host.
+
+        Brought again meanwhile, the first answer counts.
+        """
+        key, host, walk = errand.key, errand.host, errand.walk
+        self._answered[key] = errand
+        if errand.is_open:
+            errand.answer.set_result(brought)
+
+        def is_over() -> bool:
+            return key in self._settled or self._walks.get(host) is not walk
+
+        def is_known_what_follows() -> bool:
+            return self.next_of(host) is not None or host not in self._walks
+
+        try:
+            if errand.visit is not None and not await self._until(is_over, COMMIT_S):
+                raise FrontierError(f"the visit could not be finished within {COMMIT_S:.0f} s; bring it again")
+            await self._until(is_known_what_follows, ARRIVE_S)
+        finally:
+            self._answered.pop(key, None)
+        outcome = Outcome(brought.status, self.clock.now())
+        if errand.visit is None:
+            self._settle(key, Settled(host, outcome))
+        return self._settled.get(key) or Settled(host, outcome, finished=False)
+
+    def settled(self, key: Key) -> Settled | None:
+        """What became of a visit that was over a while ago."""
+        return self._settled.get(key)
+
+    def next_of(self, host: HostId) -> Errand | None:
+        errand = self._errands.get(host)
+        return errand if errand is not None and errand.is_open else None
+
+    async def ask(self, walk: RelayWalk, request: Request, not_before: float) -> Brought | None:
+        """Lay an errand out, and wait for somebody to bring its answer; None: nobody did."""
+        host, waiting_s = walk.lease.host, (not_before - self.clock.now()) / self.clock.scale
+        errand = Errand(walk, request, walk.visit, not_before, asyncio.get_running_loop().create_future())
+        self._errands[host] = errand
+        self._stir()
+        try:
+            return await asyncio.wait_for(errand.answer, max(0.0, waiting_s) + request.time_max_s + GRACE_S)
+        except TimeoutError:
+            return None
+        finally:
+            if self._errands.get(host) is errand:
+                del self._errands[host]
+
+    async def is_any_running(self) -> bool:
+        """Whether any collection is."""
+        return any(row.state == "running" for row in await self._frontier.collections())
+
+    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+        return await self._frontier.look_up(host, url)
+
+    # -- as a worker -----------------------------------------------------------------------------------------
+
+    def finished(self, walk: Walk, done: Finished) -> None:
+        """What no bytes came of cannot be compared or repeated byte for byte."""
+        outcome, kit = done.record.outcome, walk.kit
+        assert isinstance(kit, Messenger)
+        if outcome.requested and kit.brought is not None:
+            outcome = replace(outcome, length=kit.brought.length, payload="")
+        done.record = replace(done.record, outcome=outcome, worker=self._name)
+        done.exchange = None
+        super().finished(walk, done)
+        self._commit_now.set()
+
+    def _start(self, lease: Lease) -> None:
+        _, collection, admission = self._collections[lease.collection]
+        messenger = Messenger(self)
+        walk = messenger.walk = RelayWalk(lease, collection, admission, messenger)
+        self._walks[lease.host] = walk
+        task = self._tasks[lease.host] = asyncio.create_task(walk.run())
+        task.add_done_callback(self._walk_ended)
+
+    def _continue(self, walk: Walk, report: HostReport, answer: Continuation) -> None:
+        super()._continue(walk, report, answer)
+        for one in report.reports:
+            self._settle((one.id, one.number), Settled(report.host, one.outcome))
+        self._stir()
+
+    def _settle(self, key: Key, settled: Settled) -> None:
+        self._settled[key] = settled
+        while len(self._settled) > SETTLED_MAX:
+            del self._settled[next(iter(self._settled))]
+
+    def _hosts_at_once(self) -> int:
+        return self._wanted
+
+    def _is_cut_off(self) -> bool:
+        """So many of its hosts were out of reach that it must be the crawler: it gets no more for a while."""
+        if len(self._unreached) < OFFLINE_HOSTS:
+            return False
+        now = boottime()
+        self._cut_off_at = self._cut_off_at or now
+        if now - self._cut_off_at > OFFLINE_PAUSE_S:
+            self._unreached.clear()
+            self._cut_off_at = 0.0
+        return bool(self._unreached)
+
+    def _stir(self) -> None:
+        self._stirred.set()
+        self._stirred = asyncio.Event()
+
+    async def _until(self, is_so: Callable[[], bool], patience_s: float) -> bool:
+        """Wait until something is so, or for so long; whether it is. Raises what keeps everything from going on."""
+        deadline = boottime() + patience_s
+        while True:
+            if isinstance(self._broken, TarrafaError):
+                raise self._broken
+            if self._broken is not None:
+                raise FrontierError(f"it went wrong here: {self._broken!r}") from self._broken
+            if is_so():
+                return True
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stirred.wait(), max(0.0, deadline - boottime()))
+            if boottime() >= deadline:
+                return is_so()
