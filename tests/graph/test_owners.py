@@ -112,7 +112,7 @@ def test_a_graph_of_the_first_format_is_brought_up_to_date_when_it_is_written_an
         " ALTER TABLE nodes DROP COLUMN stamp; DELETE FROM counters WHERE name <> 'edges'; PRAGMA user_version = 1"
     )
     connection.close()
-    with pytest.raises(DataError, match="format 1, this one reads 2.*`tarrafa crawl` brings it up to date"):
+    with pytest.raises(DataError, match=r"format 1, this one reads 2.*`tarrafa crawl` brings it up to date"):
         GraphReader(data)
     reader = crawl(by(ANA, a_record(B)))
     assert news(reader, ANA) == [(B, 1)]

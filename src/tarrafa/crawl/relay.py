@@ -27,7 +27,7 @@ from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, W
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError, TarrafaError
 from tarrafa.fetch.http import Request, Response
-from tarrafa.frontier.protocol import Continuation, Facts, HostReport, Lease
+from tarrafa.frontier.protocol import Continuation, Facts, HostReport, Lease, Offer
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId, Outcome, Role, Status, UrlId, Visit
 from tarrafa.parse.url import url_id
@@ -39,7 +39,8 @@ NOTE = "a crawler that talks through HTTP"
 ARRIVE_S = 5.0  # a host whose name or rules take longer is told of the next time
 COMMIT_S = 60.0
 GRACE_S = 30.0  # beyond a document's time limit; then nobody is waited for any more
-MARGIN = 1 / 6  # of a lease: no request is sent in its last part, and it is renewed no more often than this
+MARGIN = 1 / 6  # of a lease: in its last part no request is sent
+RENEWAL = 1 / 6  # of a lease: it is renewed no more often
 SETTLED_MAX = 10_000
 
 Key = tuple[UrlId, int]  # of a visit; number 0 is the host's robots.txt
@@ -65,9 +66,10 @@ class _Unhurried(Clock):
 
 @dataclass
 class RelayWalk(Walk):
-    """A walk that knows which visit it is making."""
+    """A walk that knows which visit it is making, and which robots.txt its rules are from."""
 
     visit: Visit | None = None
+    rules_key: Key | None = None
 
     async def _make(self, visit: Visit) -> bool:
         self.visit = visit
@@ -184,7 +186,7 @@ class Relay(Worker):
 
     async def renew(self) -> float:
         """Prolong the leases, unless that was done a moment ago; for how long a request may still be sent."""
-        if not self._lease_s or boottime() - self._asked_at > self._lease_s * MARGIN:
+        if not self._lease_s or boottime() - self._asked_at > self._lease_s * RENEWAL:
             asked_at = boottime()
             self._lease_s = await self._frontier.renew(self._number, NOTE)
             self._asked_at = asked_at
@@ -236,8 +238,11 @@ class Relay(Worker):
 
     # -- errands ---------------------------------------------------------------------------------------------
 
-    async def work(self, hosts: int) -> list[Errand]:
-        """All that is to be fetched now, on up to so many hosts."""
+    async def work(self, hosts: int, *, restarted: bool = False) -> list[Errand]:
+        """All that is to be fetched now, on up to so many hosts. A crawler that `restarted` has forgotten whether it
+        asked for what it holds."""
+        for errand in self.errands() if restarted else []:
+            errand.not_before = max(errand.not_before, self.clock.now() + errand.walk.delay_s)
         async with self._leasing:
             self._wanted = min(hosts, HOSTS_MAX)
             room = self._wanted - len(self._walks)
@@ -274,21 +279,22 @@ class Relay(Worker):
             errand.answer.set_result(brought)
 
         def is_over() -> bool:
-            return key in self._settled or self._walks.get(host) is not walk
+            following = self.next_of(host)
+            moved = errand.visit is None and following is not None and following.visit is None
+            return key in self._settled or moved or self._walks.get(host) is not walk
 
         def is_known_what_follows() -> bool:
             return self.next_of(host) is not None or host not in self._walks
 
         try:
-            if errand.visit is not None and not await self._until(is_over, COMMIT_S):
+            if not await self._until(is_over, COMMIT_S):
                 raise FrontierError(f"the visit could not be finished within {COMMIT_S:.0f} s; bring it again")
             await self._until(is_known_what_follows, ARRIVE_S)
         finally:
             self._answered.pop(key, None)
-        outcome = Outcome(brought.status, self.clock.now())
-        if errand.visit is None:
-            self._settle(key, Settled(host, outcome))
-        return self._settled.get(key) or Settled(host, outcome, finished=False)
+        if errand.visit is None and key not in self._settled:
+            self._settle(key, Settled(host, Outcome(brought.status, self.clock.now())))
+        return self._settled.get(key) or Settled(host, Outcome(brought.status, self.clock.now()), finished=False)
 
     def settled(self, key: Key) -> Settled | None:
         """What became of a visit that was over a while ago."""
@@ -303,6 +309,8 @@ class Relay(Worker):
         host, waiting_s = walk.lease.host, (not_before - self.clock.now()) / self.clock.scale
         errand = Errand(walk, request, walk.visit, not_before, asyncio.get_running_loop().create_future())
         self._errands[host] = errand
+        if errand.visit is None:
+            walk.rules_key = errand.key
         self._stir()
         try:
             return await asyncio.wait_for(errand.answer, max(0.0, waiting_s) + request.time_max_s + GRACE_S)
@@ -322,14 +330,22 @@ class Relay(Worker):
     # -- as a worker -----------------------------------------------------------------------------------------
 
     def finished(self, walk: Walk, done: Finished) -> None:
-        """What no bytes came of cannot be compared or repeated byte for byte."""
+        """The record says who made the visit, if it made a request. There are no bytes to be archived."""
         outcome, kit = done.record.outcome, walk.kit
         assert isinstance(kit, Messenger)
         if outcome.requested and kit.brought is not None:
             outcome = replace(outcome, length=kit.brought.length, payload="")
-        done.record = replace(done.record, outcome=outcome, worker=self._name)
+            done.record = replace(done.record, outcome=outcome, worker=self._name)
         done.exchange = None
         super().finished(walk, done)
+        self._commit_now.set()
+
+    def learned(self, walk: Walk, offers: list[Offer]) -> None:
+        super().learned(walk, offers)
+        self._commit_now.set()  # somebody waits for it
+
+    def leaving(self, walk: Walk) -> None:
+        super().leaving(walk)
         self._commit_now.set()
 
     def _start(self, lease: Lease) -> None:
@@ -342,6 +358,9 @@ class Relay(Worker):
 
     def _continue(self, walk: Walk, report: HostReport, answer: Continuation) -> None:
         super()._continue(walk, report, answer)
+        assert isinstance(walk, RelayWalk)
+        if report.robots is not None and walk.rules_key is not None:
+            self._settle(walk.rules_key, Settled(report.host, Outcome(report.robots.status, report.ended_at)))
         for one in report.reports:
             self._settle((one.id, one.number), Settled(report.host, one.outcome))
         self._stir()

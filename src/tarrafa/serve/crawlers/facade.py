@@ -81,7 +81,7 @@ class Facade:
     async def _work(self, asked: WorkAsked) -> WorkTold:
         async with self._relay(asked.crawler, joins=True) as relay:
             assert relay is not None
-            errands = await relay.work(asked.hosts)
+            errands = await relay.work(asked.hosts, restarted=asked.restarted)
             visits = await self._tell(asked.crawler, errands)
             if visits or not asked.hosts:
                 return WorkTold(asked.crawler, rounded(await relay.renew()), visits)
@@ -263,11 +263,9 @@ class Facade:
         relay = await self._opened(crawler)
         try:
             number = await relay.join()
-        except FrontierError as error:
+        except TarrafaError as error:
             await self._close(crawler)
-            raise FrontierError(
-                f"{error}; if this crawler's server was killed just now, ask again in a while"
-            ) from None
+            raise FrontierError(f"{error}; if we were killed a moment ago, ask again in half a minute") from None
         await asyncio.to_thread(self._book.set_worker, crawler, number)
         return relay
 

@@ -39,9 +39,11 @@ class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WorkAsked(_Asked, frozen=True):
-    """*Give me work*, on up to so many hosts at once."""
+    """*Give me work*, on up to so many hosts at once. Whoever `restarted` has forgotten whether it asked for what it
+    holds just now: its hosts get their delay."""
 
     hosts: Annotated[int, Meta(ge=0, le=HOSTS_MAX)] = 1
+    restarted: bool = False
 
 
 class LinkTold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
