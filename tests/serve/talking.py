@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from starlette.types import Message
 
 from tarrafa.archive.follow import follow
@@ -25,7 +24,7 @@ from tarrafa.serve.crawlers.facade import Facade
 from tests.contract.bodies import SUFFIXES, FalseClock, FalseLeaseClock, a_collection, offer
 
 TOKEN = b"a token of many letters"
-NETWORK = {"connect_to": {"*.test": "127.0.0.1:9"}}
+NETWORK: dict[str, object] = {"connect_to": {"*.test": "127.0.0.1:9"}}
 Json = dict[str, Any]
 
 
@@ -160,7 +159,8 @@ async def a_talk(data: DataDirectory, *urls: str, **sections: dict[str, object])
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
     frontier = SqliteFrontier(data.frontier, FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
     server = await remote.serve(frontier, data.socket)
-    row = await frontier.open_collection(a_collection(**({"network": NETWORK} | sections)))
+    described = {"network": NETWORK} | sections
+    row = await frontier.open_collection(a_collection("c", **described))
     talk = Talk(data, frontier, Facade(data, FalseClock(0, 0)), row, server)
     await talk.facade.__aenter__()
     try:
@@ -173,11 +173,3 @@ async def a_talk(data: DataDirectory, *urls: str, **sections: dict[str, object])
 
 
 Scene = Callable[[Talk], Awaitable[None]]
-
-
-def names(visits: list[Json]) -> list[str]:
-    return [one["url"] for one in visits]
-
-
-def encode(value: object) -> bytes:
-    return msgspec.json.encode(value)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,13 +13,13 @@ from tarrafa.model import Link, Status
 from tarrafa.parse.url import url_id
 from tests.contract.bodies import FalseClock, FalseLeaseClock
 from tests.graph.small_web import new_data
-from tests.serve.talking import TOKEN, Scene, Talk, a_talk, ask
+from tests.serve.talking import TOKEN, Json, Scene, Talk, a_talk, ask
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 
 
 @pytest.fixture
-def data(tmp_path) -> DataDirectory:
+def data(tmp_path: Path) -> DataDirectory:
     return new_data(tmp_path / "data")
 
 
@@ -150,7 +151,7 @@ def test_a_page_is_judged_archived_and_followed_as_if_our_own_worker_had_fetched
         )
         assert (told["links"], told["unusable"]) == (4, 1), "neither itself nor what is no page"
         assert await talk.state(f"{A}deep/two") == "unknown", "not before the visit is over"
-        said = {"status": 200, "type": "Text/HTML; charset=utf-8", "title": "  Um\ntítulo ", "length": 321}
+        said: Json = {"status": 200, "type": "Text/HTML; charset=utf-8", "title": "  Um\ntítulo ", "length": 321}
         said |= {"text": "a rede de pesca\x00 é lançada sobre a água", "etag": '"x"', "elapsed_s": 0.5}
         told = await talk.bring(page, **said, headings=["Um", ""], language="pt-BR", robots="noindex")
         assert (told["kept"], told["repeated"], told["finished"]) == (True, False, True)
@@ -298,6 +299,8 @@ def test_robots_txt_that_cannot_be_had_forbids_everything_for_now(play):
         FalseClock.shift[0] = 100.0
         (again,) = await talk.work()
         assert again["role"] == "robots"
+        told = await talk.must("type", url=again["url"], visit=0, status=404)
+        assert (told["repeated"], told["next"]["url"]) == (False, A)
 
     play(scene, A)
 
@@ -317,8 +320,8 @@ def test_any_call_may_be_repeated(play):
         assert (await talk.links(page, f"{A}3", f"{A}4"))["links"] == 3
         told = await talk.bring(page)
         for said in ({"status": 200, "type": "text/html"}, {"gone": True}):
-            again = await talk.bring(page, **said)
-            assert again == told | {"repeated": True, "lease_s": again["lease_s"]}, "the first word counts"
+            heard = await talk.bring(page, **said)
+            assert heard == told | {"repeated": True, "lease_s": heard["lease_s"]}, "the first word counts"
         answer = await talk.ask("links", **{"from": A}, visit=1, to=[])
         assert (answer.code, "is over" in answer.json["error"]) == (410, True)
         assert len(talk.archived()) == 1
@@ -330,7 +333,7 @@ def test_any_call_may_be_repeated(play):
 def test_the_same_report_twice_at_once_is_one(play):
     async def scene(talk: Talk) -> None:
         await talk.arrive()
-        said = {"url": A, "visit": 1, "status": 200, "type": "text/html", "digest": "x"}
+        said: Json = {"url": A, "visit": 1, "status": 200, "type": "text/html", "digest": "x"}
         answers = await asyncio.gather(*(talk.ask("type", **said) for _ in range(5)))
         assert [answer.code for answer in answers] == [200] * 5
         assert {answer.json["status"] for answer in answers} == {200}
@@ -402,7 +405,7 @@ def test_every_call_renews_the_lease(play):
         (page,) = await talk.arrive()
         for what in ("work", "changes", "links", "work"):
             FalseLeaseClock.shift[0] += 20.0
-            said = {"from": A, "visit": 1, "to": []} if what == "links" else {}
+            said: Json = {"from": A, "visit": 1, "to": []} if what == "links" else {}
             await talk.must(what, **said)
         assert (await talk.bring(page))["kept"]
 
@@ -454,7 +457,8 @@ def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_still_
     async def scene(talk: Talk) -> None:
         await talk.arrive()
         await talk.lose_frontier()
-        for what, said in (("type", {"url": A, "visit": 1, "gone": True}), ("work", {})):
+        told: list[tuple[str, Json]] = [("type", {"url": A, "visit": 1, "gone": True}), ("work", {})]
+        for what, said in told:
             answer = await talk.ask(what, **said)
             assert (answer.code, answer.headers["retry-after"]) == (503, "5")
             assert "URL server" in answer.json["error"]

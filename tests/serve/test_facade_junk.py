@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarrafa.serve.crawlers import app as door
 from tests.graph.small_web import new_data
-from tests.serve.talking import TOKEN, Answer, Talk, a_talk, ask
+from tests.serve.talking import TOKEN, Answer, Json, Talk, a_talk, ask
 
 A = "http://a.test/"
 AUTHORISED = {"authorization": f"Bearer {TOKEN.decode()}"}
@@ -65,14 +64,15 @@ def assert_clear(answer: Answer) -> None:
         assert answer.json["error"]
 
 
-def right(path: str) -> dict[str, Any]:
-    return {
+def right(path: str) -> Json:
+    questions: dict[str, Json] = {
         "work": {"crawler": "ana", "hosts": 1},
         "links": {"crawler": "ana", "from": f"{A}0", "visit": 1, "to": [{"url": "/x", "anchor": "x", "rel": ""}]},
         "type": {"crawler": "ana", "url": f"{A}0", "visit": 1, "status": 200, "type": "text/html", "text": "x"},
         "changes": {"crawler": "ana", "after": 0},
         "leave": {"crawler": "ana"},
-    }[path]
+    }
+    return questions[path]
 
 
 def bodies(path: str) -> st.SearchStrategy[bytes]:
@@ -135,7 +135,7 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(room, monkeypatch, anno
     assert room.ask("POST", "/crawl/v1/changes", b'{"crawler":"ana"}'.ljust(1_000), **AUTHORISED).code == 200
 
 
-COMPLAINTS: list[tuple[str, dict[str, Any], str]] = [
+COMPLAINTS: list[tuple[str, Json, str]] = [
     ("work", {}, "missing required field `crawler`"),
     ("work", {"crawler": "Ana Banana"}, "`$.crawler`"),
     ("work", {"crawler": "ana\n"}, "`$.crawler`"),

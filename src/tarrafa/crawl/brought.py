@@ -14,7 +14,7 @@ from tarrafa.model import Link, Page, RobotsMeta, Visit
 from tarrafa.parse import charset, fingerprint, language
 from tarrafa.parse.document import clean, one_line
 from tarrafa.parse.links import ANCHOR_LENGTH_MAX, Links, rel_tokens
-from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TITLE_LENGTH_MAX, tidy
+from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, tidy
 from tarrafa.parse.robots_meta import NOTHING_ASKED
 from tarrafa.parse.url import Identity, base_of
 
@@ -55,7 +55,7 @@ def response_of(brought: Brought, request: Request, *, is_page: bool) -> Respons
 
 def page_of(brought: Brought, visit: Visit, identity: Identity) -> Page:
     """As our own parser would have told it."""
-    title, text = one_line(brought.title, TITLE_LENGTH_MAX), tidy(clean(brought.text))
+    title, text = one_line(brought.title, TITLE_LENGTH_MAX), tidy(clean(brought.text[: 2 * TEXT_LENGTH_MAX]))
     folded = fingerprint.fold(f"{title}\n{text}")
     told = xxh3_128_hexdigest(f"{brought.crawler}\n{brought.digest}".encode()) if brought.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in brought.headings[:HEADINGS_MAX])

@@ -4,9 +4,9 @@ Leasing, robots.txt, delays, traps, scope and the order of durability are those 
 commits. But what a walk wants fetched is laid out as an `Errand`; a crawler elsewhere takes it, keeps to the time that
 it names, and brings what came of it. So nobody can be less polite here than our own workers are.
 
-Promises: one errand of a host at a time; `bring` returns when the visit's record is durable, its links are delivered
-and the visit is finished; whatever ends this process, the frontier still holds the visits for the crawler, and `begin`
-finds them again. Leases are renewed by the crawler's own calls and by nothing else.
+Promises: one errand of a host at a time; `conclusion` is there when the visit's record is durable, its links are
+delivered and the visit is finished; whatever ends this process, the frontier still holds the visits for the crawler,
+and `resume` finds them again. Leases are renewed by the crawler's own calls and by nothing else.
 Knows nothing of HTTP or JSON.
 """
 
@@ -14,23 +14,21 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.crawl.brought import Brought, page_of, response_of
+from tarrafa.crawl.brought import Brought
 from tarrafa.crawl.host import Walk
-from tarrafa.crawl.reading import Reading
-from tarrafa.crawl.visit import Body, Finished
-from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, Worker
+from tarrafa.crawl.messenger import Errand, Key, Messenger, RelayWalk, Settled
+from tarrafa.crawl.visit import Finished
+from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, Delivered, Worker
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError, TarrafaError
-from tarrafa.fetch.http import Request, Response
+from tarrafa.fetch.http import Request
 from tarrafa.frontier.protocol import Continuation, Facts, HostReport, Lease, Offer
 from tarrafa.frontier.remote import RemoteFrontier
-from tarrafa.model import HostId, Outcome, Role, Status, UrlId, Visit
-from tarrafa.parse.url import url_id
+from tarrafa.model import HostId, Outcome, UrlId
 from tarrafa.process import ProcessId
 
 HOSTS_MAX = 200  # that one crawler visits at once
@@ -42,106 +40,7 @@ GRACE_S = 30.0  # beyond a document's time limit; then nobody is waited for any 
 MARGIN = 1 / 6  # of a lease: in its last part no request is sent
 RENEWAL = 1 / 6  # of a lease: it is renewed no more often
 SETTLED_MAX = 10_000
-
-Key = tuple[UrlId, int]  # of a visit; number 0 is the host's robots.txt
-
-
-@dataclass(frozen=True, slots=True)
-class _Unhurried(Clock):
-    """Does not wait: whoever makes the request is told from when on it may be made."""
-
-    inner: Clock = field(default_factory=Clock.real)
-    moments: list[float] = field(default_factory=lambda: [0.0])
-
-    @classmethod
-    def of(cls, clock: Clock) -> "_Unhurried":
-        return cls(clock.epoch, clock.anchor, clock.scale, clock)
-
-    def now(self) -> float:
-        return self.inner.now()
-
-    async def sleep_until(self, moment: float) -> None:
-        self.moments[0] = moment
-
-
-@dataclass
-class RelayWalk(Walk):
-    """A walk that knows which visit it is making, and which robots.txt its rules are from."""
-
-    visit: Visit | None = None
-    rules_key: Key | None = None
-
-    async def _make(self, visit: Visit) -> bool:
-        self.visit = visit
-        return await super()._make(visit)
-
-
-@dataclass(slots=True, eq=False)
-class Errand:
-    """Something to be fetched, now or at the time that it names. Without a visit it is the host's robots.txt."""
-
-    walk: RelayWalk
-    request: Request
-    visit: Visit | None
-    not_before: float
-    answer: "asyncio.Future[Brought]"
-
-    @property
-    def host(self) -> HostId:
-        return self.walk.lease.host
-
-    @property
-    def key(self) -> Key:
-        return (url_id(self.request.url), 0) if self.visit is None else (self.visit.id, self.visit.number)
-
-    @property
-    def is_open(self) -> bool:
-        return not self.answer.done()
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """A visit that is over. `finished` False: nothing came of it, and it is made again later."""
-
-    host: HostId
-    outcome: Outcome
-    finished: bool = True
-
-
-class Messenger:
-    """The kit of one walk: what it wants fetched and read goes to the crawler, everything else is its relay's."""
-
-    def __init__(self, relay: "Relay") -> None:
-        self._relay = relay
-        self._clock = _Unhurried.of(relay.clock)
-        self.clock: Clock = self._clock
-        self.walk: RelayWalk | None = None
-        self.brought: Brought | None = None  # the last
-        self.find, self.rules, self.robots_text = relay.find, relay.rules, relay.robots_text
-        self.borrow, self.give_back, self.holding = relay.borrow, relay.give_back, relay.holding
-        self.finished, self.archive_robots, self.learned = relay.finished, relay.archive_robots, relay.learned
-        self.starved, self.hungry, self.leaving = relay.starved, relay.hungry, relay.leaving
-        self.is_crowded, self.is_offline = relay.is_crowded, relay.is_offline
-
-    async def fetch(self, request: Request, collection: int) -> Response:
-        assert self.walk is not None
-        visit = self.walk.visit
-        self.brought = await self._relay.ask(self.walk, request, self._clock.moments[0])
-        if self.brought is None:
-            return Response(Status.NOT_SENT)
-        return response_of(self.brought, request, is_page=visit is not None and visit.role == Role.PAGE)
-
-    async def understand(self, make: Callable[[], Body], *, heavy: bool) -> tuple[Body, Reading | None]:
-        """A page was read by the crawler; a sitemap or feed is read here."""
-        body = make()
-        if body.job is None:
-            return body, None
-        if body.job.is_listing:
-            return await self._relay.understand(lambda: body, heavy=heavy)
-        assert self.walk is not None
-        assert self.walk.visit is not None
-        assert self.brought is not None
-        return body, Reading(page=page_of(self.brought, self.walk.visit, self.walk.admission.identity))
+DELIVERED_MAX = 20_000  # there may be many of us in one process
 
 
 class Relay(Worker):
@@ -149,6 +48,7 @@ class Relay(Worker):
 
     def __init__(self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock) -> None:
         super().__init__(data, name, frontier, clock, HOSTS_MAX, 1)
+        self._delivered = Delivered(DELIVERED_MAX)
         self._errands: dict[HostId, Errand] = {}
         self._answered: dict[Key, Errand] = {}  # and not settled yet
         self._settled: dict[Key, Settled] = {}
@@ -268,15 +168,15 @@ class Relay(Worker):
         await self._until(lambda: bool(found()) or all(host in self._errands for host in self._walks), ARRIVE_S)
         return found()
 
-    async def bring(self, errand: Errand, brought: Brought) -> Settled:
-        """Take what came of an errand; back when it is durable, and when it is known what comes next on its host.
-
-        Brought again meanwhile, the first answer counts.
-        """
-        key, host, walk = errand.key, errand.host, errand.walk
-        self._answered[key] = errand
+    def answer(self, errand: Errand, brought: Brought) -> None:
+        """Take what came of an errand. Brought again, the first answer counts."""
         if errand.is_open:
+            self._answered[errand.key] = errand
             errand.answer.set_result(brought)
+
+    async def conclusion(self, errand: Errand) -> Settled:
+        """What became of an errand that was answered; when it is durable, and known what comes next on its host."""
+        key, host, walk = errand.key, errand.host, errand.walk
 
         def is_over() -> bool:
             following = self.next_of(host)
@@ -292,9 +192,10 @@ class Relay(Worker):
             await self._until(is_known_what_follows, ARRIVE_S)
         finally:
             self._answered.pop(key, None)
-        if errand.visit is None and key not in self._settled:
-            self._settle(key, Settled(host, Outcome(brought.status, self.clock.now())))
-        return self._settled.get(key) or Settled(host, Outcome(brought.status, self.clock.now()), finished=False)
+        if key not in self._settled:  # rules that live elsewhere are over, a visit that nothing came of is not
+            outcome = Outcome(errand.answer.result().status, self.clock.now())
+            self._settle(key, Settled(host, outcome, finished=errand.visit is None))
+        return self._settled[key]
 
     def settled(self, key: Key) -> Settled | None:
         """What became of a visit that was over a while ago."""
@@ -309,6 +210,7 @@ class Relay(Worker):
         host, waiting_s = walk.lease.host, (not_before - self.clock.now()) / self.clock.scale
         errand = Errand(walk, request, walk.visit, not_before, asyncio.get_running_loop().create_future())
         self._errands[host] = errand
+        self._settled.pop(errand.key, None)  # robots.txt is fetched again and again
         if errand.visit is None:
             walk.rules_key = errand.key
         self._stir()

@@ -127,14 +127,19 @@ def open_reader(data: DataDirectory) -> apsw.Connection:
 
 
 def is_there(data: DataDirectory) -> bool:
-    """Whether there is a graph to read: its follower may have created the file and not yet its tables."""
+    """Whether there is a graph: its follower may have created the file and not yet its tables."""
+    return format_of(data) > 0
+
+
+def format_of(data: DataDirectory) -> int:
+    """The format of the graph that is there; 0: there is none yet."""
     path = path_of(data)
     if not path.exists():
-        return False
+        return 0
     with in_our_words(path):
         connection = _open_read_only(path)
         try:
-            return bool(connection.pragma("user_version"))
+            return int(connection.pragma("user_version"))
         finally:
             connection.close()
 

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from tarrafa.clock import Clock
 from tarrafa.crawl.brought import links_of
-from tarrafa.crawl.relay import Errand, Key, Relay, Settled
+from tarrafa.crawl.messenger import Errand, Key, Settled
+from tarrafa.crawl.relay import Relay
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.frontier.remote import RemoteFrontier
@@ -94,7 +95,7 @@ class Facade:
         key = (id_of(asked.source, "from"), asked.visit)
         self._data.check_space()
         async with self._relay(asked.crawler) as relay:
-            errand = await self._errand(relay, asked.crawler, key)
+            errand = await self._errand(relay, key)
             if relay is None or errand is None:
                 await self._past(relay, asked.crawler, key)
                 raise Lost(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
@@ -102,6 +103,8 @@ class Facade:
                 raise Conflict(f"{asked.source}: robots.txt leads nowhere; bring it as it is")
             told = [Link(one.url, one.anchor, one.rel) for one in asked.targets]
             async with self._turn(asked.crawler):
+                if not errand.is_open:
+                    raise Lost(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
                 before = await asyncio.to_thread(self._book.links, asked.crawler, *key)
                 identity = errand.walk.admission.identity
                 links, unusable = links_of(errand.visit.url, identity, told, before, asked.base, asked.charset)
@@ -114,14 +117,16 @@ class Facade:
         status = status_of(asked)
         self._data.check_space()
         async with self._relay(asked.crawler) as relay:
-            errand = await self._errand(relay, asked.crawler, key)
+            errand = await self._errand(relay, key)
             if relay is None or errand is None:
                 settled = await self._past(relay, asked.crawler, key)
                 return await self._ended(relay, asked.crawler, settled, repeated=True)
             if status == 200 and not asked.type and errand.visit is not None and errand.visit.role == Role.PAGE:
                 raise Malformed("type: a page that is there (200) has one, such as text/html")
-            links = await asyncio.to_thread(self._book.links, asked.crawler, *key)
-            settled = await relay.bring(errand, brought_of(asked, status, links))
+            async with self._turn(asked.crawler):  # no more links are taken from here on
+                links = await asyncio.to_thread(self._book.links, asked.crawler, *key)
+                relay.answer(errand, brought_of(asked, status, links))
+            settled = await relay.conclusion(errand)
             await asyncio.to_thread(self._book.drop_links, asked.crawler, *key)
             return await self._ended(relay, asked.crawler, settled)
 
@@ -184,8 +189,8 @@ class Facade:
 
     # -- what was said -----------------------------------------------------------------------------------------
 
-    async def _errand(self, relay: Relay | None, crawler: str, key: Key) -> Errand | None:
-        return await relay.find_errand(key) if relay is not None else None
+    async def _errand(self, relay: Relay | None, key: Key) -> Errand | None:
+        return await relay.find_errand(key) if relay is not None and relay.settled(key) is None else None
 
     async def _past(self, relay: Relay | None, crawler: str, key: Key) -> Settled:
         """What became of a visit that is no longer under way, if it was this crawler who finished it."""
@@ -239,8 +244,7 @@ class Facade:
     async def _renewed(self, crawler: str) -> Relay | None:
         relay = self._relays.get(crawler)
         try:
-            if relay is not None and relay.broken is None:
-                await relay.renew()
+            if relay is not None and relay.broken is None and await self._is_alive(relay):
                 return relay
             await self._close(crawler)
             worker = await asyncio.to_thread(self._book.worker_of, crawler)
@@ -252,6 +256,16 @@ class Facade:
         except TarrafaError:
             await self._close(crawler)
             raise
+
+    async def _is_alive(self, relay: Relay) -> bool:
+        """Renew its lease; where its line is broken, another one may be had."""
+        try:
+            await relay.renew()
+        except LeaseLost:
+            raise
+        except FrontierError:
+            return False
+        return True
 
     async def _resumed(self, crawler: str, worker: int) -> Relay:
         """As the worker that it was: we were restarted, or the frontier was."""

@@ -6,7 +6,7 @@ Pure: no clock, no disk, no network. What cannot be meant is refused with the fi
 import re
 
 from tarrafa.crawl.brought import Brought
-from tarrafa.crawl.relay import Errand
+from tarrafa.crawl.messenger import Errand
 from tarrafa.crawl.visit import user_agent
 from tarrafa.model import Link, Role, UrlId
 from tarrafa.parse import robots_meta
