@@ -10,9 +10,12 @@ from tarrafa.clock import Clock
 from tarrafa.frontier import remote
 from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report
 from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
+from tarrafa.frontier.store.postgres.server import DatabaseLeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.model import Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
+from tests.contract.postgres import a_server
 
 SUFFIXES = "com\nbr\ncom.br\npt\n"
 FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
@@ -36,6 +39,11 @@ class FalseLeaseClock(LeaseClock):
         return super().now() + self.shift[0]
 
 
+class FalseDatabaseLeaseClock(DatabaseLeaseClock):
+    def now(self) -> float:
+        return super().now() + FalseLeaseClock.shift[0]
+
+
 @asynccontextmanager
 async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
     frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
@@ -57,7 +65,20 @@ async def a_remote(path: Path) -> AsyncIterator[Frontier]:
             server.close()
 
 
-BODIES = {"sqlite": a_sqlite, "remote": a_remote}
+@asynccontextmanager
+async def a_postgres(path: Path) -> AsyncIterator[Frontier]:
+    """The first frontier of a test finds an empty database."""
+    server, mark = a_server(), path / "database"
+    dsn = server.address("contract") if mark.exists() else server.database("contract")
+    mark.touch()
+    frontier = PostgresFrontier(dsn, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock())
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
+BODIES = {"sqlite": a_sqlite, "remote": a_remote, "postgres": a_postgres}
 
 
 def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:

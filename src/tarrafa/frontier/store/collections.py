@@ -104,8 +104,11 @@ class Tokens:
     at: float | None = None  # None: none was ever asked for, and all that can be saved up is there
     count: float = 0.0
     spent: int = 0  # since they were read from where others see them
+    per_s: float = 0.0
+    most: float = 0.0
 
     def left(self, per_s: float, most: float, now: float) -> int:
+        self.per_s, self.most = per_s, most
         self.count = min(most, most if self.at is None else self.count + (now - self.at) * per_s)
         self.at = now
         return int(self.count)

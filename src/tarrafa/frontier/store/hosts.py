@@ -89,6 +89,7 @@ class Hosts:
         return int(other[0])
 
     def join(self, name: str, process: ProcessId) -> Terms:
+        self._db.need("number", [("workers",)])
         self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
         number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
         self._db.run(
@@ -132,6 +133,13 @@ class Hosts:
             self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (earliest, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
+    def hand_back(self, worker: int, hosts: list[HostId]) -> None:
+        """Hosts that their holder does not know it holds."""
+        for host in hosts:
+            next_at = self._db.value("SELECT next_at FROM host WHERE id = ? AND worker = ?", (host, worker))
+            if next_at is not None:
+                self._hand_back(host, next_at)
+
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))
         if deadline is None or deadline < self._lease_clock.now():
@@ -148,7 +156,10 @@ class Hosts:
             slots = self._visits.places(known)
             hosts = self._willing(worker, known, wanted - len(leases), slots)
             each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
-            leases += [lease for host in hosts if (lease := self._lease(worker, known, host, each)).visits]
+            for host in hosts:
+                lease = self._lease(worker, known, host, each)
+                if lease is not None and lease.visits:
+                    leases.append(lease)
         return leases
 
     def _willing(self, worker: int, known: Known, wanted: int, slots: int) -> list[HostId]:
@@ -165,12 +176,14 @@ class Hosts:
         share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
         return list(self._visits.prepare(known, self._db.need_hosts(ready[:share])))
 
-    def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
-        key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
-            "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
+    def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease | None:
+        holder, key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
+            "SELECT worker, key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
             " coalesce(memory, x'') FROM host WHERE id = ?",
             (host,),
         )
+        if holder is not None or next_at > self._clock.now():
+            return None  # it was ready when we looked for ready ones
         delay = max(delay_s, known.config.politeness.delay)
         self._take(worker, host)
         self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay, host))
