@@ -84,8 +84,11 @@ class Postgres:
     def database(self, name: str) -> str:
         """The address of an empty database."""
         with psycopg.connect(self.address(), autocommit=True, password=self._password or None) as connection:
-            connection.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'.encode())
-            connection.execute(f'CREATE DATABASE "{name}"'.encode())
+            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone()
+            if found is None:
+                connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        with psycopg.connect(self.address(name), autocommit=True, password=self._password or None) as connection:
+            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         return self.address(name)
 
 

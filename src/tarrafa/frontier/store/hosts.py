@@ -88,10 +88,12 @@ class Hosts:
             raise FrontierError(f"a worker named {name!r} is at work already (process {other[1]}): names are unique")
         return int(other[0])
 
-    def join(self, name: str, process: ProcessId) -> Terms:
-        self._db.need("number", [("workers",)])
-        self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
-        number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> Terms:
+        """Under a number that was never given before, here or (where there are several servers) by the first."""
+        if number is None:
+            self._db.need("number", [("workers",)])
+            self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
+            number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
         self._db.run(
             "INSERT INTO worker (id, name, boot, pid, started, space, era, deadline) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
@@ -217,19 +219,29 @@ class Hosts:
         self._take(worker, host)
         return Loan(True, next_at, ended_at, delay_s, failures, robots)
 
+    def held_delay(self, worker: int, host: HostId) -> float:
+        """The delay of a host that this worker holds."""
+        self._check(worker)
+        mine = self._db.row("SELECT worker, delay_s FROM host WHERE id = ?", (host,))
+        if mine is None or mine[0] != worker:
+            raise LeaseLost(f"worker {worker} does not hold the host that it claims an address for")
+        return float(mine[1])
+
+    @staticmethod
+    def claim_wait_s(delay_s: float) -> float:
+        """How long to wait for an address that is with a host of this delay."""
+        return max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S)
+
     def claim(self, worker: int, host: HostId, address: str) -> float:
         """An address is with one host at a time, whatever the worker, and rests between two of them."""
-        self._check(worker)
-        mine = self._db.row("SELECT worker FROM host WHERE id = ?", (host,))
-        if mine is None or mine[0] != worker:
-            raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
+        self.held_delay(worker, host)
         now = self._clock.now()
         self._db.need("address", [(address,)])
         holder, next_at = self._db.row("SELECT host, next_at FROM address WHERE address = ?", (address,)) or (None, 0.0)
         if holder not in {None, host}:
             self._db.need("host", [(holder,)])
             delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (holder,))
-            return float(now + max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S))
+            return float(now + self.claim_wait_s(delay_s))
         if holder is None and next_at > now:
             return float(next_at)
         self._db.run("INSERT OR REPLACE INTO address VALUES (?, ?, ?)", (address, host, next_at))

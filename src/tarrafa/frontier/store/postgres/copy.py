@@ -234,6 +234,9 @@ class Copy(Database):
         self._load_addresses(locked)
         self._make_ready(locked)
 
+    def is_locked(self, host: HostId) -> bool:
+        return host in self._locked
+
     def _load_addresses(self, hosts: list[HostId]) -> None:
         columns = ", ".join(self.tables["address"].columns)
         rows = self._pg.execute(

@@ -25,6 +25,11 @@ CREATE TABLE counter (
     PRIMARY KEY (collection, bucket, part)
 );
 CREATE TABLE token (collection BIGINT PRIMARY KEY, at DOUBLE PRECISION NOT NULL, count DOUBLE PRECISION NOT NULL);
+CREATE TABLE claim (
+    address TEXT PRIMARY KEY, host BIGINT, worker BIGINT, delay_s DOUBLE PRECISION NOT NULL,
+    next_at DOUBLE PRECISION NOT NULL
+);
+CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
 CREATE INDEX host_site ON host (site);
 CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
 """
@@ -46,15 +51,17 @@ def tables() -> str:
     return text + OWN + settings
 
 
-def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> str:
-    """Make the tables, or bring them up to date; the suffix list, which is stored once, at creation."""
+def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
+    """Make the tables, or bring them up to date; what stands in `meta`, the suffix list and the database's own id
+    among it, which are stored once, at creation."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
         row = connection.execute("SELECT to_regclass('meta')").fetchone()
         if row is None or row[0] is None:
             connection.execute(tables().encode())
             connection.execute(
-                "INSERT INTO meta VALUES ('version', %s), ('suffix_list', %s)", (str(SCHEMA_VERSION), suffix_list)
+                "INSERT INTO meta VALUES ('version', %s), ('suffix_list', %s), ('id', gen_random_uuid()::text)",
+                (str(SCHEMA_VERSION), suffix_list),
             )
         facts = {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM meta").fetchall()}
         version = int(facts.get("version", 0))
@@ -65,4 +72,4 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
         for older in range(version, SCHEMA_VERSION):
             connection.execute(MIGRATIONS[older].encode())
         connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION),))
-    return facts["suffix_list"]
+    return facts

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg import errors as pg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
@@ -38,8 +38,10 @@ from tarrafa.frontier.protocol import (
     Terms,
     Weight,
 )
-from tarrafa.frontier.store.collections import Known
+from tarrafa.frontier.store.collections import Known, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres import buckets
+from tarrafa.frontier.store.postgres.buckets import Atlas
 from tarrafa.frontier.store.postgres.copy import Copy, Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.schema import open_schema
 from tarrafa.frontier.store.postgres.shared import SharedCollections, SharedCounters
@@ -67,6 +69,14 @@ CONNECTION = {
 }  # fmt: skip
 HOPELESS = ("authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied")
 T = TypeVar("T")
+
+
+class Moved(FrontierError):
+    """Which server keeps which sites has changed: nothing was done, and the atlas is to be read again."""
+
+
+class Unreachable(FrontierError):
+    """The database does not answer."""
 
 
 class DatabaseClock(Clock):
@@ -132,6 +142,9 @@ class Server:
         self._expired_at = 0.0
         self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
         self._lost_answers = False
+        self._unconfirmed: dict[int, float] = {}
+        self.edition = 0  # of the atlas that our caller goes by; 0: any
+        self.patience_s = PATIENCE_S
         self._connect()
 
     # -- the connection ---------------------------------------------------------------------------------------
@@ -148,14 +161,15 @@ class Server:
             said = " ".join(str(error).split())
             if any(words in said for words in HOPELESS):
                 raise ConfigError(f"{self.where}: {said}") from None
-            raise FrontierError(f"{self.where}: no database answers here ({said})") from None
+            raise Unreachable(f"{self.where}: no database answers here ({said})") from None
         except pg.Error as error:
             raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
         self._connection = connection
         return connection
 
     def _open(self, connection: "psycopg.Connection[Row]") -> None:
-        self._copy = Copy(open_schema(connection, self._suffix_list, self.where))
+        self.meta = open_schema(connection, self._suffix_list, self.where)
+        self._copy = Copy(self.meta["suffix_list"])
         counters = SharedCounters(self._copy, random.getrandbits(16))
         self._catalogue = SharedCollections(self._copy, counters, self._clock)
         self._store = Store(self._copy, self._clock, self._lease_clock, counters, self._catalogue)
@@ -167,7 +181,7 @@ class Server:
 
     def _call(self, work: Callable[[Work], T], *, alone: bool = False) -> T:
         """One transaction; again when somebody was in the way, later when the database is."""
-        attempts, patience = 0, boottime() + PATIENCE_S
+        attempts, patience = 0, boottime() + self.patience_s
         while True:
             try:
                 return self._attempt(work, alone=alone)
@@ -181,6 +195,8 @@ class Server:
             except psycopg.OperationalError as error:
                 self._lost_answers = True
                 self._wait_for_it(error, patience)
+            except psycopg.Error as error:
+                raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
 
     def _wait_for_it(self, error: psycopg.Error, until: float) -> None:
         """Its last answer may be lost, but not what it committed: whatever we ask again is harmless."""
@@ -190,9 +206,10 @@ class Server:
             try:
                 self._connect()
                 return
-            except FrontierError:
+            except Unreachable:
                 if boottime() > until:
-                    raise FrontierError(f"{self.where}: the database went away ({error})") from None
+                    said = " ".join(str(error).split())
+                    raise Unreachable(f"{self.where}: the database went away ({said})") from None
                 time.sleep(RECONNECT_EVERY_S)
 
     def _attempt(self, work: Callable[[Work], T], *, alone: bool) -> T:
@@ -214,9 +231,14 @@ class Server:
 
     def _begin(self, cursor: Cursor, *, alone: bool) -> None:
         lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
-        cursor.execute(f"SELECT {lock}({CHANGE_LOCK}), extract(epoch FROM clock_timestamp())::float8")
+        cursor.execute(
+            f"SELECT {lock}({CHANGE_LOCK}), extract(epoch FROM clock_timestamp())::float8,"
+            " (SELECT value FROM number WHERE name = 'edition')"
+        )
         row = cursor.fetchone()
         assert row is not None
+        if self.edition and row[2] != self.edition:
+            raise Moved(f"{self.where}: sites were moved between servers")
         for clock in (self._clock, self._lease_clock):
             if isinstance(clock, DatabaseClock | DatabaseLeaseClock):
                 object.__setattr__(clock, "moment", row[1])
@@ -229,13 +251,38 @@ class Server:
         self._catalogue.begin(cursor)
         self._counters.begin(cursor)
 
+    # -- the atlas --------------------------------------------------------------------------------------------
+
+    def read_atlas(self, places: list[str]) -> Atlas:
+        """Of the first server."""
+        connection = self._connect()
+        with connection.transaction():
+            return buckets.read(connection, places)
+
+    def write_atlas(self, atlas: Atlas) -> None:
+        connection = self._connect()
+        with connection.transaction():
+            buckets.write(connection, atlas)
+
+    def set_edition(self, edition: int) -> None:
+        connection = self._connect()
+        with connection.transaction():
+            buckets.set_edition(connection, edition)
+
+    def lock_limits(self) -> None:
+        """Held until it is given back, or until we are gone."""
+        self._connect().execute(f"SELECT pg_advisory_lock({LIMIT_LOCK}, 0)")
+
+    def unlock_limits(self) -> None:
+        self._connect().execute(f"SELECT pg_advisory_unlock({LIMIT_LOCK}, 0)")
+
     # -- collections ------------------------------------------------------------------------------------------
 
-    def open_collection(self, config: bytes, roots: list[Offer]) -> CollectionRow:
+    def open_collection(self, config: bytes, roots: list[Offer], number: int | None = None) -> CollectionRow:
         self._reserve(len(roots))
 
         def work(work: Work) -> CollectionRow:
-            known, before = work.store.catalogue.open(config)
+            known, before = work.store.catalogue.open(config, number)
             if before is not None:
                 work.store.begin_change(known, before)
                 self._change(work, known.row.id, before)
@@ -279,6 +326,33 @@ class Server:
 
     def collections(self) -> list[CollectionRow]:
         return self._call(lambda work: work.store.catalogue.rows())
+
+    def take_over(self, rows: list[CollectionRow]) -> None:
+        """The collections are as the first of several servers has them."""
+        mine = {row.id: row for row in self.collections()}
+        for row in rows:
+            here = mine.get(row.id)
+            if here == row:
+                continue
+            if here is None or here.config != row.config:
+                self.open_collection(row.config, [], row.id)
+
+            def work(work: Work, row: CollectionRow = row) -> None:
+                work.store.catalogue.set_revision(work.known(row.id), row.revision)
+                work.store.catalogue.control(row.name, row.state, row.reason)
+
+            self._call(work)
+
+    def tally(self) -> dict[int, Tally]:
+        return self._call(lambda work: work.store.catalogue.tally())
+
+    def share_limits(self, elsewhere: dict[int, Tally]) -> None:
+        """What other servers have of the collections counts towards their limits too."""
+        self._catalogue.elsewhere = elsewhere
+
+    def share_rates(self, servers: int) -> None:
+        """Revisits are paid for here by one in so many of what comes in."""
+        self._catalogue.servers = servers
 
     def control(self, name: str, state: str, reason: str) -> None:
         self._call(lambda work: work.store.catalogue.control(name, state, reason))
@@ -385,12 +459,32 @@ class Server:
 
     # -- workers and hosts ------------------------------------------------------------------------------------
 
-    def join(self, name: str, process: ProcessId) -> Terms:
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> Terms:
         self.expire()
         ghost = self._call(lambda work: work.store.hosts.namesake(name, process))
         if ghost is not None:
             self.leave(ghost)
-        return self._call(lambda work: work.store.hosts.join(name, process))
+
+        def work(work: Work) -> Terms:
+            terms = work.store.hosts.join(name, process, number)
+            if number is not None:
+                self._unconfirmed[number] = self._lease_clock.now() + LEASE_S
+            return terms
+
+        return self._call(work)
+
+    def is_confirmed(self, worker: int) -> bool:
+        """Whether it has renewed since it joined: what renews knows of this server, and would miss it."""
+        first = self._unconfirmed.get(worker)
+        if first is None:
+            return True
+
+        def deadline(work: Work) -> float:
+            return float(work.copy.value("SELECT deadline FROM worker WHERE id = ?", (worker,)) or 0.0)
+
+        if self._call(deadline) > first:
+            del self._unconfirmed[worker]
+        return worker not in self._unconfirmed
 
     def renew(self, worker: int, note: str) -> float:
         return self._call(lambda work: work.store.hosts.renew(worker, note))
@@ -424,6 +518,11 @@ class Server:
             work.store.hosts.hand_back(worker, hosts)
             return
         work.store.hosts.free(worker, wait_s)
+        work.cursor.execute(
+            "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
+            " WHERE worker = %b::bigint",
+            [self._clock.now() + wait_s * self._clock.scale, worker],
+        )
         self._flush(work)
         if work.hosts_after(question, worker):
             raise Stale("it leased one more host meanwhile")
@@ -479,6 +578,50 @@ class Server:
             return work.store.hosts.claim(worker, host, address)
 
         return self._call(work)
+
+    def held_delay(self, worker: int, host: HostId) -> float:
+        """The delay of a host that is with this worker."""
+
+        def work(work: Work) -> float:
+            work.copy.need("host", [(host,)])
+            return work.store.hosts.held_delay(worker, host)
+
+        return self._call(work)
+
+    def claim_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
+        """An address for a host that another server keeps: the first of them knows of all that are taken."""
+
+        def work(work: Work) -> float:
+            now = self._clock.now()
+            row = work.cursor.execute(
+                "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
+            ).fetchone() or (None, 0.0, 0.0)
+            if row[0] not in {None, host}:
+                return float(now + work.store.hosts.claim_wait_s(row[1]))
+            if row[0] is None and row[2] > now:
+                return float(row[2])
+            work.cursor.execute(
+                "INSERT INTO claim VALUES (%b::text, %b::bigint, %b::bigint, %b::float8, %b::float8)"
+                " ON CONFLICT (address) DO UPDATE SET host = excluded.host, worker = excluded.worker,"
+                " delay_s = excluded.delay_s",
+                [address, host, worker, float(delay_s), float(row[2])],
+            )
+            return 0.0
+
+        return self._call(work)
+
+    def release_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
+        """The worker's addresses of hosts that it holds no longer."""
+        kept = list(keep)
+
+        def work(work: Work) -> None:
+            work.cursor.execute(
+                "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
+                " WHERE worker = %b::bigint AND NOT host = ANY(%b::bigint[])",
+                [self._clock.now(), worker, kept],
+            )
+
+        self._call(work)
 
     def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         def work(work: Work) -> list[Continuation]:
@@ -559,9 +702,10 @@ class Server:
     def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         def work(work: Work) -> None:
             work.copy.lock_hosts(visit.host for visit in visits)
-            work.copy.need("due", [(visit.host, collection, number, visit.at, visit.id) for visit in visits])
-            work.copy.need("shelf", [(collection, visit.host, number) for visit in visits])
-            work.store.planning.plan(work.known(collection), number, visits)
+            ours = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
+            work.copy.need("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
+            work.copy.need("shelf", [(collection, visit.host, number) for visit in ours])
+            work.store.planning.plan(work.known(collection), number, ours)
 
         self._call(work)
 
@@ -612,6 +756,3 @@ def describe(dsn: str) -> str:
     user = f"{parts['user']}@" if parts.get("user") else ""
     port = f":{parts['port']}" if parts.get("port") else ""
     return f"postgresql://{user}{parts.get('host') or ''}{port}/{parts.get('dbname') or ''}"
-
-
-__all__ = ["Server", "describe", "make_conninfo"]

@@ -7,7 +7,9 @@ for. The order of discovery is numbered, and revisits are paid for, by rows that
 from collections.abc import Iterable
 
 import psycopg
+from msgspec.structs import replace
 
+from tarrafa import config
 from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
@@ -98,6 +100,7 @@ class SharedCollections(Collections):
     """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
 
     reserved = 0
+    servers = 1  # that share a collection's rate of revisits
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
@@ -108,6 +111,14 @@ class SharedCollections(Collections):
                 tokens[int(str(number))] = Tokens(float(str(at)), float(str(count)))
         for known in self.all():
             known.tokens = tokens.get(known.row.id, Tokens())
+
+    def _decode(self, content: bytes) -> config.Collection:
+        """Of a collection's revisits each server makes its share."""
+        collection = config.decode(content)
+        rate = collection.revisit.rate
+        if rate is None or self.servers == 1:
+            return collection
+        return replace(collection, revisit=replace(collection.revisit, rate=rate / self.servers))
 
     def number(self, known: Known, count: int) -> int:
         self.reserved += count
