@@ -8,11 +8,15 @@ from typing import ClassVar
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.frontier import remote
-from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report
+from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report, Terms
 from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
+from tarrafa.frontier.store.postgres.server import DatabaseLeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.model import Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
+from tarrafa.process import ProcessId
+from tests.contract.postgres import a_server
 
 SUFFIXES = "com\nbr\ncom.br\npt\n"
 FIRST_SCHEMA = Path(__file__).with_name("first_schema.sql")
@@ -36,6 +40,13 @@ class FalseLeaseClock(LeaseClock):
         return super().now() + self.shift[0]
 
 
+class FalseDatabaseLeaseClock(DatabaseLeaseClock):
+    """Goes slowly: some scenes take longer than a lease, and nobody renews there."""
+
+    def now(self) -> float:
+        return super().now() / 1000.0 + FalseLeaseClock.shift[0]
+
+
 @asynccontextmanager
 async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
     frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
@@ -57,7 +68,45 @@ async def a_remote(path: Path) -> AsyncIterator[Frontier]:
             server.close()
 
 
-BODIES = {"sqlite": a_sqlite, "remote": a_remote}
+class Confirmed(PostgresFrontier):
+    """Renews at once, as a worker's heartbeat does: of several servers, those count that it renewed with."""
+
+    async def join(self, name: str, process: ProcessId) -> Terms:
+        terms = await super().join(name, process)
+        if terms.lease_s > 0:
+            await self.renew(terms.worker, "")
+        return terms
+
+
+@asynccontextmanager
+async def a_postgres(path: Path) -> AsyncIterator[Frontier]:
+    """The first frontier of a test finds an empty database."""
+    server, mark = a_server(), path / "database"
+    dsn = server.address("contract") if mark.exists() else server.database("contract")
+    mark.touch()
+    async with _on([dsn], path) as frontier:
+        yield frontier
+
+
+@asynccontextmanager
+async def two_postgres(path: Path) -> AsyncIterator[Frontier]:
+    mark, servers = path / "database", (a_server(0), a_server(1))
+    dsns = [one.address("contract") if mark.exists() else one.database("contract") for one in servers]
+    mark.touch()
+    async with _on(dsns, path) as frontier:
+        yield frontier
+
+
+@asynccontextmanager
+async def _on(dsns: list[str], path: Path) -> AsyncIterator[Frontier]:
+    frontier = Confirmed(dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), path / "outbox.sqlite")
+    try:
+        yield frontier
+    finally:
+        await frontier.close()
+
+
+BODIES = {"sqlite": a_sqlite, "remote": a_remote, "postgres": a_postgres, "two postgres": two_postgres}
 
 
 def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:

@@ -201,7 +201,7 @@ def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(pla
     monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", -1.0)
 
     async def scene(frontier):
-        row = await frontier.open_collection(a_collection(fetch={"time_max": "10s"}))
+        row = await frontier.open_collection(a_collection(fetch={"time_max": "40s"}))
         await frontier.discover(row.id, [offer("http://a.br/")])
         silent = (await frontier.join("silent", myself())).worker
         with pytest.raises(LeaseLost):
@@ -213,9 +213,9 @@ def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(pla
         with pytest.raises(LeaseLost):
             await frontier.finish(silent, [done(lease, lease.visits)])
         heir = (await frontier.join("heir", myself())).worker
-        FalseClock.shift[0] = 9.0
+        FalseClock.shift[0] = 39.0
         assert await frontier.lease(heir, 1) == [], "the silent one may still be waiting for an answer"
-        FalseClock.shift[0] = 11.0
+        FalseClock.shift[0] = 41.0
         assert len(await frontier.lease(heir, 1)) == 1
 
     play(scene)

@@ -85,6 +85,7 @@ def test_an_exploring_visit_takes_an_announced_page_where_nothing_else_is_due(pl
     play(scene)
 
 
+@pytest.mark.one_server
 def test_hosts_with_pages_to_see_again_get_their_share_while_new_hosts_wait(play):
     async def scene(frontier):
         old = [f"http://old{n}.br/" for n in range(10)]
@@ -170,6 +171,7 @@ def test_a_page_that_left_comes_back_whole(play):
     play(scene)
 
 
+@pytest.mark.one_server
 def test_the_rate_holds_for_one_who_crawls_an_hour_a_day(play):
     made = []
 
@@ -501,6 +503,7 @@ def test_no_page_is_given_up_for_a_feed(play):
     play(scene)
 
 
+@pytest.mark.one_server
 def test_where_the_chosen_ones_fail_the_best_that_can_be_had_is_kept(play):
     async def scene(frontier):
         pages, junk, broken = ([f"http://{kind}{n}.br/" for n in range(6)] for kind in "ajb")

@@ -104,8 +104,11 @@ class Tokens:
     at: float | None = None  # None: none was ever asked for, and all that can be saved up is there
     count: float = 0.0
     spent: int = 0  # since they were read from where others see them
+    per_s: float = 0.0
+    most: float = 0.0
 
     def left(self, per_s: float, most: float, now: float) -> int:
+        self.per_s, self.most = per_s, most
         self.count = min(most, most if self.at is None else self.count + (now - self.at) * per_s)
         self.at = now
         return int(self.count)
@@ -113,6 +116,20 @@ class Tokens:
     def spend(self) -> None:
         self.count -= 1.0
         self.spent += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How much of its limits a collection has used up."""
+
+    pages: int = 0
+    requests: int = 0
+
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(self.pages + other.pages, self.requests + other.requests)
+
+
+NOTHING = Tally()
 
 
 @dataclass(slots=True)
@@ -133,6 +150,7 @@ class Collections:
         self._db, self._counters, self._clock = db, counters, clock
         self._by_id: dict[int, Known] = {}
         self._rates: defaultdict[int, deque[tuple[float, int]]] = defaultdict(deque)
+        self.elsewhere: dict[int, Tally] = {}  # what other servers have of these collections
         self.reload()
 
     def reload(self) -> None:
@@ -147,11 +165,14 @@ class Collections:
             same = old is not None and old.row.config == row.config
             self._by_id[row.id] = Known(
                 row,
-                old.config if old is not None and same else config.decode(row.config),
+                old.config if old is not None and same else self._decode(row.config),
                 fields[6],
                 Tuning(*fields[7:]),
                 old.tokens if old is not None else Tokens(),
             )
+
+    def _decode(self, content: bytes) -> config.Collection:
+        return config.decode(content)
 
     def tune(self, known: Known, tuning: Tuning) -> None:
         """The planner has new numbers."""
@@ -162,15 +183,15 @@ class Collections:
         )
         known.tuning = tuning
 
-    def open(self, content: bytes) -> tuple[Known, config.Collection | None]:
-        """Create or take up anew; also the configuration that it had before."""
-        wanted = config.decode(content)
+    def open(self, content: bytes, number: int | None = None) -> tuple[Known, config.Collection | None]:
+        """Create (under this number) or take up anew; also the configuration that it had before."""
+        wanted = self._decode(content)
         known = self.find(wanted.name)
         if known is None:
             now = self._clock.now()
             self._db.run(
-                "INSERT INTO collection (name, state, reason, config, created) VALUES (?, 'running', '', ?, ?)",
-                (wanted.name, content, now),
+                "INSERT INTO collection (id, name, state, reason, config, created) VALUES (?, ?, 'running', '', ?, ?)",
+                (number, wanted.name, content, now),
             )
             number, revision, before = int(self._db.value("SELECT max(id) FROM collection")), 1, None
         else:
@@ -199,6 +220,10 @@ class Collections:
         known = self.named(name)
         self._db.run("UPDATE collection SET state = ?, reason = ? WHERE id = ?", (state, reason, known.row.id))
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
+
+    def set_revision(self, known: Known, revision: int) -> None:
+        self._db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, known.row.id))
+        known.row = msgspec.structs.replace(known.row, revision=revision)
 
     def find(self, name: str) -> Known | None:
         return next((known for known in self._by_id.values() if known.row.name == name), None)
@@ -240,7 +265,8 @@ class Collections:
         if scope.pages_max is not None:
             kept = self._counters.value(number, state_bucket(UrlState.FETCHED))
             out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-            free = min(free, scope.pages_max - kept - out - self._counters.value(number, CHOSEN_WAITING))
+            taken = kept + out + self._counters.value(number, CHOSEN_WAITING)
+            free = min(free, scope.pages_max - taken - self.elsewhere.get(number, NOTHING).pages)
         return max(0, free)
 
     def requests_left(self, known: Known) -> int:
@@ -249,7 +275,20 @@ class Collections:
         if most is None:
             return 1 << 30
         out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        return max(0, most - self._counters.value(number, REQUESTS) - out)
+        elsewhere = self.elsewhere.get(number, NOTHING).requests
+        return max(0, most - self._counters.value(number, REQUESTS) - out - elsewhere)
+
+    def tally(self) -> dict[int, "Tally"]:
+        """What counts towards the collections' limits."""
+        value = self._counters.value
+        return {
+            number: Tally(
+                value(number, state_bucket(UrlState.FETCHED)) + value(number, state_bucket(UrlState.HANDED_OUT))
+                + value(number, CHOSEN_WAITING),
+                value(number, REQUESTS) + value(number, state_bucket(UrlState.HANDED_OUT)),
+            )
+            for number in self._by_id
+        }  # fmt: skip
 
     def rows(self) -> list[CollectionRow]:
         return [known.row for known in self._by_id.values()]

@@ -18,6 +18,7 @@ from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     FULL,
+    NOTHING,
     OUT_AGAIN,
     Collections,
     Counters,
@@ -76,10 +77,9 @@ class Exchange:
         if not known.config.exchanges or most is None:
             return False
         if not self._counters.value(number, FULL):
-            kept = self._counters.value(number, state_bucket(UrlState.FETCHED)) + self._counters.value(
-                number, OUT_AGAIN
-            )
-            if kept >= most:
+            value = self._counters.value
+            kept = value(number, state_bucket(UrlState.FETCHED)) + value(number, OUT_AGAIN)
+            if kept + self._collections.elsewhere.get(number, NOTHING).pages >= most:
                 self._counters.add(number, FULL)
         return bool(self._counters.value(number, FULL))
 

@@ -7,19 +7,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import Facts, HostFacts, PastVisit, UrlFacts
-from tarrafa.frontier.store.collections import Collections, Counters
-from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.collections import Collections
 from tarrafa.frontier.store.revisits import Revisits
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.schema import ALL, Database
 from tarrafa.model import HostId, Role, UrlId, UrlState
 
 HISTORY_MAX = 100  # the newest
-PLACE_MAX = 100_000  # nobody counts further
+PLACE_MAX = 10_000  # nobody counts further
 
 
-def look_up(db: Database, host: HostId, url: UrlId, clock: Clock) -> Facts:
+def look_up(db: Database, host: HostId, url: UrlId, collections: Collections, revisits: Revisits) -> Facts:
+    db.need("host", [(host,)])
+    db.need_first("work", [(host,)], ALL)
+    db.need("robots", db.rows("SELECT robots_digest FROM host WHERE id = ? AND robots_digest IS NOT NULL", (host,)))
+    db.need("url", [(host, known.row.id, url) for known in collections.all()])
     row = db.row(
         "SELECT key, site, next_at, ended_at, delay_s, failures,"
         " (SELECT name FROM worker WHERE worker.id = host.worker), robots_status, robots_expires,"
@@ -34,8 +36,6 @@ def look_up(db: Database, host: HostId, url: UrlId, clock: Clock) -> Facts:
         " WHERE host = ? AND collection IN (SELECT id FROM collection) AND u.id = ? ORDER BY c.id",
         (host, url),
     )
-    counters = Counters(db)
-    collections, revisits = Collections(db, counters, clock), Revisits(db, counters, Ready(db), clock)
     urls = [
         replace(
             _facts(db, host, url, one),
@@ -50,6 +50,7 @@ def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlF
     number, name, address, state, role, *rest = row
     place = _place(db, host, number, url) if state == UrlState.PENDING else None
     key = (host, number, url)
+    db.need_first("visit", [key], ALL)
     history = db.rows(
         "SELECT number, at, status, length, changed, worker FROM visit WHERE host = ? AND collection = ? AND id = ?"
         " ORDER BY number DESC LIMIT ?",
@@ -64,6 +65,7 @@ def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlF
 
 
 def _place(db: Database, host: HostId, number: int, url: UrlId) -> int | None:
+    db.need_first("pending", [(host, number)], PLACE_MAX)
     waiting = db.rows(
         "SELECT id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
         (host, number, PLACE_MAX),

@@ -90,9 +90,12 @@ class Hosts:
             raise FrontierError(f"a worker named {name!r} is at work already (process {other[1]}): names are unique")
         return int(other[0])
 
-    def join(self, name: str, process: ProcessId) -> Terms:
-        self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
-        number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> Terms:
+        """Under a number that was never given before, here or (where there are several servers) by the first."""
+        if number is None:
+            self._db.need("number", [("workers",)])
+            self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
+            number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
         self._db.run(
             "INSERT INTO worker (id, name, boot, pid, started, space, era, deadline) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
@@ -134,6 +137,13 @@ class Hosts:
             self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (earliest, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
+    def hand_back(self, worker: int, hosts: list[HostId]) -> None:
+        """Hosts that their holder does not know it holds."""
+        for host in hosts:
+            next_at = self._db.value("SELECT next_at FROM host WHERE id = ? AND worker = ?", (host, worker))
+            if next_at is not None:
+                self._hand_back(host, next_at)
+
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))
         if deadline is None or deadline < self._lease_clock.now():
@@ -150,7 +160,10 @@ class Hosts:
             slots = self._visits.places(known)
             hosts = self._willing(worker, known, wanted - len(leases), slots)
             each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
-            leases += [lease for host in hosts if (lease := self._lease(worker, known, host, each)).visits]
+            for host in hosts:
+                lease = self._lease(worker, known, host, each)
+                if lease is not None and lease.visits:
+                    leases.append(lease)
         return leases
 
     def _willing(self, worker: int, known: Known, wanted: int, slots: int) -> list[HostId]:
@@ -167,12 +180,14 @@ class Hosts:
         share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
         return list(self._visits.prepare(known, self._db.need_hosts(ready[:share])))
 
-    def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease:
-        key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
-            "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
+    def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease | None:
+        holder, key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
+            "SELECT worker, key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
             " coalesce(memory, x'') FROM host WHERE id = ?",
             (host,),
         )
+        if holder is not None or next_at > self._clock.now():
+            return None  # it was ready when we looked for ready ones
         delay = max(delay_s, known.config.politeness.delay)
         self._take(worker, host)
         self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay, host))
@@ -229,19 +244,29 @@ class Hosts:
         self._take(worker, host)
         return Loan(True, next_at, ended_at, delay_s, failures, robots)
 
+    def held_delay(self, worker: int, host: HostId) -> float:
+        """The delay of a host that this worker holds."""
+        self._check(worker)
+        mine = self._db.row("SELECT worker, delay_s FROM host WHERE id = ?", (host,))
+        if mine is None or mine[0] != worker:
+            raise LeaseLost(f"worker {worker} does not hold the host that it claims an address for")
+        return float(mine[1])
+
+    @staticmethod
+    def claim_wait_s(delay_s: float) -> float:
+        """How long to wait for an address that is with a host of this delay."""
+        return max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S)
+
     def claim(self, worker: int, host: HostId, address: str) -> float:
         """An address is with one host at a time, whatever the worker, and rests between two of them."""
-        self._check(worker)
-        mine = self._db.row("SELECT worker FROM host WHERE id = ?", (host,))
-        if mine is None or mine[0] != worker:
-            raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
+        self.held_delay(worker, host)
         now = self._clock.now()
         self._db.need("address", [(address,)])
         holder, next_at = self._db.row("SELECT host, next_at FROM address WHERE address = ?", (address,)) or (None, 0.0)
         if holder not in {None, host}:
             self._db.need("host", [(holder,)])
             delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (holder,))
-            return float(now + max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S))
+            return float(now + self.claim_wait_s(delay_s))
         if holder is None and next_at > now:
             return float(next_at)
         self._db.run("INSERT OR REPLACE INTO address VALUES (?, ?, ?)", (address, host, next_at))

@@ -205,7 +205,7 @@ class SqliteFrontier:
         await self._call(lambda store: store.weigh(collection, weights))
 
     async def look_up(self, host: HostId, url: UrlId) -> Facts:
-        return await self._call(lambda store: look_up(store.db, host, url, store.clock))
+        return await self._call(lambda store: store.look_up(host, url))
 
     async def overview(self) -> Overview:
         return await self._call(lambda store: store.overview())
@@ -245,9 +245,13 @@ def read_overview(path: Path) -> Overview:
 
 def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[CollectionRow]]:
     """What is known of a URL, and the collections, while no process owns the frontier."""
-    return _read(
-        path, lambda db: (look_up(db, host, url, Clock.real()), Collections(db, Counters(db), Clock.real()).rows())
-    )
+
+    def read(db: Database) -> tuple[Facts, list[CollectionRow]]:
+        counters, clock = Counters(db), Clock.real()
+        collections = Collections(db, counters, clock)
+        return look_up(db, host, url, collections, Revisits(db, counters, Ready(db), clock)), collections.rows()
+
+    return _read(path, read)
 
 
 def read_pages(path: Path, name: str) -> tuple[CollectionRow, list[PageFacts]]:

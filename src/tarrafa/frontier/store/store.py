@@ -6,24 +6,33 @@ file of its own (sqlite.py), or a working copy of what a database has (postgres/
 
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.frontier.protocol import CollectionRow, Lease, Offer, Overview, Terms, Weight
+from tarrafa.frontier.protocol import CollectionRow, Facts, Lease, Offer, Overview, Terms, Weight
 from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
+from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts, LeaseClock
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.frontier.store.visits import Visits
+from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 
 class Store:
     """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
 
-    def __init__(self, db: Database, clock: Clock, lease_clock: LeaseClock) -> None:
+    def __init__(
+        self,
+        db: Database,
+        clock: Clock,
+        lease_clock: LeaseClock,
+        counters: Counters | None = None,
+        catalogue: Collections | None = None,
+    ) -> None:
         self.db, self.clock = db, clock
-        self.counters = Counters(self.db)
-        self.catalogue = Collections(self.db, self.counters, clock)
+        self.counters = counters or Counters(db)
+        self.catalogue = catalogue or Collections(db, self.counters, clock)
         ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
         self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
@@ -59,6 +68,9 @@ class Store:
             self.visits.unchoose(known)
             self.urls.revisits.adopt(known)
             self.urls.exchange.rebuild(known)
+
+    def look_up(self, host: HostId, url: UrlId) -> Facts:
+        return look_up(self.db, host, url, self.catalogue, self.urls.revisits)
 
     def weigh(self, name: str, weights: list[Weight]) -> None:
         """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""

@@ -170,13 +170,15 @@ class Urls:
         self._db.run("UPDATE work SET refused = ? WHERE host = ? AND collection = ?", (not counted, host, number))
 
     def ensure_host_row(self, host: HostId, key: str, extra: tuple[str, ...] = ()) -> None:
+        self._db.run(
+            "INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)", (host, key, self.site_of(key, extra))
+        )
+
+    def site_of(self, key: str, extra: tuple[str, ...] = ()) -> str:
+        """The site of a host, by the list as it was when the frontier was made."""
         if extra not in self._suffixes:
             self._suffixes[extra] = Suffixes(self._suffix_text, extra)
-        name = key.partition("://")[2].rpartition(":")[0]
-        self._db.run(
-            "INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)",
-            (host, key, self._suffixes[extra].site(name)),
-        )
+        return self._suffixes[extra].site(key.partition("://")[2].rpartition(":")[0])
 
     def _lower(
         self, known: Known, host: HostId, url: UrlId, depth: int, redirects: int, state: int, waiting: dict[HostId, int]

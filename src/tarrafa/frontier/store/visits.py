@@ -183,6 +183,7 @@ class Visits:
 
     def _choose(self, known: Known, host: HostId, url: UrlId) -> None:
         """It waits no longer in its host's queue, but on the shelf of the chosen ones."""
+        self._db.need("url", [(host, known.row.id, url)])
         sequence, in_links, attempts, worker = self._db.must(
             "SELECT sequence, in_links, attempts, worker FROM url JOIN host ON host.id = url.host"
             " WHERE url.host = ? AND collection = ? AND url.id = ?",

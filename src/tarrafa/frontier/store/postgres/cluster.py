@@ -1,0 +1,475 @@
+"""The frontier on a list of PostgreSQL servers.
+
+Sites are spread over the servers (buckets.py); no call changes two of them at once. The first one keeps what is one for
+all: the atlas, the collections, the workers' numbers, and which addresses are taken. Promises: with one server away the
+others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's limits hold
+over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it.
+
+Weakness: who joins needs the first server; a collection's revisits per day are shared out evenly over the servers.
+"""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from tarrafa import config as configuration
+from tarrafa.clock import Clock, boottime
+from tarrafa.errors import FrontierError, LeaseLost
+from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.frontier.protocol import (
+    LEASE_S,
+    CollectionRow,
+    CollectionStatus,
+    Continuation,
+    Facts,
+    HostReport,
+    Lease,
+    Loan,
+    NodeStatus,
+    Offer,
+    Overview,
+    PageFacts,
+    PlannedVisit,
+    ShelfFacts,
+    Terms,
+    Weight,
+)
+from tarrafa.frontier.store.collections import NOTHING, Tally
+from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres.buckets import Guide
+from tarrafa.frontier.store.postgres.member import Away, Member
+from tarrafa.frontier.store.postgres.outbox import Outbox
+from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Moved, Server
+from tarrafa.model import HostId, UrlId
+from tarrafa.process import ProcessId
+
+MAINTAIN_EVERY_S = 2.0
+T = TypeVar("T")
+
+
+def open_cluster(dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None) -> "PostgresFrontier":
+    """The frontier on these databases; its tables are made if they are not there."""
+    return PostgresFrontier(dsns, bundled_list(), clock, outbox=outbox)
+
+
+class PostgresFrontier:
+    """The Protocol on one or more databases."""
+
+    def __init__(
+        self,
+        dsns: Sequence[str],
+        suffix_list: str,
+        clock: Clock | None = None,
+        lease_clock: LeaseClock | None = None,
+        outbox: Path | None = None,
+    ) -> None:
+        several = len(dsns) > 1
+        self._members = [Member(dsn, suffix_list, clock, lease_clock, of=len(dsns)) for dsn in dsns]
+        self._first = self._members[0]
+        self._outbox = Outbox(outbox) if outbox is not None and several else None
+        self._home: dict[HostId, Member] = {}  # of the hosts that our workers hold
+        self._workers: dict[int, tuple[str, ProcessId]] = {}
+        self._renewed: dict[tuple[int, str], float] = {}
+        self._rows: list[CollectionRow] = []
+        self._maintained_at = 0.0
+        self._turn = 0
+        self._limiting = asyncio.Lock()
+        self._read_atlas()
+
+    def _read_atlas(self) -> None:
+        """Blocks. At the very first time all servers must answer; later those that are away are taken on trust."""
+        first = self._first.connected()
+        suffix_list = first.meta["suffix_list"]
+        places = [first.meta["id"]]
+        for member in self._members[1:]:
+            member.use_suffixes(suffix_list)
+            try:
+                places.append(member.do(lambda server: server.meta["id"]))
+            except Away:
+                if "places" not in first.meta:
+                    raise
+                places.append("")
+        atlas = first.read_atlas(places)
+        self._guide = Guide(atlas, suffix_list)
+        self._use_edition(atlas.edition)
+
+    def _use_edition(self, edition: int) -> None:
+        for member in self._members:
+            member.edition = 0
+            with contextlib.suppress(FrontierError):
+                member.do(lambda server: server.set_edition(edition))
+            member.edition = edition
+
+    async def close(self) -> None:
+        for member in self._members:
+            await member.close()
+        if self._outbox is not None:
+            self._outbox.close()
+
+    # -- one, some, all ---------------------------------------------------------------------------------------
+
+    async def _ask(self, member: Member, work: Callable[[Server], T]) -> T:
+        try:
+            return await member.call(work)
+        except Moved:
+            await asyncio.to_thread(self._read_atlas)
+            raise
+
+    async def _everywhere(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
+        """Those that answer."""
+        found: list[tuple[Member, T]] = []
+        for member in self._members:
+            try:
+                found.append((member, await self._ask(member, work)))
+            except Away:
+                if member is self._first:
+                    raise
+        return found
+
+    def _member_of(self, host_key: str) -> Member:
+        return self._members[self._guide.server_of(host_key)]
+
+    async def _deliver(self, method: str, collection: Any, parts: dict[Member, list[Any]]) -> None:
+        """To each server its part, or into the outbox."""
+        for member, part in parts.items():
+
+            def tell(server: Server, part: list[Any] = part) -> None:
+                getattr(server, method)(collection, part)
+
+            try:
+                await self._ask(member, tell)
+            except Away:
+                if self._outbox is None:
+                    raise
+                await asyncio.to_thread(self._outbox.put, member.where, method, (collection, part))
+
+    def _parts(self, items: Iterable[Any]) -> dict[Member, list[Any]]:
+        parts: defaultdict[Member, list[Any]] = defaultdict(list)
+        for item in items:
+            for member in [self._member_of(item.host_key)] if item.host_key else self._members:
+                parts[member].append(item)
+        return parts
+
+    async def _routed(self, method: str, collection: Any, items: Sequence[Any]) -> None:
+        """Again if sites were moved meanwhile: delivering twice is harmless."""
+        while True:
+            try:
+                await self._deliver(method, collection, self._parts(items))
+                return
+            except Moved:
+                continue
+
+    # -- collections ------------------------------------------------------------------------------------------
+
+    async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
+        wanted = configuration.decode(config)
+        if len(self._members) > 1 and wanted.network.suffixes and not await self.collections():
+            atlas = self._guide.atlas
+            atlas = replace(atlas, suffixes=list(wanted.network.suffixes), edition=atlas.edition + 1)
+            await self._first.call(lambda server: server.write_atlas(atlas))
+            await asyncio.to_thread(self._read_atlas)
+        parts = self._parts(roots)
+        mine = parts.pop(self._first, [])
+        row = await self._ask(self._first, lambda server: server.open_collection(config, mine))
+        for member in self._members[1:]:
+            part = parts.get(member, [])
+
+            def open_there(server: Server, part: list[Offer] = part) -> None:
+                server.open_collection(config, part, row.id)
+                server.take_over([row])
+
+            try:
+                await self._ask(member, open_there)
+            except Away:
+                if part:
+                    raise
+        self._rows = await self.collections()
+        return row
+
+    async def collections(self) -> list[CollectionRow]:
+        return await self._ask(self._first, lambda server: server.collections())
+
+    async def control(self, name: str, state: str, reason: str) -> None:
+        await self._ask(self._first, lambda server: server.control(name, state, reason))
+        await self._spread_collections()
+
+    async def _spread_collections(self) -> None:
+        """Whoever was away hears of it when it is back."""
+        self._rows = await self.collections()
+        if len(self._members) > 1:
+            await self._everywhere(lambda server: server.take_over(self._rows))
+
+    # -- URLs -------------------------------------------------------------------------------------------------
+
+    async def discover(self, collection: int, offers: list[Offer]) -> None:
+        await self._routed("discover", collection, offers)
+
+    async def weigh(self, collection: str, weights: list[Weight]) -> None:
+        await self._routed("weigh", collection, weights)
+
+    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+        facts = [facts for _, facts in await self._everywhere(lambda server: server.look_up(host, url))]
+        return next((one for one in facts if one.urls), None) or next((one for one in facts if one.host), facts[0])
+
+    async def robots_text(self, digest: bytes) -> bytes:
+        texts = await self._everywhere(lambda server: server.robots_text(digest))
+        return next((text for _, text in texts if text), b"")
+
+    # -- workers ----------------------------------------------------------------------------------------------
+
+    async def join(self, name: str, process: ProcessId) -> Terms:
+        terms = await self._ask(self._first, lambda server: server.join(name, process))
+        self._first.joined.add(terms.worker)
+        self._workers[terms.worker] = (name, process)
+        await self._join_others(terms.worker)
+        return terms
+
+    async def _join_others(self, worker: int) -> None:
+        name, process = self._workers[worker]
+        for member in self._members[1:]:
+            if worker not in member.joined:
+                with contextlib.suppress(Away):
+                    await self._ask(member, lambda server: server.join(name, process, worker))
+                    member.joined.add(worker)
+
+    async def renew(self, worker: int, note: str) -> float:
+        """For as long as the server that heard of us the longest ago still waits for us."""
+        left: list[float] = []
+        for member in self._members:
+            asked_at, key = boottime(), (worker, member.where)
+            try:
+                lease_s = await self._ask(member, lambda server: server.renew(worker, note))
+                self._renewed[key] = asked_at + lease_s
+            except LeaseLost:
+                if member is self._first or key in self._renewed:
+                    raise
+            except Away:
+                if member is self._first:
+                    raise
+            if key in self._renewed:
+                left.append(self._renewed[key])
+        rest = min(left) - boottime()
+        if rest <= 0:
+            raise LeaseLost(f"worker {worker} has lost its leases: a server did not hear from it in time")
+        return min(rest, LEASE_S)
+
+    async def leave(self, worker: int) -> None:
+        for member in self._members:
+            if worker in member.joined:
+                with contextlib.suppress(Away):
+                    await self._ask(member, lambda server: server.leave(worker))
+                member.joined.discard(worker)
+        self._workers.pop(worker, None)
+
+    async def lease(self, worker: int, hosts: int) -> list[Lease]:
+        await self._maintain(worker)
+        if len(self._members) == 1:
+            return await self._ask(self._first, lambda server: server.lease(worker, hosts))
+        self._turn = (self._turn + 1) % len(self._members)
+        members = self._members[self._turn :] + self._members[: self._turn]
+        leases: list[Lease] = []
+        for place, member in enumerate(members):
+            share = -(-(hosts - len(leases)) // (len(members) - place))
+            with contextlib.suppress(Away):
+                leases += await self._lease_from(member, worker, share)
+        return leases
+
+    async def _lease_from(self, member: Member, worker: int, hosts: int) -> list[Lease]:
+        if hosts < 1 or worker not in member.joined:
+            return []
+        if not await self._ask(member, lambda server: server.is_confirmed(worker)):
+            return []
+        async with self._within_limits(member):
+            leases = await self._ask(member, lambda server: server.lease(worker, hosts))
+        self._home.update((lease.host, member) for lease in leases)
+        return leases
+
+    async def _maintain(self, worker: int) -> None:
+        """What is done now and then: nothing of it is urgent."""
+        if len(self._members) == 1 or boottime() - self._maintained_at < MAINTAIN_EVERY_S:
+            return
+        self._maintained_at = boottime()
+        await self._spread_collections()
+        if worker in self._workers:
+            await self._join_others(worker)
+        held = list(self._home)
+        await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
+        await self._empty_outbox()
+
+    async def _empty_outbox(self) -> None:
+        if self._outbox is None:
+            return
+        for member in self._members:
+            for number, method, arguments in self._outbox.waiting(member.where):
+                kind: Any = tuple[int, list[Offer]] if method == "discover" else tuple[str, list[Weight]]
+                collection, items = msgspec.msgpack.decode(arguments, type=kind)
+                if member.is_away:
+                    break
+                await self._routed(method, collection, items)  # its sites may have been moved meanwhile
+                self._outbox.done(number)
+
+    @asynccontextmanager
+    async def _within_limits(self, member: Member) -> AsyncIterator[None]:
+        """Near a limit one worker at a time hands out visits, over all servers, and counts what all of them have."""
+        rows = [row for row in self._rows if row.state == "running"]
+        limits = {row.id: configuration.decode(row.config).scope for row in rows}
+        limits = {number: one for number, one in limits.items() if one.pages_max or one.requests_max}
+        if not limits:
+            yield
+            return
+        async with self._limiting:
+            tallies = await self._tallies()
+            near = NEAR_LIMIT * max(1, len(self._workers)) * 2
+            total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
+            if any(_left(limits[number], total[number]) < near for number in limits):
+                async with self._alone():
+                    tallies = await self._tallies()
+                    await self._share_limits(member, tallies)
+                    yield
+            else:
+                await self._share_limits(member, tallies)
+                yield
+
+    async def _tallies(self) -> dict[Member, dict[int, Tally]]:
+        return dict(await self._everywhere(lambda server: server.tally()))
+
+    async def _share_limits(self, member: Member, tallies: dict[Member, dict[int, Tally]]) -> None:
+        elsewhere: defaultdict[int, Tally] = defaultdict(Tally)
+        for other, tally in tallies.items():
+            if other is not member:
+                for number, one in tally.items():
+                    elsewhere[number] += one
+        await member.call(lambda server: server.share_limits(dict(elsewhere)))
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        await self._ask(self._first, lambda server: server.lock_limits())
+        try:
+            yield
+        finally:
+            await self._ask(self._first, lambda server: server.unlock_limits())
+
+    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
+        member = self._member_of(host_key)
+        if len(self._members) > 1 and (worker not in member.joined or member.is_away):
+            raise Away(f"{member.where}: is away")
+        loan = await self._ask(member, lambda server: server.borrow(worker, collection, host, host_key))
+        if loan.granted and len(self._members) > 1:
+            self._home[host] = member
+        return loan
+
+    async def claim(self, worker: int, host: HostId, address: str) -> float:
+        if len(self._members) == 1:
+            return await self._ask(self._first, lambda server: server.claim(worker, host, address))
+        member = self._home.get(host)
+        if member is None:
+            raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
+        delay_s = await self._ask(member, lambda server: server.held_delay(worker, host))
+        return await self._ask(self._first, lambda server: server.claim_elsewhere(worker, host, delay_s, address))
+
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+        if len(self._members) == 1:
+            return await self._ask(self._first, lambda server: server.finish(worker, batch))
+        answers: dict[int, Continuation] = {}
+        places: defaultdict[Member | None, list[int]] = defaultdict(list)
+        for place, report in enumerate(batch):
+            places[self._home.get(report.host)].append(place)
+        for member, some in places.items():
+            reports = [batch[place] for place in some]
+            found = [Continuation(False, [])] * len(some)
+            if member is not None:
+                with contextlib.suppress(Away):  # what is there now will be somebody else's when it is back
+                    found = await self._finish_at(member, worker, reports)
+            answers.update(zip(some, found, strict=True))
+        lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
+        for host in lost:
+            self._home.pop(host, None)
+        if lost:
+            held = list(self._home)
+            await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
+        return [answers[place] for place in range(len(batch))]
+
+    async def _finish_at(self, member: Member, worker: int, reports: list[HostReport]) -> list[Continuation]:
+        async with self._within_limits(member):
+            return await self._ask(member, lambda server: server.finish(worker, reports))
+
+    async def overview(self) -> Overview:
+        views = [view for _, view in await self._everywhere(lambda server: server.overview())]
+        return views[0] if len(views) == 1 else _merged(views)
+
+    # -- plans ------------------------------------------------------------------------------------------------
+
+    async def unplanned(self) -> list[int]:
+        return await self._ask(self._first, lambda server: server.unplanned())
+
+    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
+        found = await self._everywhere(lambda server: server.pages(collection, host, url, limit))
+        pages = sorted((page for _, some in found for page in some), key=lambda page: (page.host, page.id))
+        return pages if limit < 0 else pages[:limit]
+
+    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
+        found = await self._everywhere(lambda server: server.shelves(collection, host, limit))
+        whole = [some for _, some in found if some]
+        last = min((some[-1].host for some in whole if len({one.host for one in some}) >= limit), default=None)
+        shelves = [one for some in whole for one in some if last is None or one.host <= last]
+        return sorted(shelves, key=lambda one: (one.host, one.shelf))
+
+    async def price(self, collection: int, price: float) -> None:
+        await self._everywhere(lambda server: server.price(collection, price))
+
+    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        found = await self._everywhere(lambda server: server.stir(collection, host, limit))
+        return min((last for _, last in found if last is not None), default=None)
+
+    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        await self._everywhere(lambda server: server.plan(collection, number, visits))
+
+    async def begin_plan(self, collection: int, number: int, end: float) -> None:
+        await self._everywhere(lambda server: server.begin_plan(collection, number, end))
+
+    async def drop_plans(self, collection: int, limit: int) -> int:
+        return sum(count for _, count in await self._everywhere(lambda server: server.drop_plans(collection, limit)))
+
+
+def _left(scope: configuration.Scope, used: Tally) -> int:
+    pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
+    requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
+    return min(pages, requests)
+
+
+SUMMED = (
+    "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
+    "visits", "requests", "revisits", "changes",
+)  # fmt: skip
+
+
+def _merged(views: list[Overview]) -> Overview:
+    """Several servers' numbers as one."""
+    collections: dict[str, CollectionStatus] = {}
+    nodes: dict[str, NodeStatus] = {}
+    for view in views:
+        for one in view.collections:
+            before = collections.get(one.name)
+            collections[one.name] = one if before is None else _sum(before, one)
+        for node in view.nodes:
+            other = nodes.get(node.name, replace(node, hosts=0))
+            soonest = min(other.deadline_s, node.deadline_s)
+            nodes[node.name] = replace(other, hosts=other.hosts + node.hosts, deadline_s=soonest)
+    return Overview(list(collections.values()), [nodes[name] for name in sorted(nodes)])
+
+
+def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
+    numbers = {name: getattr(one, name) + getattr(other, name) for name in SUMMED}
+    for name in ("statuses", "types"):
+        both = defaultdict(int, getattr(one, name))
+        for key, value in getattr(other, name).items():
+            both[key] += value
+        numbers[name] = dict(both)
+    return replace(one, **numbers)

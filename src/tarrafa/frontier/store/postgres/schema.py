@@ -1,0 +1,75 @@
+"""What do the tables look like in PostgreSQL?
+
+As in the file (../schema.py), whose text they are made from, but for two: counters have a row per part, so that
+workers that count at the same moment do not wait for each other, and `bucket` says which server keeps which sites.
+The version stands in `meta`; an older schema is brought up to date by whoever connects first, a newer one is refused.
+"""
+
+import re
+
+import psycopg
+
+from tarrafa.errors import DataError
+from tarrafa.frontier.store.schema import TABLES
+
+SCHEMA_VERSION = 1
+LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
+COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
+WORDS = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
+# What moves often leaves its old rows behind: they are cleared away early.
+BUSY = ("url", "pending", "ready", "handed", "work", "host", "due", "shelf", "counter", "worker", "address")
+
+OWN = """
+CREATE TABLE counter (
+    collection BIGINT NOT NULL, bucket TEXT NOT NULL, part BIGINT NOT NULL, value BIGINT NOT NULL,
+    PRIMARY KEY (collection, bucket, part)
+);
+CREATE TABLE token (collection BIGINT PRIMARY KEY, at DOUBLE PRECISION NOT NULL, count DOUBLE PRECISION NOT NULL);
+CREATE TABLE claim (
+    address TEXT PRIMARY KEY, host BIGINT, worker BIGINT, delay_s DOUBLE PRECISION NOT NULL,
+    next_at DOUBLE PRECISION NOT NULL
+);
+CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
+CREATE INDEX host_site ON host (site);
+CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
+"""
+
+# What brings a database of that version to the next one.
+MIGRATIONS: dict[int, str] = {}
+
+
+def tables() -> str:
+    """The file's tables in PostgreSQL's words."""
+    text = COUNTER.sub("", TABLES).replace(") WITHOUT ROWID;", ");")
+    for ours, theirs in WORDS.items():
+        text = re.sub(rf"\b{ours}\b", theirs, text)
+    settings = "".join(
+        f"ALTER TABLE {name} SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02,"
+        " autovacuum_analyze_scale_factor = 0.05);\n"
+        for name in BUSY
+    )
+    return text + OWN + settings
+
+
+def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
+    """Make the tables, or bring them up to date; what stands in `meta`, the suffix list and the database's own id
+    among it, which are stored once, at creation."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        row = connection.execute("SELECT to_regclass('meta')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(tables().encode())
+            connection.execute(
+                "INSERT INTO meta VALUES ('version', %s), ('suffix_list', %s), ('id', gen_random_uuid()::text)",
+                (str(SCHEMA_VERSION), suffix_list),
+            )
+        facts = {str(key): str(value) for key, value in connection.execute("SELECT key, value FROM meta").fetchall()}
+        version = int(facts.get("version", 0))
+        if not version:
+            raise DataError(f"{where}: has a table `meta` that is not Tarrafa's; use a database of its own")
+        if version > SCHEMA_VERSION:
+            raise DataError(f"{where}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
+        for older in range(version, SCHEMA_VERSION):
+            connection.execute(MIGRATIONS[older].encode())
+        connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION),))
+    return facts

@@ -1,0 +1,98 @@
+"""A real PostgreSQL for the tests: started where its programs are installed, on a loopback port, in a folder of its
+own."""
+
+import atexit
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import psycopg
+
+FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt")
+WHY_NOT = "PostgreSQL's server programs (initdb, pg_ctl) are not installed"
+
+
+@cache
+def programs() -> Path | None:
+    """Where initdb and pg_ctl are."""
+    found = [path.parent for folder in FOLDERS for path in sorted(Path(folder).glob("*/bin/initdb"))]
+    if (here := shutil.which("initdb")) is not None:
+        found.append(Path(here).parent)
+    return found[-1] if found else None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Postgres:
+    """One server, which can be stopped and started again. PostgreSQL does not run as root: then it runs as another."""
+
+    def __init__(self, listen: str = "127.0.0.1", password: str = "") -> None:
+        self._bin = programs()
+        assert self._bin is not None, WHY_NOT
+        self.folder = Path(tempfile.mkdtemp(prefix="pg"))
+        self._user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+        if os.getuid() == 0:
+            shutil.chown(self.folder, self._user)
+        self.port, self._listen, self._password = free_port(), listen, password
+        how = ["--auth=trust"]
+        if password:
+            secret = self.folder / "password"
+            secret.write_text(password)
+            shutil.chown(secret, self._user)
+            how = ["--auth=scram-sha-256", f"--pwfile={secret}"]
+        self._run("initdb", "-D", str(self.folder / "data"), "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", *how)
+        atexit.register(self.remove)
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        assert self._bin is not None
+        subprocess.run(
+            [str(self._bin / program), *arguments],
+            user=self._user if os.getuid() == 0 else None, group=self._user if os.getuid() == 0 else None,
+            check=True, stdout=subprocess.DEVNULL, cwd="/",
+        )  # fmt: skip
+
+    def start(self) -> None:
+        options = (
+            f"-p {self.port} -k {self.folder} -c listen_addresses={self._listen} -c fsync=off -c max_connections=200"
+            " -c shared_buffers=64MB"
+        )
+        data, log = str(self.folder / "data"), str(self.folder / "log")
+        self._run("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "60", "start")
+
+    def stop(self, how: str = "fast") -> None:
+        self._run("pg_ctl", "-D", str(self.folder / "data"), "-m", how, "-w", "stop")
+
+    def remove(self) -> None:
+        if self.folder.exists():
+            if (self.folder / "data" / "postmaster.pid").exists():
+                self.stop("immediate")
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def address(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@{self._listen}:{self.port}/{database}"
+
+    def database(self, name: str) -> str:
+        """The address of an empty database."""
+        with psycopg.connect(self.address(), autocommit=True, password=self._password or None) as connection:
+            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone()
+            if found is None:
+                connection.execute(f'CREATE DATABASE "{name}"'.encode())
+        with psycopg.connect(self.address(name), autocommit=True, password=self._password or None) as connection:
+            connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        return self.address(name)
+
+
+@cache
+def a_server(number: int = 0) -> Postgres:
+    """One for the whole run of the tests; the second, the third..."""
+    return Postgres()
