@@ -130,6 +130,9 @@ class Talk:
         for relay in self.facade._relays.values():
             await relay._frontier.close()
 
+    async def find_frontier(self) -> None:
+        self.server = await remote.serve(self.frontier, self.data.socket)
+
     async def restart(self) -> None:
         """As if the process had been killed and started again: nobody says goodbye, only the kernel lets go."""
         await kill(self.facade)
@@ -168,7 +171,7 @@ async def a_talk(data: DataDirectory, *urls: str, **sections: dict[str, object])
         yield talk
     finally:
         await talk.facade.__aexit__()
-        server.close()
+        talk.server.close()
         await frontier.close()
 
 

@@ -468,6 +468,17 @@ def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_still_
     play(scene, A)
 
 
+def test_a_frontier_that_was_restarted_is_found_again_and_nobody_notices(play):
+    async def scene(talk: Talk) -> None:
+        (page,) = await talk.arrive()
+        await talk.links(page, f"{A}2")
+        await talk.lose_frontier()
+        await talk.find_frontier()
+        assert (await talk.bring(page))["next"]["url"] == f"{A}2"
+
+    play(scene, A)
+
+
 # -- what changed in the in-links of what is mine --------------------------------------------------------------------
 
 

@@ -98,7 +98,11 @@ class Relay(Worker):
 
     def is_forgotten(self) -> bool:
         """It was not called for longer than a lease."""
-        return boottime() > self._asked_at + self._lease_s
+        return not self._holds()
+
+    def _holds(self) -> bool:
+        """Its lease is not over, as far as can be told here."""
+        return boottime() < self._asked_at + self._lease_s
 
     @property
     def broken(self) -> BaseException | None:

@@ -209,7 +209,7 @@ class Hosts:
         self._check(worker)
         leases: list[Lease] = []
         hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
-        for host in self._db.need_hosts([host for (host,) in hosts]):
+        for (host,) in hosts:
             key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
                 "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
                 " coalesce(memory, x'') FROM host WHERE id = ?",

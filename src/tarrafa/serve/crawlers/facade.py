@@ -165,7 +165,8 @@ class Facade:
                 given.append(Given(visit.id, visit.number, errand.host, collection, tuple(links), is_all))
             wait_s = (errand.not_before - self._clock.now()) / self._clock.scale
             told.append(visit_told(errand, wait_s, links, total))
-        self._book.give(crawler, given)
+        if given:
+            self._book.give(crawler, given)
         return told
 
     async def _ended(self, relay: Relay | None, crawler: str, settled: Settled, *, repeated: bool = False) -> TypeTold:
