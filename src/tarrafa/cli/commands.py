@@ -7,7 +7,7 @@ tarrafa status      what is there, what runs
 tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
-tarrafa serve       the search page
+tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
 tarrafa rebuild     make graph or index again from the archive
 tarrafa web         a synthetic Web to play with
 tarrafa simulate    what would happen? revisit policies on a false Web
