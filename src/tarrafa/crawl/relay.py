@@ -28,7 +28,7 @@ from tarrafa.errors import DataError, FrontierError, TarrafaError
 from tarrafa.fetch.http import Request
 from tarrafa.frontier.protocol import Continuation, Facts, HostReport, Lease, Offer
 from tarrafa.frontier.remote import RemoteFrontier
-from tarrafa.model import HostId, Outcome, UrlId
+from tarrafa.model import HostId, Outcome, Status, UrlId
 from tarrafa.process import ProcessId
 
 HOSTS_MAX = 200  # that one crawler visits at once
@@ -197,7 +197,8 @@ class Relay(Worker):
         finally:
             self._answered.pop(key, None)
         if key not in self._settled:  # rules that live elsewhere are over, a visit that nothing came of is not
-            outcome = Outcome(errand.answer.result().status, self.clock.now())
+            late = errand.answer.cancelled()
+            outcome = Outcome(Status.NOT_SENT if late else errand.answer.result().status, self.clock.now())
             self._settle(key, Settled(host, outcome, finished=errand.visit is None))
         return self._settled[key]
 

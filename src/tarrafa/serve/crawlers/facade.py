@@ -144,7 +144,7 @@ class Facade:
             if relay is None:
                 return LeaveTold(False)
             await relay.leave()
-        await self._forget(asked.crawler)
+        await self._forget(asked.crawler, relay)
         return LeaveTold(True)
 
     # -- what is told ------------------------------------------------------------------------------------------
@@ -233,13 +233,14 @@ class Facade:
         try:
             yield relay
         except LeaseLost:
-            await self._forget(crawler)
+            await self._forget(crawler, relay)
             raise Lost(f"crawler {crawler!r} was silent for too long, and has lost its hosts; ask for work") from None
         except Refusal:
             raise
         except TarrafaError:  # whatever it is, everything begins anew from what the frontier knows
             async with self._turn(crawler):
-                await self._close(crawler)
+                if self._relays.get(crawler) is relay:  # else another call has begun anew already
+                    await self._close(crawler)
             raise
 
     async def _renewed(self, crawler: str) -> Relay | None:
@@ -296,10 +297,12 @@ class Facade:
         if relay is not None:
             await relay.abandon()
 
-    async def _forget(self, crawler: str) -> None:
+    async def _forget(self, crawler: str, relay: Relay | None) -> None:
+        """It is no worker any more, unless another call has made it one meanwhile."""
         async with self._turn(crawler):
-            await self._close(crawler)
-            await asyncio.to_thread(self._book.set_worker, crawler, None)
+            if self._relays.get(crawler) is relay:
+                await self._close(crawler)
+                await asyncio.to_thread(self._book.set_worker, crawler, None)
 
     async def _sweep(self) -> None:
         """Close what nobody has called for so long that its lease is over."""
