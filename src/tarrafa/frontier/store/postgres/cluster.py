@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import FrontierError, LeaseLost
+from tarrafa.errors import LeaseLost
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.protocol import (
     LEASE_S,
@@ -98,14 +98,11 @@ class PostgresFrontier:
                 places.append("")
         atlas = first.read_atlas(places)
         self._guide = Guide(atlas, suffix_list)
-        self._use_edition(atlas.edition)
-
-    def _use_edition(self, edition: int) -> None:
         for member in self._members:
             member.edition = 0
-            with contextlib.suppress(FrontierError):
-                member.do(lambda server: server.set_edition(edition))
-            member.edition = edition
+            with contextlib.suppress(Away):
+                member.do(lambda server: server.belong(atlas.places[0], atlas.edition))
+            member.edition = atlas.edition
 
     async def close(self) -> None:
         for member in self._members:

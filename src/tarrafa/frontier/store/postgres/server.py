@@ -67,7 +67,10 @@ CONNECTION = {
     "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "tcp_user_timeout": 10_000, "application_name": "tarrafa",
 }  # fmt: skip
-HOPELESS = ("authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied")
+HOPELESS = (
+    "authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied",
+    "Servname not supported", "invalid port",
+)  # fmt: skip
 T = TypeVar("T")
 
 
@@ -255,6 +258,8 @@ class Server:
 
     def read_atlas(self, places: list[str]) -> Atlas:
         """Of the first server."""
+        if "member" in self.meta:
+            raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
         connection = self._connect()
         with connection.transaction():
             return buckets.read(connection, places)
@@ -264,9 +269,17 @@ class Server:
         with connection.transaction():
             buckets.write(connection, atlas)
 
-    def set_edition(self, edition: int) -> None:
-        connection = self._connect()
+    def belong(self, first: str, edition: int) -> None:
+        """To the frontier of that first server, which may be ourselves."""
+        connection, mine = self._connect(), self.meta["id"]
+        if "places" in self.meta and first != mine:
+            raise ConfigError(f"{self.where}: is the first server of another frontier")
         with connection.transaction():
+            if first != mine:
+                connection.execute("INSERT INTO meta VALUES ('member', %s) ON CONFLICT DO NOTHING", (first,))
+                row = connection.execute("SELECT value FROM meta WHERE key = 'member'").fetchone()
+                if row is None or row[0] != first:
+                    raise ConfigError(f"{self.where}: belongs to another frontier")
             buckets.set_edition(connection, edition)
 
     def lock_limits(self) -> None:
@@ -746,11 +759,8 @@ def describe(dsn: str) -> str:
     """The address for people: never with its password."""
     try:
         parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        said = str(error).strip().splitlines()[0] if "password" not in str(error) else "it cannot be read"
-        raise ConfigError(
-            f"not the address of a PostgreSQL database ({said}); write postgresql://user@host:port/database"
-        ) from None
+    except psycopg.ProgrammingError:  # what it says of it holds the password too
+        raise ConfigError("not the address of a PostgreSQL database; write postgresql://user@host:port/name") from None
     with contextlib.suppress(KeyError):
         del parts["password"]
     user = f"{parts['user']}@" if parts.get("user") else ""
