@@ -7,9 +7,9 @@ import pytest
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.delivered import Delivered
 from tarrafa.crawl.reading import read
 from tarrafa.crawl.visit import Finished, body_of, conclude, request_bytes, request_for
-from tarrafa.crawl.worker import Delivered
 from tarrafa.fetch.client import Client
 from tarrafa.fetch.http import Head, Response
 from tarrafa.frontier.protocol import Offer

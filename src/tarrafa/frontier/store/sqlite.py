@@ -24,6 +24,7 @@ from tarrafa.frontier.protocol import (
     Continuation,
     Facts,
     HostReport,
+    Instant,
     Lease,
     Loan,
     Offer,
@@ -221,6 +222,12 @@ class SqliteFrontier:
     async def join(self, name: str, process: ProcessId) -> Terms:
         return await self._call(lambda store: store.hosts.join(name, process))
 
+    async def bury(self, process: ProcessId) -> None:
+        await self._call(lambda store: store.hosts.bury(process))
+
+    async def time(self) -> Instant:
+        return Instant(self._store.clock.now(), self._store.clock.scale)
+
     async def renew(self, worker: int, note: str) -> float:
         return await self._call(lambda store: store.hosts.renew(worker, note))
 
@@ -320,6 +327,10 @@ def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, in
 
 
 def _read(path: Path, question: Callable[[Database], T]) -> T:
+    if not path.exists():
+        raise DataError(
+            f"{path.parent}: no frontier is kept here; of one that is elsewhere ask with --frontier ADDRESS"
+        )
     try:
         db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
         try:
