@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.frontier import remote
+from tarrafa.frontier import door, remote
 from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.frontier.token import Token
 from tarrafa.model import Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 
@@ -57,7 +58,20 @@ async def a_remote(path: Path) -> AsyncIterator[Frontier]:
             server.close()
 
 
-BODIES = {"sqlite": a_sqlite, "remote": a_remote}
+@asynccontextmanager
+async def a_tcp(path: Path) -> AsyncIterator[Frontier]:
+    token = Token(b"known to both ends only")
+    async with a_sqlite(path) as inner:
+        server = await door.listen(inner, "127.0.0.1", 0, token)
+        client = await remote.RemoteFrontier.connect_tcp(*server.sockets[0].getsockname(), token)
+        try:
+            yield client
+        finally:
+            await client.close()
+            server.close()
+
+
+BODIES = {"sqlite": a_sqlite, "remote": a_remote, "tcp": a_tcp}
 
 
 def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:

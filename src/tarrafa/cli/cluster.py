@@ -5,6 +5,7 @@ tarrafa worker           crawl for a frontier that is elsewhere
 tarrafa pause NAME       let a collection rest; resume NAME goes on, stop NAME ends it
 """
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
@@ -111,7 +112,11 @@ def worker(
     async def until_interrupted() -> int:
         async with a_supervisor(DataDirectory(data), workers, address, name=name) as supervisor:
             say(f"{workers} workers for {address}, named {node_name(name)}1 and so on   (Ctrl-C stops)")
-            await supervisor.stay()
+            try:
+                await supervisor.stay()
+            except asyncio.CancelledError:
+                say("handing back what is under way")
+                raise
         return 0
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
@@ -143,8 +148,6 @@ def stop(
 
 
 def _control(name: str, state: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None) -> None:
-    import asyncio
-
     from tarrafa.cli.running import control
     from tarrafa.frontier.address import from_command_line, local
 

@@ -169,6 +169,8 @@ def without_secrets(text: str) -> str:
         return f"{scheme}://…" if colon else re.sub(".*@", "…@", text)
     login, at, place = rest.rpartition("@")
     place = re.sub(r":(?!\d+([,/]|$))[^,/]*", ":…", place) if not place.startswith("[") else place
+    if not scheme.startswith("postgres"):  # no other address has a user, or settings
+        return f"{scheme}://{'…@' if at else ''}{place}{'?…' if query else ''}"
     shown = "&".join(f"{key}={value}" for key, value in parse_qsl(query) if key not in SECRET_KEYS)
     return f"{scheme}://{login.partition(':')[0]}{at}{place}{shown and '?' + shown}"
 

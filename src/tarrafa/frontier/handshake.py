@@ -17,7 +17,7 @@ import msgspec
 
 from tarrafa.errors import Refused
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
-from tarrafa.frontier.wire import LENGTH
+from tarrafa.frontier.wire import LENGTH, UNREADABLE
 
 PROTOCOL_VERSION = 1  # of the questions and answers that follow; both ends must have the same
 MAGIC = "tarrafa-frontier"
@@ -90,7 +90,7 @@ def greet(token: Token, where: str) -> Handshake:
         if challenge.version != PROTOCOL_VERSION:
             raise Refused(f"{where}: {_versions(challenge.version)}; install the same version on both machines")
         verdict = _verdict((yield _frame(Proof(_seal(token, "client", hello, challenge)))))
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise Refused(f"{where}: {NOT_US}") from None
     if verdict.refusal:
         raise Refused(f"{where}: {verdict.refusal[:200]}")
@@ -108,7 +108,7 @@ def receive(token: Token) -> Handshake:
         if hello.version != PROTOCOL_VERSION:  # it will see ours, and say the same at its end
             raise Stranger(_versions(hello.version), _frame(challenge))
         proof = _proof((yield _frame(challenge)))
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         raise Stranger("it does not speak our protocol") from None
     if not hmac.compare_digest(proof.proof, _seal(token, "client", hello, challenge)):
         raise Stranger("wrong token", _frame(Verdict(WRONG_TOKEN)))

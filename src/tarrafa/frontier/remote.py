@@ -8,12 +8,11 @@ way, at once and by name; nothing is silently repeated; a peer that is cut off i
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from tarrafa.clock import boottime
 from tarrafa.errors import FrontierError, Refused, TarrafaError, Unreachable
@@ -79,7 +78,7 @@ class Session:
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(
-            asyncio.IncompleteReadError, OSError, msgspec.MsgspecError, asyncio.CancelledError
+            asyncio.IncompleteReadError, OSError, *wire.UNREADABLE, asyncio.CancelledError
         ):  # cancelled: the server ends
             while True:
                 asked = wire.decode_question(await read_frame(reader))
@@ -160,7 +159,9 @@ class RemoteFrontier:
                     future.set_result(wire.result_of(method, reply))
                 except TarrafaError as error:
                     future.set_exception(error)
-        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
+                except wire.UNREADABLE:
+                    future.set_exception(FrontierError(f"the URL server's answer to {method} makes no sense"))
+        except (asyncio.IncompleteReadError, OSError, *wire.UNREADABLE):
             pass
         finally:
             self._gone = True
@@ -297,7 +298,8 @@ def _in_our_words(error: BaseException, where: str) -> BaseException:
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
         return Unreachable(f"{where}: it hung up on us before we could ask anything")
     if isinstance(error, OSError):
-        return Unreachable(f"{where}: no URL server answers here ({error.strerror or error})")
+        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+        return Unreachable(f"{where}: no URL server answers here ({reason})")
     return error
 
 
@@ -343,7 +345,7 @@ class Line:
             self._socket.settimeout(CALL_TIMEOUT_S)
             self._socket.sendall(wire.question(number, method, arguments))
             reply = wire.decode_answer(_take_frame(self._socket, until, wire.FRAME_BYTES_MAX))
-        except (OSError, EOFError, msgspec.MsgspecError) as error:
+        except (OSError, EOFError, *wire.UNREADABLE) as error:
             raise Unreachable(f"{GONE} ({getattr(error, 'strerror', None) or error})") from None
         if reply.number != number:  # an answer that came too late for somebody who went on
             raise Unreachable(GONE)
