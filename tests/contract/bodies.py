@@ -63,7 +63,8 @@ async def a_tcp(path: Path) -> AsyncIterator[Frontier]:
     token = Token(b"known to both ends only")
     async with a_sqlite(path) as inner:
         server = await door.listen(inner, "127.0.0.1", 0, token)
-        client = await remote.RemoteFrontier.connect_tcp(*server.sockets[0].getsockname(), token)
+        host, port = server.sockets[0].getsockname()
+        client = await remote.RemoteFrontier.connect_tcp(host, port, token)
         try:
             yield client
         finally:

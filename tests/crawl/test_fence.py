@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tarrafa.clock import Clock, boottime
+from tarrafa.clock import Clock, boot_id, boottime
 from tarrafa.crawl import membership
 from tarrafa.crawl.fence import Fence
 from tarrafa.data import DataDirectory
@@ -20,7 +21,7 @@ from tarrafa.frontier.protocol import Terms
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.frontier.token import Token
-from tarrafa.process import ProcessId, boot_id, myself, pid_space, start_ticks
+from tarrafa.process import ProcessId, myself, pid_space, start_ticks
 from tests.contract.bodies import SUFFIXES, FalseClock
 
 TOKEN = Token(b"known to both ends only")
@@ -159,7 +160,7 @@ def a_dead_process() -> ProcessId:
 
 
 def remember(data: DataDirectory, process: ProcessId, lease_s: float) -> None:
-    content = membership.msgspec.json.encode(membership.Former(process, lease_s))
+    content = msgspec.json.encode(membership.Former(process, lease_s))
     (data.run / "n-1.worker").write_bytes(content)
 
 

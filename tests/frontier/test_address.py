@@ -10,7 +10,6 @@ from tarrafa.clock import Clock
 from tarrafa.crawl.children import Child, settings, terminate
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
-from tarrafa.frontier import address as addresses
 from tarrafa.frontier import door
 from tarrafa.frontier.address import (
     FRONTIER_VARIABLE,
@@ -249,6 +248,6 @@ def test_postgresql_is_asked_for_only_where_it_is_wanted(monkeypatch):
     def absent(name: str) -> None:
         raise ModuleNotFoundError(f"No module named {name!r}", name="asyncpg")
 
-    monkeypatch.setattr(addresses.importlib, "import_module", absent)
+    monkeypatch.setattr("tarrafa.frontier.address.importlib.import_module", absent)
     with pytest.raises(ConfigError, match=r"needs asyncpg, which is not installed: pip install 'tarrafa\[cluster\]'"):
         asyncio.run(connect(PostgresServers((SECRETIVE[0],))))

@@ -265,9 +265,9 @@ def test_a_server_that_is_none_of_ours_is_told_apart():
         server = await asyncio.start_server(impostor, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         expected = Refused if said else Unreachable
-        with pytest.raises(expected, match="no URL server of Tarrafa|hung up on us|reset"):
+        with pytest.raises(expected, match=r"no URL server of Tarrafa|hung up on us|reset"):
             await RemoteFrontier.connect_tcp("127.0.0.1", port, TOKEN)
-        with pytest.raises(expected, match="no URL server of Tarrafa|hung up on us|reset"):
+        with pytest.raises(expected, match=r"no URL server of Tarrafa|hung up on us|reset"):
             await asyncio.to_thread(Line.to_tcp, "127.0.0.1", port, TOKEN)
         server.close()
 
