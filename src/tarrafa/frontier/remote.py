@@ -298,7 +298,7 @@ def _in_our_words(error: BaseException, where: str) -> BaseException:
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
         return Unreachable(f"{where}: it hung up on us before we could ask anything")
     if isinstance(error, OSError):
-        reason = os.strerror(error.errno) if (error.errno or 0) > 0 else error.strerror or error
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
         return Unreachable(f"{where}: no URL server answers here ({reason})")
     return error
 
