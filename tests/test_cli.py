@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.cli import commands
+from tarrafa.data import DataDirectory
 from tarrafa.web.truth import expected
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, tarrafa
@@ -77,6 +78,30 @@ def test_a_port_in_use_is_said_before_anything_starts(tmp_path):
         fails(told, "demo", "--port", port, "--data", tmp_path / "demo", "--exit")
         assert not (tmp_path / "demo").exists()
         fails(told, "web", "--port", port)
+
+
+@pytest.mark.parametrize(
+    ("told", "command"),
+    [
+        ("put it into a file and use --token-file FILE", ("worker", "--frontier", "tcp://a.br:1", "--token", "x")),
+        ("or leave the password out and give it by PGPASSWORD", ("status", "--frontier", "postgresql://u:pw@h/db")),
+        ("so it needs a token: --token-file FILE", ("frontier", "serve", "--listen", "0.0.0.0:8070")),
+        ("--frontier ADDRESS is wanted, or TARRAFA_FRONTIER", ("worker",)),
+        ("tcp://127.0.0.1:9: no URL server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
+        ("letters, digits, '.', '_' and '-'", ("worker", "--frontier", "tcp://a.br:1", "--name", "a/b")),
+    ],
+)
+def test_secrets_on_the_command_line_and_frontiers_that_cannot_be_are_refused(tmp_path, told, command):
+    fails(told, *command, cwd=tmp_path)
+    assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+def test_asking_a_node_for_its_frontier_says_where_to_ask(tmp_path):
+    DataDirectory(tmp_path / "node").create()
+    fails(
+        "no frontier is kept here; of one that is elsewhere ask with --frontier", "status", "--data", tmp_path / "node"
+    )
+    fails("nothing runs here; `tarrafa crawl FILE` goes on", "pause", "x", "--data", tmp_path / "node")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.frontier.protocol import Instant
-from tarrafa.frontier.timing import agree, apart_s
+from tarrafa.frontier.timing import agree, apart_s, going_on
 
 
 @dataclass
@@ -32,6 +32,16 @@ def test_whoever_is_an_hour_off_takes_the_frontiers_time(hour):
     assert agreed.ahead_s == pytest.approx(hour, abs=0.05)
     way = "ahead of" if hour > 0 else "behind"
     assert f"this machine's clock is {abs(hour):,.0f} s {way} the frontier's" in agreed.notice()
+
+
+def test_a_frontier_that_is_opened_again_never_goes_back():
+    own = Clock.real()
+    assert going_on(own, 0.0).clock is own
+    assert going_on(own, own.now() - 5.0).clock is own
+    later = own.now() + 3600.0
+    going = going_on(own, later)
+    assert later <= going.clock.now() < later + 5.0
+    assert "this machine's clock is 3,600 s behind the frontier's, which counts; set it right" in going.notice()
 
 
 def test_a_clock_that_is_right_is_kept_to_the_microsecond():

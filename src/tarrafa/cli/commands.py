@@ -272,16 +272,17 @@ def serve(
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
+    from tarrafa.frontier.address import from_environment
     from tarrafa.serve.server import run
 
-    directory = DataDirectory(data)
+    directory, address = DataDirectory(data), from_environment()
     directory.check_version()
     run(
         directory,
         host,
         port,
-        status=lambda: overview_of(directory),
-        on_ready=lambda address: typer.echo(f"search page: {address}   (Ctrl-C stops)"),
+        status=lambda: overview_of(directory, address),
+        on_ready=lambda page: typer.echo(f"search page: {page}   (Ctrl-C stops)"),
     )
 
 

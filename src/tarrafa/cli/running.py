@@ -76,6 +76,7 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
             async for overview in supervisor.overviews():
                 yield overview
                 if far and status_of(overview, name).state not in UNDER_WAY:
+                    await supervisor.catch_up()
                     return
             return
     except asyncio.CancelledError:

@@ -59,9 +59,15 @@ class Supervisor:
         self._followers = [Child.of(data, one, "tarrafa.crawl.follower", one) for one in ("graph", "index")]
         self._watchers: list[asyncio.Task[None]] = []
         self._seen: set[str] = set()  # collections that ran while we did
-        self._ending = Ending(self.is_caught_up, SETTLE_S if self.keeper.is_shared else 0.0)
+        self._ending = Ending(self.is_caught_up, self._settle_s())
         self._failure: TarrafaError | None = None
         self._stopping = False
+
+    def _settle_s(self) -> float:
+        """Who only serves leaves it to those who crawl, and who know of their followers, as long as there are any."""
+        if not self.keeper.is_shared:
+            return 0.0
+        return SETTLE_S if self._workers else 3 * SETTLE_S
 
     @property
     def frontier(self) -> OpenFrontier:
@@ -89,11 +95,11 @@ class Supervisor:
         await self._end()
 
     async def _set_clock(self) -> None:
-        """Our children begin with the frontier's time."""
+        """Our children begin with the frontier's time. An owner of our own has spoken for itself."""
         agreed = await agree(self.frontier, self._clock)
         self._clock = agreed.clock
-        if notice := agreed.notice():
-            say(notice)
+        if agreed.notice() and not isinstance(self.keeper, OwnFrontier):
+            say(agreed.notice())
 
     def _wanted(self) -> list[Child]:
         """Nobody need follow an archive that is empty and stays so."""
@@ -187,6 +193,12 @@ class Supervisor:
                 self._failure = error
         if self._failure is not None:
             raise self._failure
+
+    async def catch_up(self) -> None:
+        """Return when our followers have seen all that our workers archived."""
+        while not self.is_caught_up():
+            self._check()
+            await asyncio.sleep(TICK_S)
 
     def is_caught_up(self) -> bool:
         """Everything archived is in the graph, the frontier knows its weights, and people can find it."""

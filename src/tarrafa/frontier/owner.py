@@ -24,7 +24,8 @@ from tarrafa.frontier.door import listen, parse_listen
 from tarrafa.frontier.planner import Steward
 from tarrafa.frontier.remote import serve
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.frontier.store.sqlite import SqliteFrontier, last_seen
+from tarrafa.frontier.timing import going_on
 from tarrafa.frontier.token import find_token
 from tarrafa.process import become_child, run_child
 
@@ -40,7 +41,8 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    clock = Clock.from_environment()
+    going = going_on(Clock.from_environment(), last_seen(data.frontier))
+    clock = going.clock
     frontier = await _open(data, clock, on_fatal)
     server = await serve(frontier, data.socket)
     ready = "ready"
@@ -50,6 +52,8 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         ready = f"ready {doors.sockets[0].getsockname()[1]}"
     steward = asyncio.create_task(Steward(frontier, local(data), clock).run())
     _say(ready)
+    if going.notice():
+        _say(f"{going.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
     steward.cancel()
     with contextlib.suppress(asyncio.CancelledError, TarrafaError):

@@ -30,7 +30,18 @@ class Agreement:
         if abs(self.ahead_s) < NOTICED_S:
             return ""
         way = "ahead of" if self.ahead_s > 0 else "behind"
-        return f"this machine's clock is {abs(self.ahead_s):,.0f} s {way} the frontier's; the frontier's is used"
+        return f"this machine's clock is {abs(self.ahead_s):,.0f} s {way} the frontier's, which counts; set it right"
+
+
+def going_on(own: Clock, last_seen: float) -> Agreement:
+    """The clock of a frontier that is opened again: it never goes back, or all hosts would wait until it had caught up.
+
+    Whoever set this machine's clock back is told; from then on the frontier's dates are that much ahead of it.
+    """
+    behind_s = (last_seen - own.now()) / own.scale
+    if behind_s <= 0:
+        return Agreement(own, 0.0)
+    return Agreement(Clock(last_seen, boottime(), own.scale), -behind_s)
 
 
 async def agree(frontier: Frontier, own: Clock) -> Agreement:

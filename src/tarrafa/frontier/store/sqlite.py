@@ -48,6 +48,7 @@ from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 JOBS_PER_COMMIT_MAX = 256
+MARK_EVERY_S = 2.0  # how exactly the file knows when it was last open
 T = TypeVar("T")
 
 
@@ -63,6 +64,14 @@ class Store:
         self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
+        self._marked = 0.0
+
+    def mark(self) -> None:
+        """Write down now and then what time it is: see `last_seen`."""
+        now = self.clock.now()
+        if abs(now - self._marked) > MARK_EVERY_S * self.clock.scale:
+            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
+            self._marked = now
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
         known, before = self.catalogue.open(content)
@@ -164,6 +173,7 @@ class SqliteFrontier:
                 self._attempt(job)
             store.counters.flush()
             store.catalogue.flush()
+            store.mark()
             store.db.connection.execute("COMMIT")
             store.counters.settle()
         except Exception as error:
@@ -284,6 +294,20 @@ class SqliteFrontier:
 
     async def _plan(self, collection: int, work: Callable[[Known, Planning], T]) -> T:
         return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))
+
+
+def last_seen(path: Path) -> float:
+    """What the frontier's clock showed when its file was last open, to a few seconds; 0 if it never was."""
+    if not path.exists():
+        return 0.0
+    try:
+        db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
+        try:
+            return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
+        finally:
+            db.connection.close()
+    except apsw.Error:  # whoever opens it for writing says what is wrong
+        return 0.0
 
 
 def read_overview(path: Path) -> Overview:
