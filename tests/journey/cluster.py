@@ -176,6 +176,10 @@ def wait_for(what: Callable[[], object], process: Process) -> None:
         assert boottime() - began < TIMEOUT_S, process.said()
 
 
+def wait_until_said(words: str, process: Process) -> None:
+    wait_for(lambda: words in process.said(), process)
+
+
 def family(process: Process) -> list[int]:
     """A process, its children and theirs."""
     found = [process.pid]

@@ -1,4 +1,4 @@
-"""One frontier, several machines: over TCP with a token, whatever is killed, stopped, cut off or wrong about the time."""
+"""One frontier, several machines: over TCP with a token, whatever is killed, stopped or wrong about the time."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tarrafa.frontier.address import TcpServer
 from tarrafa.frontier.token import Token
 from tarrafa.web.truth import Expected, expected
 from tarrafa.web.world import World
-from tests.journey.cluster import SECRET, Cluster, family, is_over, wait_for
+from tests.journey.cluster import SECRET, Cluster, family, is_over, wait_for, wait_until_said
 from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
 
 LEASE_S = 3.0
@@ -115,10 +115,10 @@ def test_whatever_is_killed_nothing_is_lost_and_everybody_goes_on(cluster):
     cluster.wait_until_visited(goal * 4 // 8, one)
     server.kill()  # the URL server, and it stays away for a while
     for node in (one, two):
-        wait_for(lambda node=node: "waiting for the frontier: tcp://" in node.said(), node)
+        wait_until_said("waiting for the frontier: tcp://", node)
     server = cluster.serve()
     for node in (one, two):
-        wait_for(lambda node=node: "the frontier answers; going on" in node.said(), node)
+        wait_until_said("the frontier answers; going on", node)
 
     cluster.wait_until_visited(goal * 5 // 8, one)
     three = cluster.node("three")  # joins late
