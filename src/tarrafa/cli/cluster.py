@@ -61,20 +61,12 @@ def serve(
     """
     from tarrafa.cli.joining import a_supervisor
     from tarrafa.cli.running import run_until_interrupted
-    from tarrafa.crawl.keeping import OwnFrontier, say
-    from tarrafa.frontier.token import find_token
 
     async def until_interrupted() -> int:
         directory = DataDirectory(data)
         supervisor = a_supervisor(directory, workers, None, token_file, listen=listen, lasting=True)
-        keeper = supervisor.keeper
-        assert isinstance(keeper, OwnFrontier)
         try:
             async with supervisor:
-                host, guarded = listen.rpartition(":")[0], bool(find_token(token_file))
-                say(f"URL server: tcp://{host}:{keeper.port}   (Ctrl-C stops)")
-                if not guarded:
-                    say("without a token: every user of this machine may use it")
                 async for _ in supervisor.overviews():
                     pass
         except Locked:

@@ -15,7 +15,7 @@ from tarrafa.clock import Clock
 from tarrafa.crawl.children import Child, settings, terminate
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, TarrafaError, Unreachable
-from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, connect, local
+from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local
 from tarrafa.frontier.planner import Steward
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.process import EXIT_ERROR
@@ -60,7 +60,7 @@ class OwnFrontier:
         tell: Callable[[str], None] = say,
     ) -> None:
         self.address: Address = local(data)
-        self.is_shared, self.port = listen is not None, 0
+        self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
         self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
         self._child = Child.of(data, "frontier", "tarrafa.frontier.owner")
@@ -76,11 +76,13 @@ class OwnFrontier:
     async def open(self) -> None:
         await self._start()
         self._watcher = asyncio.create_task(self._watch())
+        if self._listen is not None:
+            open_to = "" if self._token else "   (without a token: every user of this machine may use it)"
+            self._tell(f"URL server: {TcpServer(*self._listen)}{open_to}")
 
     async def _start(self) -> None:
         if self._listen is not None:
-            host, port = self._listen
-            self._child.arguments = [*self._plain, "--listen", f"{f'[{host}]' if ':' in host else host}:{port}"]
+            self._child.arguments = [*self._plain, "--listen", str(TcpServer(*self._listen)).removeprefix("tcp://")]
         secrets = {TOKEN_VARIABLE: self._token.secret.decode()}
         process = await self._child.start(settings(self.address, self._clock) | secrets, asyncio.subprocess.PIPE)
         assert process.stdout is not None
@@ -93,8 +95,7 @@ class OwnFrontier:
             await process.wait()
             raise DataError(self._child.last_error())
         if self._listen is not None:  # started again, it listens where it did
-            self.port = int(words[1])
-            self._listen = (self._listen[0], self.port)
+            self._listen = (self._listen[0], int(words[1]))
         self._body = await connect(self.address, self._clock)
         self._up.set()
 

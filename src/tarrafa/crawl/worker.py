@@ -81,7 +81,7 @@ class Worker:
         workers: int,
     ) -> None:
         self.clock, self._connections_max, self._workers = agreed.clock, connections_max, workers
-        self._address, self._notices = address, {"clock": agreed.notice()}
+        self._address, self._notices = address, {"clock": agreed.notice(), "busy": ""}
         self._valves: dict[int, Valve] = {}
         self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier

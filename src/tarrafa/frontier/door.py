@@ -9,6 +9,7 @@ a few times a minute at most. Listening beyond this machine without a token is r
 import asyncio
 import contextlib
 import ipaddress
+import os
 import socket
 from collections.abc import Callable
 
@@ -56,7 +57,8 @@ async def listen(
     try:
         return await asyncio.start_server(door.knock, host, port)
     except OSError as error:
-        raise ServeError(f"{host}:{port}: cannot listen here ({error.strerror or error})") from None
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
+        raise ServeError(f"--listen {host}:{port}: cannot listen here ({reason})") from None
 
 
 class _Door:
