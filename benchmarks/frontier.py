@@ -191,7 +191,7 @@ class PostgreSql:
     async def connect(self) -> Any:
         from tarrafa.frontier.store.postgres.cluster import open_cluster
 
-        return open_cluster([self.dsn])
+        return await open_cluster([self.dsn])
 
     def memory_mb(self) -> float:
         """Of the server's own settings; the workers' part is printed beside it."""
@@ -300,8 +300,10 @@ def main() -> None:
                 body.close()
     for name, rates in found.items():
         least, most = rates[sizes[0]], rates[sizes[-1]]
-        print(f"{name}: at {sizes[-1]:,} URLs {most[0] / least[0]:.2f} of the links/s and {most[1] / least[1]:.2f} of the "
-              f"pages/s at {sizes[0]:,}")  # fmt: skip
+        links, pages = (most[n] / least[n] for n in (0, 1))
+        print(
+            f"{name}: at {sizes[-1]:,} URLs {links:.2f} of the links/s and {pages:.2f} of the pages/s at {sizes[0]:,}"
+        )
     if len(found) == 2:
         for size in sizes:
             links, pages = (found["postgres"][size][n] / found["sqlite"][size][n] for n in (0, 1))

@@ -21,13 +21,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError
+from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
 from tarrafa.frontier.protocol import (
     LEASE_S,
     CollectionRow,
     Continuation,
     Facts,
     HostReport,
+    Instant,
     Lease,
     Loan,
     Offer,
@@ -76,10 +77,6 @@ T = TypeVar("T")
 
 class Moved(FrontierError):
     """Which server keeps which sites has changed: nothing was done, and the atlas is to be read again."""
-
-
-class Unreachable(FrontierError):
-    """The database does not answer."""
 
 
 class DatabaseClock(Clock):
@@ -481,10 +478,16 @@ class Server:
         def work(work: Work) -> Terms:
             terms = work.store.hosts.join(name, process, number)
             if number is not None:
-                self._unconfirmed[number] = self._lease_clock.now() + LEASE_S
+                self._unconfirmed[number] = self._lease_clock.now() + self._lease_clock.lease_s
             return terms
 
         return self._call(work)
+
+    def of_process(self, process: ProcessId) -> list[int]:
+        return self._call(lambda work: work.store.hosts.of_process(process))
+
+    def time(self) -> Instant:
+        return self._call(lambda work: Instant(self._clock.now(), self._clock.scale))
 
     def is_confirmed(self, worker: int) -> bool:
         """Whether it has renewed since it joined: what renews knows of this server, and would miss it."""
@@ -514,7 +517,7 @@ class Server:
                 wait_s = dict(work.store.hosts.silent()).get(worker)
                 if wait_s is not None:
                     # The database's clock may have been set: by its own, it may have up to one lease left.
-                    self._free(work, worker, max(wait_s, LEASE_S) if wait_s else 0.0)
+                    self._free(work, worker, max(wait_s, self._lease_clock.lease_s) if wait_s else 0.0)
 
             self._call(work)
 
