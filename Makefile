@@ -26,6 +26,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/crawl.py
 	$(BIN)/python benchmarks/revisit.py
 	$(BIN)/python benchmarks/decisions.py
+	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py
 
 # How well the public standards are kept, as a table.
 conformance: $(READY)
@@ -40,12 +41,16 @@ $(READY): requirements.lock pyproject.toml
 # Programs that some tests need; where they cannot be had, those tests say SKIPPED and why.
 .PHONY: system
 system:
-	@if ! command -v chromium >/dev/null; then \
+	@missing=""; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || missing="$$missing postgresql"; \
+	command -v ip >/dev/null || missing="$$missing iproute2"; \
+	if [ -n "$$missing" ]; then \
 	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	    echo "installing chromium for the browser tests"; \
-	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium) >/dev/null 2>&1 \
-	      || echo "chromium cannot be installed: the browser tests will be skipped"; \
-	  else echo "chromium is missing and cannot be installed without root: the browser tests will be skipped"; fi; \
+	    echo "installing for the tests:$$missing"; \
+	    (apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing) >/dev/null 2>&1 \
+	      || echo "they cannot be installed: the tests that need them will be skipped"; \
+	  else echo "missing, and not to be installed without root:$$missing; the tests that need them will be skipped"; fi; \
 	fi
 
 # Pin everything anew (needs uv).

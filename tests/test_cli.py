@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.cli import commands
+from tarrafa.cli import commands, main
+from tarrafa.data import DataDirectory
 from tarrafa.web.truth import expected
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, tarrafa
@@ -77,6 +78,45 @@ def test_a_port_in_use_is_said_before_anything_starts(tmp_path):
         fails(told, "demo", "--port", port, "--data", tmp_path / "demo", "--exit")
         assert not (tmp_path / "demo").exists()
         fails(told, "web", "--port", port)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, capsys):
+    """A command that fails, without a process of its own; what it says."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr("sys.argv", ["tarrafa", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said: str = capsys.readouterr().err
+        assert (ended.value.code, len(said.strip().splitlines())) == (2, 1), said
+        return said
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("told", "command"),
+    [
+        ("put it into a file and use --token-file FILE", ("worker", "--frontier", "tcp://a.br:1", "--token", "x")),
+        ("or leave the password out and give it by PGPASSWORD", ("status", "--frontier", "postgresql://u:pw@h/db")),
+        ("so it needs a token: --token-file FILE", ("frontier", "serve", "--listen", "0.0.0.0:8070")),
+        ("--frontier ADDRESS is wanted, or TARRAFA_FRONTIER", ("worker",)),
+        ("tcp://127.0.0.1:9: no URL server answers here", ("pause", "x", "--frontier", "tcp://127.0.0.1:9")),
+        ("letters, digits, '.', '_' and '-'", ("worker", "--frontier", "tcp://a.br:1", "--name", "a/b")),
+    ],
+)
+def test_secrets_on_the_command_line_and_frontiers_that_cannot_be_are_refused(told, command, tmp_path, here):
+    assert told in here(*command)
+    assert not list(tmp_path.iterdir()), "nothing was made"
+
+
+def test_asking_a_node_for_its_frontier_says_where_to_ask(tmp_path, here):
+    DataDirectory(tmp_path / "node").create()
+    said = here("status", "--data", str(tmp_path / "node"))
+    assert "no frontier is kept here; of one that is elsewhere ask with --frontier" in said
+    assert "nothing runs here; `tarrafa crawl FILE` goes on" in here("pause", "x", "--data", str(tmp_path / "node"))
 
 
 @pytest.fixture

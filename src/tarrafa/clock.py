@@ -57,7 +57,11 @@ class Clock:
         return f"{self.epoch!r}:{self.anchor!r}:{self.scale!r}"
 
     def now(self) -> float:
-        return self.epoch + self.scale * (boottime() - self.anchor)
+        return self.at(boottime())
+
+    def at(self, boot_time: float) -> float:
+        """What it shows when this machine has been up for so long."""
+        return self.epoch + self.scale * (boot_time - self.anchor)
 
     async def sleep_until(self, moment: float) -> None:
         """Return when the clock shows `moment` or later; never sooner, whatever the loop's timer thinks."""

@@ -7,6 +7,7 @@ DATA/frontier.sqlite    the only mutable truth about URLs
 DATA/archive/           the only truth about content
 DATA/index/ graph/      follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
+DATA/outbox/            what workers have to tell a server of the frontier that is away
 DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
 """
 
@@ -61,6 +62,10 @@ class DataDirectory:
     @property
     def cursors(self) -> Path:
         return self.root / "cursors"
+
+    @property
+    def outbox(self) -> Path:
+        return self.root / "outbox"
 
     @property
     def crawlers(self) -> Path:

@@ -10,7 +10,10 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
     │   └── Locked        another process is at it
     ├── QueryError        a search that cannot be understood
     ├── FrontierError     the URL server refused or is out of reach
-    │   └── LeaseLost     this worker no longer holds what it reports on: somebody else may
+    │   ├── LeaseLost     this worker no longer holds what it reports on: somebody else may
+    │   ├── Unreachable   it does not answer; it may come back, and is worth waiting for
+    │   └── Refused       it answers and will not have us: wrong token, another version; asking again does not help
+    │       └── NameTaken another living worker has that name
     └── ServeError        a port that cannot be listened on
 """
 
@@ -48,6 +51,18 @@ class FrontierError(TarrafaError):
 
 class LeaseLost(FrontierError):
     """This worker no longer holds what it reports on."""
+
+
+class Unreachable(FrontierError):
+    """The URL server does not answer; it may come back."""
+
+
+class Refused(FrontierError):
+    """The URL server will not have us, however often we ask."""
+
+
+class NameTaken(Refused):
+    """Another living worker has that name."""
 
 
 class ServeError(TarrafaError):

@@ -15,10 +15,11 @@ from pathlib import Path
 import msgspec
 
 from tarrafa.clock import boot_id
-from tarrafa.errors import FrontierError, TarrafaError
+from tarrafa.errors import FrontierError, Refused, TarrafaError, Unreachable
 
 PR_SET_PDEATHSIG = 1
 EXIT_ERROR = 2  # a message for a person was printed
+EXIT_AWAY = 69  # EX_UNAVAILABLE: the frontier does not answer: start us again when it does
 EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
 
 
@@ -84,10 +85,10 @@ def run_child(main: Callable[[], None]) -> None:
     """
     try:
         main()
-    except FrontierError as error:
-        sys.stderr.write(f"{error}\n")
-        sys.exit(EXIT_RETRY)
     except TarrafaError as error:
+        if isinstance(error, FrontierError) and not isinstance(error, Refused):
+            sys.stderr.write(f"{error}\n")
+            sys.exit(EXIT_AWAY if isinstance(error, Unreachable) else EXIT_RETRY)
         with contextlib.suppress(OSError):
             sys.stderr.write(f"error: {error}\n")
         sys.exit(EXIT_ERROR)

@@ -7,12 +7,13 @@ from typing import ClassVar
 
 from tarrafa import config
 from tarrafa.clock import Clock
-from tarrafa.frontier import remote
+from tarrafa.frontier import door, remote
 from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report, Terms
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.server import DatabaseLeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.frontier.token import Token
 from tarrafa.model import Outcome, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.process import ProcessId
@@ -106,7 +107,23 @@ async def _on(dsns: list[str], path: Path) -> AsyncIterator[Frontier]:
         await frontier.close()
 
 
-BODIES = {"sqlite": a_sqlite, "remote": a_remote, "postgres": a_postgres, "two postgres": two_postgres}
+@asynccontextmanager
+async def a_tcp(path: Path) -> AsyncIterator[Frontier]:
+    token = Token(b"known to both ends only")
+    async with a_sqlite(path) as inner:
+        server = await door.listen(inner, "127.0.0.1", 0, token)
+        host, port = server.sockets[0].getsockname()
+        client = await remote.RemoteFrontier.connect_tcp(host, port, token)
+        try:
+            yield client
+        finally:
+            await client.close()
+            server.close()
+
+
+BODIES = {
+    "sqlite": a_sqlite, "remote": a_remote, "tcp": a_tcp, "postgres": a_postgres, "two postgres": two_postgres,
+}  # fmt: skip
 
 
 def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:

@@ -7,11 +7,28 @@ import pytest
 
 from tarrafa.frontier.protocol import Frontier
 from tests.contract.bodies import BODIES, FalseClock, FalseLeaseClock
+from tests.contract.postgres import WHY_NOT, programs
+
+# Of these scenes a database is asked thousands of questions: they are played on it with the long tests.
+LENGTHY = (
+    "test_the_price_spends_the_budget", "test_a_plan_", "test_no_more_revisits_are_made", "test_pages_that_fail_are",
+    "test_an_exploring_visit", "test_a_page_that_somebody_looks_at", "test_a_full_collection", "test_the_rate_holds",
+    "test_the_plan_of_a_killed", "test_who_is_out_while", "test_a_page_that_gave_up", "test_where_the_chosen",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        body = item.callspec.params.get("play", "") if hasattr(item, "callspec") else ""
+        if body == "two postgres" or (body == "postgres" and item.name.startswith(LENGTHY)):
+            item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(params=BODIES)
 def play(request, tmp_path):
-    """Run a scene on a fresh frontier; called again, it opens the same file anew."""
+    """Run a scene on a fresh frontier; called again, it opens the same one anew."""
+    if "postgres" in request.param and programs() is None:
+        pytest.skip(WHY_NOT)
     if request.param == "two postgres" and request.node.get_closest_marker("one_server"):
         pytest.skip("of several servers each chooses among its own hosts")
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0

@@ -35,14 +35,14 @@ def free_port() -> int:
 class Postgres:
     """One server, which can be stopped and started again. PostgreSQL does not run as root: then it runs as another."""
 
-    def __init__(self, listen: str = "127.0.0.1", password: str = "") -> None:
+    def __init__(self, listen: str = "127.0.0.1", password: str = "", *, durable: bool = False) -> None:
         self._bin = programs()
         assert self._bin is not None, WHY_NOT
         self.folder = Path(tempfile.mkdtemp(prefix="pg"))
         self._user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
         if os.getuid() == 0:
             shutil.chown(self.folder, self._user)
-        self.port, self._listen, self._password = free_port(), listen, password
+        self.port, self._listen, self._password, self._durable = free_port(), listen, password, durable
         how = ["--auth=trust"]
         if password:
             secret = self.folder / "password"
@@ -62,9 +62,8 @@ class Postgres:
         )  # fmt: skip
 
     def start(self) -> None:
-        options = (
-            f"-p {self.port} -k {self.folder} -c listen_addresses={self._listen} -c fsync=off -c max_connections=200"
-            " -c shared_buffers=64MB"
+        options = f"-p {self.port} -k {self.folder} -c listen_addresses={self._listen} -c max_connections=200" + (
+            " -c shared_buffers=512MB -c max_wal_size=4GB" if self._durable else " -c fsync=off"
         )
         data, log = str(self.folder / "data"), str(self.folder / "log")
         self._run("pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "-t", "60", "start")

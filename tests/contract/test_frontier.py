@@ -16,6 +16,7 @@ from tarrafa.frontier.protocol import (
     Continuation,
     Frontier,
     HostReport,
+    Instant,
     Offer,
     PastVisit,
     RobotsCopy,
@@ -193,6 +194,38 @@ def test_a_killed_worker_is_noticed_at_once_and_its_host_rests_for_its_delay(pla
         assert len(await frontier.lease(worker, 1)) == 1
         with pytest.raises(LeaseLost):
             await frontier.renew(victim, "")
+
+    play(scene)
+
+
+def test_who_is_buried_gives_everything_back_and_nobody_else_does(play):
+    """By somebody who saw it die: to a frontier on another machine it would only be silent."""
+
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
+        far = [ProcessId("another boot", pid, 77) for pid in (1, 2)]
+        one = (await frontier.join("one", far[0])).worker
+        two = (await frontier.join("two", far[1])).worker
+        assert len(await frontier.lease(one, 1)) == len(await frontier.lease(two, 1)) == 1
+        await frontier.bury(ProcessId("another boot", 1, 78))  # a later process with the same number
+        await frontier.bury(ProcessId("yet another boot", 1, 77))
+        await frontier.renew(one, "")
+        await frontier.bury(far[0])
+        with pytest.raises(LeaseLost):
+            await frontier.renew(one, "")
+        await frontier.renew(two, "")
+        heir = (await frontier.join("one", myself())).worker
+        FalseClock.shift[0] = 1.1  # its delay is kept: the last request may have gone out just now
+        assert len(await frontier.lease(heir, 2)) == 1
+
+    play(scene)
+
+
+def test_the_frontier_tells_what_time_it_is_there(play):
+    async def scene(frontier):
+        FalseClock.shift[0] = 5.0
+        assert await frontier.time() == Instant(1_000_005.0, 1.0)
 
     play(scene)
 

@@ -7,9 +7,9 @@ import pytest
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.delivered import Delivered
 from tarrafa.crawl.reading import read
 from tarrafa.crawl.visit import Finished, body_of, conclude, request_bytes, request_for
-from tarrafa.crawl.worker import Delivered
 from tarrafa.fetch.client import Client
 from tarrafa.fetch.http import Head, Response
 from tarrafa.frontier.protocol import Offer
@@ -255,3 +255,15 @@ def test_a_worker_offers_each_url_once_at_its_smallest_depth_and_again_only_if_i
     assert delivered.news(2, [offer(1, 2)]) == [offer(1, 2)], "another collection has not heard of it"
     delivered.remember(1, [offer(number, 1) for number in (3, 4, 5)])
     assert delivered.news(1, [offer(1, 2)]) == [offer(1, 2)], "bounded: the oldest is forgotten"
+
+
+def test_the_memory_of_what_was_delivered_tells_its_hit_rate():
+    offers = [Offer(1, bytes([n]) * 16, f"http://a.br/{n}", "http://a.br:80", 1) for n in range(10)]
+    delivered = Delivered()
+    assert delivered.sentence() == ""
+    delivered.remember(1, delivered.news(1, offers))
+    assert (delivered.seen, delivered.told) == (10, 10)
+    for _ in range(3):
+        assert delivered.news(1, offers) == []
+    assert (delivered.seen, delivered.told) == (40, 10)
+    assert delivered.sentence() == "75.0% of 40 links were delivered before (cache: 10 URLs)"

@@ -28,6 +28,13 @@ NETWORK: dict[str, object] = {"connect_to": {"*.test": "127.0.0.1:9"}}
 Json = dict[str, Any]
 
 
+class StillClock(FalseClock):
+    """Shows the same at any boot time: it agrees with the frontier's, which the test moves as well."""
+
+    def at(self, boot_time: float) -> float:
+        return self.now()
+
+
 @dataclass
 class Answer:
     code: int
@@ -128,7 +135,7 @@ class Talk:
         self.server.close()
         Path(self.data.socket).unlink()
         for relay in self.facade._relays.values():
-            await relay._frontier.close()
+            await relay._line.close()
 
     async def find_frontier(self) -> None:
         self.server = await remote.serve(self.frontier, self.data.socket)
@@ -136,7 +143,7 @@ class Talk:
     async def restart(self) -> None:
         """As if the process had been killed and started again: nobody says goodbye, only the kernel lets go."""
         await kill(self.facade)
-        self.facade = Facade(self.data, FalseClock(0, 0))
+        self.facade = Facade(self.data, clock=StillClock(0, 0))
         await self.facade.__aenter__()
         self.__post_init__()
 
@@ -149,7 +156,7 @@ async def kill(facade: Facade) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await relay._frontier.close()
+        await relay._line.close()
         await relay._resolver.close()
     assert facade._sweeping is not None
     facade._sweeping.cancel()
@@ -164,7 +171,7 @@ async def a_talk(data: DataDirectory, *urls: str, **sections: dict[str, object])
     server = await remote.serve(frontier, data.socket)
     described = {"network": NETWORK} | sections
     row = await frontier.open_collection(a_collection("c", **described))
-    talk = Talk(data, frontier, Facade(data, FalseClock(0, 0)), row, server)
+    talk = Talk(data, frontier, Facade(data, clock=StillClock(0, 0)), row, server)
     await talk.facade.__aenter__()
     try:
         await talk.discover(*urls)

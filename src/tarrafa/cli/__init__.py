@@ -8,7 +8,7 @@ import io
 import os
 import sys
 
-from tarrafa.errors import TarrafaError
+from tarrafa.errors import ConfigError, TarrafaError
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no accents still gets its answer
     try:
+        _refuse_secrets(sys.argv[1:])
         app()
         sys.stdout.flush()
     except TarrafaError as error:
@@ -29,3 +30,11 @@ def main() -> None:
     except OSError as error:
         sys.stderr.write(f"error: {error}\n")
         os._exit(2)
+
+
+def _refuse_secrets(arguments: list[str]) -> None:
+    """Whoever writes a token on the command line learns what to do instead."""
+    from tarrafa.frontier.token import ON_THE_COMMAND_LINE
+
+    if any(word == "--token" or word.startswith("--token=") for word in arguments):
+        raise ConfigError(f"--token: {ON_THE_COMMAND_LINE}")

@@ -4,6 +4,9 @@ tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of
 tarrafa init        a collection file to begin with
 tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
 tarrafa status      what is there, what runs
+tarrafa pause NAME  let a collection rest; also resume, stop
+tarrafa worker      crawl for a frontier on another machine
+tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
@@ -24,6 +27,7 @@ import typer
 
 from tarrafa import __version__
 from tarrafa.cli import (
+    cluster,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     simulating,
 )
@@ -37,6 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(simulating.app, name="simulate")
+app.add_typer(cluster.frontier, name="frontier")
 
 Data = Annotated[
     Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
@@ -125,37 +130,56 @@ def crawl(
         int, typer.Option(min=0, max=64, help="Crawling processes here; 0: crawlers elsewhere do it all.")
     ] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
+    name: cluster.Name = None,
+    listen: cluster.Listen = None,
 ) -> None:
     """Crawl a collection, archive and index it; the same command goes on after a stop.
 
     Exit status 0: nothing is left to visit, or a limit of the collection is reached.
 
     If another process works in the data directory already, it takes the collection over, and Ctrl-C only detaches.
+
+    With --frontier this machine joins a frontier elsewhere for as long as the collection runs.
     """
     from tarrafa.cli import running
+    from tarrafa.cli.joining import a_supervisor
     from tarrafa.crawl.collection import load
+    from tarrafa.frontier.address import from_command_line
 
-    collection = load(file)
+    collection, address = load(file), from_command_line(where, token_file)
 
     async def to_its_end() -> int:
-        return 0 if await running.crawl(DataDirectory(data), collection, workers, quiet=quiet) else 1
+        supervisor = a_supervisor(DataDirectory(data), workers, address, token_file, name, listen)
+        return 0 if await running.crawl(supervisor, collection, quiet=quiet) else 1
 
     raise typer.Exit(running.run_until_interrupted(to_its_end))
 
 
 @app.command()
-def status(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
+def status(
+    data: Data = DEFAULT_DATA,
+    as_json: Json = False,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
+) -> None:
     """Show every collection's state and numbers, and the workers."""
     import asyncio
 
     from tarrafa.cli import show
     from tarrafa.cli.running import overview_of
+    from tarrafa.frontier.address import from_command_line
 
-    found = asyncio.run(overview_of(DataDirectory(data)))
+    found = asyncio.run(overview_of(DataDirectory(data), from_command_line(where, token_file)))
     if as_json:
         show.as_json(found)
     else:
         show.overview(found)
+
+
+for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker):
+    app.command()(command)
 
 
 @app.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
@@ -215,6 +239,8 @@ def explain(
     data: Data = DEFAULT_DATA,
     collection: Named = None,
     as_json: Json = False,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
 ) -> None:
     """Say why a URL is in or out, what robots.txt says, what became of it, and when its turn comes.
 
@@ -223,10 +249,17 @@ def explain(
     import asyncio
 
     from tarrafa.cli import explaining, show
-    from tarrafa.clock import Clock
+    from tarrafa.cli.joining import now_at
+    from tarrafa.crawl.explain import Explanation
     from tarrafa.crawl.explain import explain as ask
+    from tarrafa.frontier.address import from_command_line
 
-    found = asyncio.run(ask(DataDirectory(data), url, collection, Clock.from_environment().now()))
+    address = from_command_line(where, token_file)
+
+    async def asked() -> Explanation:
+        return await ask(DataDirectory(data), url, collection, await now_at(address), address)
+
+    found = asyncio.run(asked())
     if as_json:
         show.as_json(found)
     else:
@@ -247,10 +280,11 @@ def serve(
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
+    from tarrafa.frontier.address import from_environment
     from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, find_token
     from tarrafa.serve.server import NO_TOKEN, run
 
-    directory = DataDirectory(data)
+    directory, address = DataDirectory(data), from_environment()
     directory.check_version()
     if token_file is not None and not crawlers:
         raise ConfigError("--token-file: there is nobody to show a token to without --crawlers")
@@ -258,12 +292,20 @@ def serve(
     if crawlers and not token:
         raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {MAKE_ONE}")
 
-    def ready(address: str) -> None:
-        typer.echo(f"search page: {address}   (Ctrl-C stops)")
+    def ready(page: str) -> None:
+        typer.echo(f"search page: {page}   (Ctrl-C stops)")
         if crawlers:
-            typer.echo(f"crawlers: {address}crawl/v1/")
+            typer.echo(f"crawlers: {page}crawl/v1/")
 
-    run(directory, host, port, status=lambda: overview_of(directory), on_ready=ready, token=token)
+    run(
+        directory,
+        host,
+        port,
+        status=lambda: overview_of(directory, address),
+        on_ready=ready,
+        token=token,
+        address=address,
+    )
 
 
 @app.command()

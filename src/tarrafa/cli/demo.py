@@ -14,6 +14,7 @@ from tarrafa.cli.hostile import show as show_verdicts
 from tarrafa.cli.hostile import verdicts
 from tarrafa.cli.running import crawl, overview_of
 from tarrafa.crawl.collection import load
+from tarrafa.crawl.supervise import Supervisor
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Locked, from_os
 from tarrafa.search.searcher import Searcher
@@ -76,7 +77,7 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hosti
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
             file = _collection_file(data, world, pages, web)
-            finished = await crawl(data, load(file), workers=2)
+            finished = await crawl(Supervisor(data, workers=2), load(file))
             good = await asyncio.to_thread(_tell, data, address)
             if hostile:
                 good = await asyncio.to_thread(_judge, data) and good

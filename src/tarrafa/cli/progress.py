@@ -43,6 +43,8 @@ def time_left(status: CollectionStatus) -> str:
 
 def numbers(status: CollectionStatus) -> str:
     """One line that says it all."""
+    if status.state == "paused":
+        return f"{status.fetched:,} pages, {status.pending:,} in the queue, paused {status.reason}"
     return (
         f"{status.fetched:,} pages, {status.pages_per_s:,.0f}/s, {status.hosts:,} hosts, "
         f"{status.pending + status.handed_out:,} in the queue, {status.failed:,} errors, "

@@ -11,17 +11,20 @@ import msgspec
 
 from tarrafa.cli import show
 from tarrafa.cli.progress import Progress, duration_text
-from tarrafa.clock import boottime
+from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
+from tarrafa.crawl.keeping import FarFrontier
 from tarrafa.crawl.supervise import Supervisor, submit
 from tarrafa.data import DataDirectory
-from tarrafa.errors import FrontierError, Locked
+from tarrafa.errors import FrontierError, Locked, Unreachable
+from tarrafa.frontier.address import Address, connect, local
 from tarrafa.frontier.protocol import CollectionStatus, Overview
-from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.frontier.store.sqlite import read_overview
 from tarrafa.model import Status
 
 WATCH_EVERY_S = 0.5
+START_TIMEOUT_S = 10.0  # whoever works in a directory may still be starting
+UNDER_WAY = ("running", "paused")  # what is paused may be resumed
 INTERRUPTED = 130
 HINTS = {
     Status.HOST_GIVEN_UP: "hosts that did not answer were given up; the same command tries them once more",
@@ -50,11 +53,11 @@ def status_of(overview: Overview, name: str) -> CollectionStatus:
     return next(one for one in overview.collections if one.name == name)
 
 
-async def crawl(data: DataDirectory, collection: Collection, workers: int, *, quiet: bool = False) -> bool:
+async def crawl(supervisor: Supervisor, collection: Collection, *, quiet: bool = False) -> bool:
     """Crawl a collection in front of a person; whether its end was reached."""
     started, status = boottime(), None
     with Progress(collection.name, quiet=quiet) as progress:
-        async with contextlib.aclosing(_watch(data, collection, workers)) as overviews:
+        async with contextlib.aclosing(_watch(supervisor, collection)) as overviews:
             async for overview in overviews:
                 status = status_of(overview, collection.name)
                 progress.show(status)
@@ -64,45 +67,60 @@ async def crawl(data: DataDirectory, collection: Collection, workers: int, *, qu
     return status.state == "finished"
 
 
-async def _watch(data: DataDirectory, collection: Collection, workers: int) -> AsyncGenerator[Overview, None]:
+async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerator[Overview, None]:
     """The crawl's numbers until it is over: run here, or handed to the process that works in this directory already."""
+    name, far = collection.name, isinstance(supervisor.keeper, FarFrontier)
     try:
-        async with Supervisor(data, workers) as supervisor:
+        async with supervisor:
             await submit(supervisor.frontier, collection)
             async for overview in supervisor.overviews():
                 yield overview
+                if far and status_of(overview, name).state not in UNDER_WAY:
+                    await supervisor.catch_up()
+                    return
             return
     except asyncio.CancelledError:
-        sys.stderr.write(f"{collection.name}: stopped; the same command goes on where it was\n")
+        others = f"whoever else works for {supervisor.keeper.address} goes on with it, and so does the same command"
+        sys.stderr.write(f"{name}: stopped; {others if far else 'the same command goes on where it was'}\n")
         raise
     except Locked:
-        sys.stderr.write(f"{data.root}: already at work here; handing {collection.name} over (Ctrl-C only detaches)\n")
-    frontier = await _connect(data)
+        sys.stderr.write(f"{supervisor.data.root}: already at work here; handing {name} over (Ctrl-C only detaches)\n")
     try:
-        await submit(frontier, collection)
+        async with contextlib.aclosing(_handed_over(supervisor, collection)) as overviews:
+            async for overview in overviews:
+                yield overview
+    except asyncio.CancelledError:
+        sys.stderr.write(f"{name}: detached; the crawl goes on\n")
+        raise
+
+
+async def _handed_over(supervisor: Supervisor, collection: Collection) -> AsyncGenerator[Overview, None]:
+    """Others crawl; we look on until they are done. When whoever keeps the frontier has ended, its file has the last
+    word; a frontier that is far away may come back."""
+    far = supervisor.keeper if isinstance(supervisor.keeper, FarFrontier) else None
+    frontier = (
+        FarFrontier(supervisor.keeper.address, Clock.from_environment(), lambda line: None) if far is None else far
+    )
+    try:
+        await asyncio.wait_for(frontier.back(), None if far else START_TIMEOUT_S)
+        await submit(frontier.body, collection)
         while True:
             try:
-                overview = await frontier.overview()
-            except FrontierError:  # the other process has ended; its last word is in the file
-                overview = await overview_of(data)
+                overview = await frontier.body.overview()
+            except Unreachable:
+                if far is None:
+                    yield await overview_of(supervisor.data)
+                    return
+                await far.back()
+                continue
             yield overview
-            if status_of(overview, collection.name).state != "running":
+            if status_of(overview, collection.name).state not in UNDER_WAY:
                 return
             await asyncio.sleep(WATCH_EVERY_S)
-    except asyncio.CancelledError:
-        sys.stderr.write(f"{collection.name}: detached; the crawl goes on\n")
-        raise
+    except TimeoutError:
+        raise Unreachable(f"{frontier.address}: whoever works there does not answer; see its logs") from None
     finally:
         await frontier.close()
-
-
-async def _connect(data: DataDirectory) -> RemoteFrontier:
-    """The other process may still be starting."""
-    for _ in range(20):
-        with contextlib.suppress(FrontierError):
-            return await RemoteFrontier.connect(data.socket)
-        await asyncio.sleep(WATCH_EVERY_S)
-    return await RemoteFrontier.connect(data.socket)
 
 
 def summary(status: CollectionStatus, elapsed_s: float) -> None:
@@ -117,15 +135,30 @@ def summary(status: CollectionStatus, elapsed_s: float) -> None:
     )
 
 
-async def overview_of(data: DataDirectory) -> Overview:
-    """From whoever owns the frontier, else from its file."""
-    data.check_version()
+async def overview_of(data: DataDirectory, address: Address | None = None) -> Overview:
+    """From the frontier at that address; else from whoever owns this directory's, else from its file."""
+    if address is None:
+        data.check_version()
     try:
-        frontier = await RemoteFrontier.connect(data.socket)
-    except FrontierError:
+        frontier = await connect(address or local(data))
+    except Unreachable:
+        if address is not None:
+            raise
         return _at_rest(read_overview(data.frontier))
     try:
         return await frontier.overview()
+    finally:
+        await frontier.close()
+
+
+async def control(address: Address, name: str, state: str, reason: str) -> None:
+    """Set a collection to another state, from a terminal."""
+    frontier = await connect(address)
+    try:
+        before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
+        if before is not None and before.state == "finished" and state != "running":
+            raise FrontierError(f"{name} is finished already ({before.reason})")
+        await frontier.control(name, state, reason)
     finally:
         await frontier.close()
 

@@ -16,10 +16,10 @@ from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, FrontierError
+from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
+from tarrafa.frontier.address import Address, connect, local
 from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, UrlFacts
-from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.frontier.store.sqlite import read_facts
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.extensions import types_of
@@ -98,12 +98,14 @@ class Explanation(msgspec.Struct, frozen=True):
     collections: list[Told]
 
 
-async def explain(data: DataDirectory, url: str, collection: str | None, now: float) -> Explanation:
-    """All that there is to say about a URL, collection by collection."""
+async def explain(
+    data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None = None
+) -> Explanation:
+    """All that there is to say about a URL, collection by collection. `address`: of a frontier that is elsewhere."""
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
-    rows = (await _facts(data, plain))[1]
+    rows = (await _facts(data, plain, address))[1]
     wanted = [row for row in rows if collection in (None, row.name)]
     if collection is not None and not wanted:
         raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(row.name for row in rows)})")
@@ -111,20 +113,23 @@ async def explain(data: DataDirectory, url: str, collection: str | None, now: fl
     for row in wanted:
         described = config.decode(row.config)
         own = Admission(described).identity.fold(plain)
-        facts, _ = await _facts(data, own)
+        facts, _ = await _facts(data, own, address)
         host = host or facts.host
         known = next((one for one in facts.urls if one.collection == row.name), None)
         told.append(_told(data, own, row, described, facts.host, known, now))
     return Explanation(plain, None if host is None else _host(host, now), told)
 
 
-async def _facts(data: DataDirectory, url: str) -> tuple[Facts, list[CollectionRow]]:
-    """From whoever owns the frontier, else from its file."""
-    data.check_version()
+async def _facts(data: DataDirectory, url: str, address: Address | None) -> tuple[Facts, list[CollectionRow]]:
+    """From the frontier at that address; else from whoever owns this directory's, else from its file."""
+    if address is None:
+        data.check_version()
     host, key = host_id(host_key(url)), url_id(url)
     try:
-        frontier = await RemoteFrontier.connect(data.socket)
-    except FrontierError:  # nobody owns the file, so nothing runs
+        frontier = await connect(address or local(data))
+    except Unreachable:  # nobody owns the file, so nothing runs
+        if address is not None:
+            raise
         facts, rows = read_facts(data.frontier, host, key)
         return facts, [
             msgspec.structs.replace(row, state="not running") if row.state == "running" else row for row in rows

@@ -1,33 +1,50 @@
 """May this worker still act?
 
 A thread of its own renews the worker's leases, whatever the event loop is busy with. When renewing fails, or this
-process was stopped for longer than the lease, the fence is down: no request leaves any more, and the worker ends. The
-margin covers what is already between us and the network.
+process was stopped for longer than the lease, the fence is down: no request leaves any more, nothing is written, and
+the worker ends. The margin covers what is already between us and the network. With each renewal the frontier's clock
+is compared with ours: when they have come apart, the worker is told.
 """
 
 import threading
 from collections.abc import Callable
 
-from tarrafa.clock import boottime
+from tarrafa.clock import Clock, boottime
 from tarrafa.errors import TarrafaError
-from tarrafa.frontier.protocol import LEASE_S, REQUEST_MARGIN_S
-from tarrafa.frontier.remote import Line
+from tarrafa.frontier.address import Address, line
+from tarrafa.frontier.protocol import REQUEST_MARGIN, Terms
+from tarrafa.frontier.timing import APART_S_MAX, apart_s
 
-RENEW_EVERY_S = LEASE_S / 6
+RENEWALS_PER_LEASE = 6
 
 
 class Fence:
-    """Up while the lease holds."""
+    """Up while the lease holds. `note` is what the worker has to say about itself, asked for at each renewal."""
 
-    def __init__(self, socket: str, worker: int, deadline: float, on_lost: Callable[[str], None]) -> None:
-        self._socket, self._worker, self._deadline, self._on_lost = socket, worker, deadline, on_lost
-        self.note = ""  # for people, sent with every renewal
+    def __init__(
+        self,
+        address: Address,
+        terms: Terms,
+        asked_at: float,
+        clock: Clock,
+        note: Callable[[], str],
+        on_lost: Callable[[TarrafaError], None],
+        on_apart: Callable[[float], None],
+    ) -> None:
+        self._address, self._worker, self._clock, self._note = address, terms.worker, clock, note
+        self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
+        self._on_lost, self._on_apart = on_lost, on_apart
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
         self._thread.start()
 
     def is_up(self) -> bool:
-        return boottime() < self._deadline - REQUEST_MARGIN_S
+        """A request may leave."""
+        return boottime() < self._deadline - self._lease_s * REQUEST_MARGIN
+
+    def holds(self) -> bool:
+        """What was fetched is still ours to write down and to report."""
+        return boottime() < self._deadline
 
     def close(self) -> None:
         self._stop.set()
@@ -35,12 +52,18 @@ class Fence:
 
     def _renew(self) -> None:
         try:
-            line = Line(self._socket)
-            while not self._stop.wait(RENEW_EVERY_S):
+            heart = line(self._address)
+            pause_s = 0.0  # at once: a server of several counts from the first renewal on
+            while not self._stop.wait(pause_s):
+                pause_s = self._lease_s / RENEWALS_PER_LEASE
                 asked_at = boottime()
-                self._deadline = asked_at + float(line.call("renew", self._worker, self.note))
-            line.close()
+                self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
+                asked_at = boottime()
+                ahead_s = apart_s(self._clock, heart.call("time"), asked_at, boottime())
+                if abs(ahead_s) > APART_S_MAX:
+                    self._on_apart(ahead_s)
+            heart.close()
         except TarrafaError as error:
             if not self._stop.is_set():
                 self._deadline = 0.0
-                self._on_lost(str(error))
+                self._on_lost(error)

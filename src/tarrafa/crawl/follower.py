@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FrameType
 
 from tarrafa.data import DataDirectory
+from tarrafa.frontier.address import handed_down, line
 from tarrafa.frontier.protocol import Weight
-from tarrafa.frontier.remote import Line
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.process import become_child, run_child
@@ -24,10 +24,10 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
     if role == "index":
         index.follow(data, stop)
         return
-    line = Line(data.socket)
+    frontier = line(handed_down())
 
     def deliver(collection: str, weights: list[Weight]) -> None:
-        line.call("weigh", collection, weights)
+        frontier.call("weigh", collection, weights)
 
     graph.follow(data, deliver, stop)
 

@@ -18,7 +18,8 @@ from tarrafa.crawl.collection import load
 from tarrafa.crawl.supervise import Supervisor, submit
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import Locked
-from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.frontier.address import connect, local
+from tarrafa.frontier.protocol import Frontier
 from tarrafa.model import Page
 
 POLL_S = 0.2
@@ -83,7 +84,7 @@ async def _crawl(data: DataDirectory, collection: Collection, workers: int, star
             async for _ in supervisor.overviews():
                 pass
     except Locked:
-        frontier = await RemoteFrontier.connect(data.socket)
+        frontier = await connect(local(data))
         await submit(frontier, collection)
         started.set()
         while await _is_running(frontier, collection.name):  # noqa: ASYNC110 (the event is in another process)
@@ -91,7 +92,7 @@ async def _crawl(data: DataDirectory, collection: Collection, workers: int, star
         await frontier.close()
 
 
-async def _is_running(frontier: RemoteFrontier, name: str) -> bool:
+async def _is_running(frontier: Frontier, name: str) -> bool:
     overview = await frontier.overview()
     return any(one.name == name and one.state == "running" for one in overview.collections)
 

@@ -17,17 +17,19 @@ from collections.abc import Callable, Collection
 
 from msgspec.structs import replace
 
-from tarrafa.clock import Clock, boottime
+from tarrafa.clock import boottime
 from tarrafa.crawl.brought import Brought
+from tarrafa.crawl.delivered import Delivered
 from tarrafa.crawl.host import Walk
 from tarrafa.crawl.messenger import Errand, Key, Messenger, RelayWalk, Settled
 from tarrafa.crawl.visit import Finished
-from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, Delivered, Worker
+from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, Worker
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, TarrafaError
+from tarrafa.errors import DataError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http import Request
+from tarrafa.frontier.address import Address, OpenFrontier
 from tarrafa.frontier.protocol import Continuation, Facts, HostReport, Lease, Offer
-from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.frontier.timing import Agreement
 from tarrafa.model import HostId, Outcome, Status, UrlId
 from tarrafa.process import ProcessId
 
@@ -46,8 +48,11 @@ DELIVERED_MAX = 20_000  # there may be many of us in one process
 class Relay(Worker):
     """One crawler's place at the frontier."""
 
-    def __init__(self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock) -> None:
-        super().__init__(data, name, frontier, clock, HOSTS_MAX, 1)
+    def __init__(
+        self, data: DataDirectory, name: str, address: Address, frontier: OpenFrontier, agreed: Agreement
+    ) -> None:
+        super().__init__(data, name, address, frontier, agreed, HOSTS_MAX, 1)
+        self._line = frontier
         self._delivered = Delivered(DELIVERED_MAX)
         self._errands: dict[HostId, Errand] = {}
         self._answered: dict[Key, Errand] = {}  # and not settled yet
@@ -68,6 +73,7 @@ class Relay(Worker):
         terms = await self._frontier.join(self._name, ProcessId(ELSEWHERE, 0, random.getrandbits(62)))
         self._number, self._lease_s = terms.worker, terms.lease_s
         await self._begin()
+        await self._frontier.renew(self._number, NOTE)  # of several servers, those count that have heard of it twice
         return self._number
 
     async def resume(self, worker: int, given: Collection[Key]) -> None:
@@ -88,7 +94,7 @@ class Relay(Worker):
         """Prolong the leases, unless that was done a moment ago; for how long a request may still be sent."""
         if not self._lease_s or boottime() - self._asked_at > self._lease_s * RENEWAL:
             asked_at = boottime()
-            self._lease_s = await self._frontier.renew(self._number, NOTE)
+            self._lease_s = await self._frontier.renew(self._number, "; ".join(filter(None, [NOTE, self._note()])))
             self._asked_at = asked_at
         return self.left_s()
 
@@ -138,7 +144,7 @@ class Relay(Worker):
         with contextlib.suppress(DataError):
             self._writer.close()
         await self._resolver.close()
-        await self._frontier.close()
+        await self._line.close()
 
     # -- errands ---------------------------------------------------------------------------------------------
 
@@ -245,6 +251,8 @@ class Relay(Worker):
             done.record = replace(done.record, outcome=outcome, worker=self._name)
         done.exchange = None
         super().finished(walk, done)
+        if not self._holds():
+            self._failure = LeaseLost(f"worker {self._name} has lost its leases: it was silent for too long")
         self._commit_now.set()
 
     def learned(self, walk: Walk, offers: list[Offer]) -> None:

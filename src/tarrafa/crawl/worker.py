@@ -11,7 +11,7 @@ import contextlib
 import signal
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import uvloop
@@ -20,14 +20,16 @@ from tarrafa import config
 from tarrafa.archive.writer import Writer
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
+from tarrafa.crawl import membership
 from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.delivered import Delivered
 from tarrafa.crawl.fence import Fence
 from tarrafa.crawl.host import Place, Walk
 from tarrafa.crawl.reader import Reader
 from tarrafa.crawl.reading import Reading
 from tarrafa.crawl.visit import Body, Finished, exchange_of, refused
 from tarrafa.data import DataDirectory
-from tarrafa.errors import FrontierError
+from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.client import Client
 from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.lag import LoopLag
@@ -35,8 +37,10 @@ from tarrafa.fetch.names import Resolver
 from tarrafa.fetch.robots import Robots
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.fetch.valve import Valve
+from tarrafa.frontier.address import Address, connect, handed_down
 from tarrafa.frontier.protocol import (
     Continuation,
+    Frontier,
     HostReport,
     Lease,
     Loan,
@@ -44,9 +48,9 @@ from tarrafa.frontier.protocol import (
     Report,
     RobotsCopy,
 )
-from tarrafa.frontier.remote import RemoteFrontier
-from tarrafa.model import HostId, Status, UrlId
-from tarrafa.process import become_child, myself, raise_file_limit, run_child
+from tarrafa.frontier.timing import Agreement, agree
+from tarrafa.model import HostId, Status
+from tarrafa.process import become_child, raise_file_limit, run_child
 
 COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
@@ -54,7 +58,6 @@ COMMIT_VISITS_MAX = 500  # or when so many visits wait
 LEASE_EVERY_S = 0.2
 FIRST_HOSTS = 10  # until we know how many the collection allows
 STOP_GRACE_S = 5.0
-DELIVERED_MAX = 300_000  # some 70 MB
 ROBOTS_CACHED_MAX = 5_000
 OFFERS_PER_CALL_MAX = 20_000
 FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
@@ -64,44 +67,25 @@ UNREAD_BYTES_MAX, HEAVY_AT_ONCE = 128 << 20, 2
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
-class Delivered:
-    """Which URLs this worker has offered already, at which depth: exact, bounded, the oldest forgotten first."""
-
-    def __init__(self, most: int = DELIVERED_MAX) -> None:
-        self._depths: dict[tuple[int, UrlId], tuple[int, int, int]] = {}
-        self._most = most
-
-    def news(self, collection: int, offers: Iterable[Offer]) -> list[Offer]:
-        """What the frontier has not heard from us, each URL once and at its smallest depth."""
-        best: dict[UrlId, Offer] = {}
-        for offer in offers:
-            place = (offer.depth, offer.redirects)
-            known = self._depths.get((collection, offer.id))
-            if known is not None and known[:2] <= place and not offer.announced and offer.role in (0, known[2]):
-                continue
-            other = best.get(offer.id)
-            if other is None or (-offer.role, place) < (-other.role, (other.depth, other.redirects)):
-                best[offer.id] = offer
-        return list(best.values())
-
-    def remember(self, collection: int, offers: Iterable[Offer]) -> None:
-        for offer in offers:
-            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role)
-        while len(self._depths) > self._most:
-            del self._depths[next(iter(self._depths))]
-
-
 class Worker:
     """One crawling process; also the `Kit` of its walks."""
 
     def __init__(
-        self, data: DataDirectory, name: str, frontier: RemoteFrontier, clock: Clock, connections_max: int, workers: int
+        self,
+        data: DataDirectory,
+        name: str,
+        address: Address,
+        frontier: Frontier,
+        agreed: Agreement,
+        connections_max: int,
+        workers: int,
     ) -> None:
-        self.clock, self._connections_max, self._workers = clock, connections_max, workers
+        self.clock, self._connections_max, self._workers = agreed.clock, connections_max, workers
+        self._address, self._notices = address, {"clock": agreed.notice(), "busy": ""}
         self._valves: dict[int, Valve] = {}
         self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier
-        self._writer = Writer(data.archive, name, clock.now())
+        self._writer = Writer(data.archive, name, self.clock.now())
         self._resolver = Resolver()
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
@@ -120,8 +104,9 @@ class Worker:
         self._unreached: set[HostId] = set()
         self._stopping = asyncio.Event()
         self._commit_now = asyncio.Event()
-        self._lost = ""
+        self._lost: TarrafaError | None = None
         self._closing = False
+        self._apart = ""
         self._failure: BaseException | None = None
         self._number = 0
         self._fence: Fence | None = None
@@ -183,6 +168,8 @@ class Worker:
         return rules
 
     def finished(self, walk: Walk, done: Finished) -> None:
+        if not self._holds():
+            return  # its host may be with somebody else: whoever has it makes this visit
         try:
             self._writer.append(done.record, done.exchange)
         except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
@@ -195,7 +182,7 @@ class Worker:
             self._commit_now.set()
 
     def archive_robots(self, request: Request, response: Response) -> None:
-        if response.raw_head:
+        if response.raw_head and self._holds():
             self._writer.append_exchange(exchange_of(request, response, self.clock.now()))
 
     async def robots_text(self, digest: bytes) -> bytes:
@@ -222,8 +209,7 @@ class Worker:
         if now - self._starved_at > STARVED_PAUSE_S:
             self._share = max(SHARE_MIN, self._share / 2)
             self._starved_at = now
-        assert self._fence is not None
-        self._fence.note = f"this machine is too busy: visiting {self._hosts_at_once()} hosts at once; allow fewer"
+        self._notices["busy"] = f"this machine is too busy: visiting {self._hosts_at_once()} hosts at once; allow fewer"
 
     def is_crowded(self, walk: Walk) -> bool:
         """Somebody else could use its place: we have no room for more hosts, or it holds an address."""
@@ -250,15 +236,19 @@ class Worker:
     async def run(self) -> None:
         """Work until told to stop, or until the lease is lost."""
         loop = asyncio.get_running_loop()
-        asked_at = boottime()
-        terms = await self._frontier.join(self._name, myself())
+        terms, asked_at = await membership.join(self._frontier, self._data, self._name)
         self._number = terms.worker
 
-        def lost(reason: str) -> None:
-            self._lost = reason
+        def lost(error: TarrafaError) -> None:
+            self._lost = error
             loop.call_soon_threadsafe(self._stopping.set)
 
-        self._fence = Fence(self._data.socket, terms.worker, asked_at + terms.lease_s, lost)
+        def apart(ahead_s: float) -> None:
+            way = "ahead of" if ahead_s > 0 else "behind"
+            self._apart = f"this machine's clock is {abs(ahead_s):,.1f} s {way} the frontier's by now: joining anew"
+            loop.call_soon_threadsafe(self._stopping.set)
+
+        self._fence = Fence(self._address, terms, asked_at, self.clock, self._note, lost, apart)
         self._client = Client(self._connections_max, self._fence.is_up, lag=self._lag.lateness)
         measuring = asyncio.create_task(self._lag.run())
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
@@ -270,10 +260,19 @@ class Worker:
             if task in done:
                 task.result()  # raises what went wrong
         leasing.cancel()
-        if self._lost:
-            raise FrontierError(self._lost)
+        if self._lost is not None:
+            raise self._lost
         await self._bring_home(committing)
         measuring.cancel()
+        if self._apart:
+            raise FrontierError(self._apart)
+
+    def _note(self) -> str:
+        """What there is to say about us, for people."""
+        return "; ".join(filter(None, [*self._notices.values(), self._delivered.sentence()]))
+
+    def _holds(self) -> bool:
+        return self._fence is not None and self._fence.holds()
 
     async def _bring_home(self, committing: "asyncio.Task[None]") -> None:
         """Finish what is under way, start nothing, hand everything back."""
@@ -293,6 +292,7 @@ class Worker:
         await committing
         await self._commit()
         await self._frontier.leave(self._number)
+        membership.left(self._data, self._name)
         self._fence.close()
         self._client.close()
         self._reader.close()
@@ -324,8 +324,8 @@ class Worker:
         """Little by little, as many hosts as before."""
         if self._share < 1.0 and boottime() - self._starved_at > RECOVERY_S:
             self._share, self._starved_at = min(1.0, self._share * 1.25), boottime()
-            if self._share == 1.0 and self._fence is not None:
-                self._fence.note = ""
+            if self._share == 1.0:
+                self._notices["busy"] = ""
 
     async def _refresh_collections(self) -> None:
         """Configurations may change while we run; a walk keeps the one that it began with."""
@@ -359,7 +359,9 @@ class Worker:
                 await asyncio.sleep(COMMIT_PAUSE_S)
 
     async def _commit(self) -> None:
-        """Durable record, then links, then the end of the visit."""
+        """Durable record, then links, then the end of the visit; all of it only while we hold what we speak of."""
+        if not self._holds():
+            raise LeaseLost(f"worker {self._name} was stopped, or too slow, for longer than its lease")
         finished, self._finished = self._finished, []
         leaving, self._leaving = self._leaving, []
         learned, self._learned = self._learned, []
@@ -369,6 +371,8 @@ class Worker:
         walks = [walk for walk, _ in learned]
         batch = self._reports(finished, leaving, walks)  # as things stand now: the walks go on meanwhile
         await asyncio.to_thread(self._writer.seal())
+        if not self._holds():
+            raise LeaseLost(f"worker {self._name} could not write for longer than its lease")
         await self._deliver(offers)
         for part in _parts(batch):
             answers = await self._frontier.finish(self._number, [report for _, report in part])
@@ -439,8 +443,10 @@ def _parts(batch: list[tuple[Walk, HostReport]]) -> Iterator[list[tuple[Walk, Ho
 
 
 async def _main(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:
-    frontier = await RemoteFrontier.connect(data.socket)
-    await Worker(data, name, frontier, Clock.from_environment(), connections_max, workers).run()
+    address, own = handed_down(), Clock.from_environment()
+    frontier = await connect(address, own, data.outbox / name)
+    agreed = await agree(frontier, own)
+    await Worker(data, name, address, frontier, agreed, connections_max, workers).run()
 
 
 def main() -> None:

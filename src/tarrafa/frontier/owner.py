@@ -1,7 +1,8 @@
 """The one process that has the frontier's file open.
 
-Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`. When the file can no longer be
-written it says why in one line and ends: the supervisor decides what then.
+Started by the supervisor; everybody else speaks to it over `DATA/run/frontier.sock`, and with `--listen` over TCP, from
+other machines too. It says `ready` on its standard output, with the port, then whom it refused. When the file can no
+longer be written it says why in one line and ends: the supervisor decides what then.
 """
 
 import argparse
@@ -18,15 +19,20 @@ from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Locked, TarrafaError
 from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.frontier.address import local
+from tarrafa.frontier.door import listen, parse_listen
 from tarrafa.frontier.planner import Steward
 from tarrafa.frontier.remote import serve
-from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.sqlite import SqliteFrontier, last_seen
+from tarrafa.frontier.timing import going_on
+from tarrafa.frontier.token import find_token
 from tarrafa.process import become_child, run_child
 
 OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
 
 
-async def _main(data: DataDirectory) -> None:
+async def _main(data: DataDirectory, where: str | None) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     fatal: list[TarrafaError] = []
 
@@ -35,12 +41,19 @@ async def _main(data: DataDirectory) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    clock = Clock.from_environment()
+    going = going_on(Clock.from_environment(), last_seen(data.frontier))
+    clock = going.clock
     frontier = await _open(data, clock, on_fatal)
     server = await serve(frontier, data.socket)
-    steward = asyncio.create_task(Steward(frontier, data, clock).run())
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    ready = "ready"
+    if where is not None:
+        token = find_token(None)
+        doors = await listen(frontier, *parse_listen(where, token), token, _say)
+        ready = f"ready {doors.sockets[0].getsockname()[1]}"
+    steward = asyncio.create_task(Steward(frontier, local(data), clock).run())
+    _say(ready)
+    if going.notice():
+        _say(f"{going.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
     steward.cancel()
     with contextlib.suppress(asyncio.CancelledError, TarrafaError):
@@ -51,10 +64,15 @@ async def _main(data: DataDirectory) -> None:
         raise fatal[0]
 
 
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
     for attempt in range(OPEN_TRIES):
         try:
-            return SqliteFrontier(data.frontier, clock, bundled_list(), on_fatal)
+            return SqliteFrontier(data.frontier, clock, bundled_list(), on_fatal, LeaseClock.from_environment())
         except Locked:
             if attempt == OPEN_TRIES - 1:
                 raise
@@ -67,9 +85,10 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--listen", help="HOST:PORT; the token is in the environment")
     options = parser.parse_args()
     become_child(options.parent)
-    run_child(lambda: uvloop.run(_main(DataDirectory(options.data))))
+    run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.listen)))
 
 
 if __name__ == "__main__":

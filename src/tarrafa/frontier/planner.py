@@ -1,8 +1,9 @@
 """What must a visit be worth, or who is visited when, for a whole collection?
 
-`Steward` runs beside the owner and starts a planner whenever a collection waits for one; `python -m
-tarrafa.frontier.planner` is the planner: one collection, then it ends. It speaks the Protocol like everybody else, in
-small calls, and computes in a process of its own: replanning never blocks the crawl, however large the collection.
+`Steward` runs beside the owner (where PostgreSQL is the owner: beside every supervisor, and one of them has leave to
+plan) and starts a planner whenever a collection waits for one; `python -m tarrafa.frontier.planner` is the planner: one
+collection, then it ends. It speaks the Protocol like everybody else, in small calls, and computes in a process of its
+own: replanning never blocks the crawl, however large the collection.
 
 The index policy with a budget needs a price: the one at which the visits worth it add up to the budget, hosts that
 politeness limits aside. It follows from the classes of pages alone, whatever their number. The planning policies get
@@ -14,16 +15,14 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from tarrafa import config
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.config import Collection
-from tarrafa.data import DataDirectory
-from tarrafa.errors import FrontierError
+from tarrafa.errors import FrontierError, Unreachable
+from tarrafa.frontier.address import Address, connect, handed_down, to_environment
 from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, Frontier, PageFacts, PlannedVisit, ShelfFacts
-from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import HostId
 from tarrafa.process import become_child, run_child
 from tarrafa.revisit.estimate import DAY_S
@@ -36,27 +35,37 @@ PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
 
 
 class Steward:
-    """Starts planners where they are needed, one at a time."""
+    """Starts planners where they are needed, one at a time.
 
-    def __init__(self, frontier: Frontier, data: DataDirectory, clock: Clock) -> None:
-        self._frontier, self._data, self._clock = frontier, data, clock
+    Where several stewards serve one frontier, its body has a coroutine `may_plan`, which says yes to one of them at a
+    time and goes on saying so to that one for as long as it lives: each asks before it plans.
+    """
+
+    def __init__(self, frontier: Frontier, address: Address, clock: Clock) -> None:
+        self._frontier, self._address, self._clock = frontier, address, clock
+        self._may_plan: Callable[[], Awaitable[bool]] | None = getattr(frontier, "may_plan", None)
 
     async def run(self) -> None:
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
-            for number in await self._frontier.unplanned():
-                try:
-                    await self._plan(number)
-                except (OSError, TimeoutError) as error:  # no room for a process now, or it never ends
-                    sys.stderr.write(f"the planner of collection {number} failed: {error!r}\n")
-                await asyncio.sleep(REST_S)
+            with contextlib.suppress(Unreachable):  # it is asked again
+                if self._may_plan is None or await self._may_plan():
+                    await self._plan_what_waits()
+
+    async def _plan_what_waits(self) -> None:
+        for number in await self._frontier.unplanned():
+            try:
+                await self._plan(number)
+            except (OSError, TimeoutError) as error:  # no room for a process now, or it never ends
+                sys.stderr.write(f"the planner of collection {number} failed: {error!r}\n")
+            await asyncio.sleep(REST_S)
 
     async def _plan(self, number: int) -> None:
         """What it has to say goes into the owner's log; a failure is tried again."""
-        line = [sys.executable, "-m", "tarrafa.frontier.planner", "--data", str(self._data.root)]
+        line = [sys.executable, "-m", "tarrafa.frontier.planner"]
         process = await asyncio.create_subprocess_exec(
             *line, "--collection", str(number), "--parent", str(os.getpid()),
-            env=os.environ | {CLOCK_VARIABLE: self._clock.to_environment()},
+            env=os.environ | to_environment(self._address) | {CLOCK_VARIABLE: self._clock.to_environment()},
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
         try:
@@ -168,26 +177,26 @@ def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[
     ]
 
 
-async def _main(data: DataDirectory, number: int) -> None:
-    frontier = await RemoteFrontier.connect(data.socket)
+async def _main(number: int) -> None:
+    clock = Clock.from_environment()
+    frontier = await connect(handed_down(), clock)
     try:
         row = next((row for row in await frontier.collections() if row.id == number), None)
         if row is None:
             raise FrontierError(f"no collection has the number {number}")
-        await plan(frontier, row, Clock.from_environment().now())
+        await plan(frontier, row, clock.now())
     finally:
         await frontier.close()
 
 
 def main() -> None:
-    """Started by the owner's `Steward`."""
+    """Started by a `Steward`."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--collection", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
     become_child(options.parent)
-    run_child(lambda: asyncio.run(_main(DataDirectory(options.data), options.collection)))
+    run_child(lambda: asyncio.run(_main(options.collection)))
 
 
 if __name__ == "__main__":

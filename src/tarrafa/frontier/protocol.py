@@ -13,7 +13,7 @@ from tarrafa.process import ProcessId
 from tarrafa.revisit.policy import History
 
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
-REQUEST_MARGIN_S = 5.0  # it sends no request in the last seconds of its lease
+REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
 VISITS_PER_LEASE = 8
 FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
@@ -120,6 +120,13 @@ class Terms(msgspec.Struct, frozen=True):
 
     worker: int
     lease_s: float
+
+
+class Instant(msgspec.Struct, frozen=True):
+    """What the frontier's clock shows, and how fast it runs. Every moment that it tells or is told is on that clock."""
+
+    now: float
+    scale: float = 1.0
 
 
 class CollectionRow(msgspec.Struct, frozen=True):
@@ -284,13 +291,19 @@ class Frontier(Protocol):
     async def collections(self) -> list[CollectionRow]: ...
 
     async def control(self, name: str, state: str, reason: str) -> None:
-        """Set a collection to running, paused or finished."""
+        """Set a collection to running, paused, stopped or finished."""
 
     async def discover(self, collection: int, offers: list[Offer]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
 
     async def join(self, name: str, process: ProcessId) -> Terms:
         """Take part under a name that no living worker has."""
+
+    async def bury(self, process: ProcessId) -> None:
+        """A worker's process is dead, says somebody who can prove it: its hosts go back at once."""
+
+    async def time(self) -> Instant:
+        """What time it is here: two machines share no clock."""
 
     async def renew(self, worker: int, note: str) -> float:
         """Prolong all leases of a worker; for how many seconds, from the question on.

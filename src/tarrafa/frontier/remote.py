@@ -1,28 +1,29 @@
 """How is the frontier reached from another process?
 
-`serve` opens any body of the Protocol on a Unix socket; `RemoteFrontier` is the same Protocol at the other end, and
-`Line` a plain blocking one for threads. Promise: a lost connection fails every call that was under way, at once and by
-name; nothing is silently repeated.
+`serve` opens any body of the Protocol on a Unix socket (`door.py`: on TCP); `RemoteFrontier` is the same Protocol at
+the other end, and `Line` a plain blocking one for threads. Promise: a lost connection fails every call that was under
+way, at once and by name; nothing is silently repeated; a peer that is cut off is noticed.
 """
 
 import asyncio
 import contextlib
 import itertools
+import os
 import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from tarrafa.errors import FrontierError, TarrafaError
-from tarrafa.frontier import wire
+from tarrafa.clock import boottime
+from tarrafa.errors import FrontierError, Refused, TarrafaError, Unreachable
+from tarrafa.frontier import handshake, wire
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
     Facts,
     Frontier,
     HostReport,
+    Instant,
     Lease,
     Loan,
     Offer,
@@ -33,11 +34,26 @@ from tarrafa.frontier.protocol import (
     Terms,
     Weight,
 )
+from tarrafa.frontier.token import Token
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 CALL_TIMEOUT_S = 60.0
+CONNECT_TIMEOUT_S = 10.0  # handshake included
+QUESTIONS_AT_ONCE_MAX = 256  # of one connection; it is not read from while so many wait
+KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
 GONE = "the URL server went away"
+
+
+def keep_alive(connection: "socket.socket") -> None:
+    """Let the kernel find out, within half a minute, that the other machine is cut off or has lost its power."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_EVERY_S)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, KEEPALIVE_PROBES)
+    unheard_s = KEEPALIVE_IDLE_S + KEEPALIVE_EVERY_S * KEEPALIVE_PROBES
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, unheard_s * 1000)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 async def serve(frontier: Frontier, path: str) -> asyncio.Server:
@@ -45,30 +61,36 @@ async def serve(frontier: Frontier, path: str) -> asyncio.Server:
     Path(path).unlink(missing_ok=True)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await _Session(frontier, writer).run(reader)
+        await Session(frontier, writer).run(reader)
 
     server = await asyncio.start_unix_server(connected, path)
     Path(path).chmod(0o600)
     return server
 
 
-class _Session:
+class Session:
     """One connection: questions are answered as they get done, not in the order asked."""
 
     def __init__(self, frontier: Frontier, writer: asyncio.StreamWriter) -> None:
         self._frontier, self._writer = frontier, writer
         self._tasks: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(QUESTIONS_AT_ONCE_MAX)
 
     async def run(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(
-            asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError, asyncio.CancelledError
+            asyncio.IncompleteReadError, OSError, *wire.UNREADABLE, asyncio.CancelledError
         ):  # cancelled: the server ends
             while True:
-                asked = wire.decode_question(await _read_frame(reader))
+                asked = wire.decode_question(await read_frame(reader))
+                await self._room.acquire()
                 task = asyncio.create_task(self._answer(asked))
                 self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                task.add_done_callback(self._answered)
         self._writer.close()
+
+    def _answered(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self._room.release()
 
     async def _answer(self, asked: wire.Question) -> None:
         try:
@@ -79,14 +101,14 @@ class _Session:
             reply = wire.answer(asked.number, await getattr(self._frontier, asked.method)(*arguments))
         except Exception as error:  # whoever asked must hear something
             reply = wire.answer(asked.number, None, error)
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(OSError):
             self._writer.write(reply)
             await self._writer.drain()
 
 
-async def _read_frame(reader: asyncio.StreamReader) -> bytes:
+async def read_frame(reader: asyncio.StreamReader, bytes_max: int = wire.FRAME_BYTES_MAX) -> bytes:
     (length,) = wire.LENGTH.unpack(await reader.readexactly(wire.LENGTH.size))
-    if length > wire.FRAME_BYTES_MAX:
+    if length > bytes_max:
         raise ConnectionError(f"a frame of {length} bytes")
     return await reader.readexactly(length)
 
@@ -106,7 +128,21 @@ class RemoteFrontier:
         try:
             return cls(*await asyncio.open_unix_connection(path))
         except OSError as error:
-            raise FrontierError(f"{path}: no URL server answers here ({error.strerror or error})") from None
+            raise Unreachable(f"{path}: no URL server answers here ({error.strerror or error})") from None
+
+    @classmethod
+    async def connect_tcp(cls, host: str, port: int, token: Token) -> "RemoteFrontier":
+        where, writer = _where(host, port), None
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                reader, writer = await asyncio.open_connection(host, port)
+                keep_alive(writer.get_extra_info("socket"))
+                await _greet(reader, writer, token, where)
+                return cls(reader, writer)
+        except BaseException as error:
+            if writer is not None:
+                writer.close()
+            raise _in_our_words(error, where) from None
 
     async def close(self) -> None:
         self._listener.cancel()
@@ -115,7 +151,7 @@ class RemoteFrontier:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                reply = wire.decode_answer(await _read_frame(reader))
+                reply = wire.decode_answer(await read_frame(reader))
                 method, future = self._waiting.pop(reply.number, ("", None))
                 if future is None or future.done():
                     continue
@@ -123,18 +159,20 @@ class RemoteFrontier:
                     future.set_result(wire.result_of(method, reply))
                 except TarrafaError as error:
                     future.set_exception(error)
-        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+                except wire.UNREADABLE:
+                    future.set_exception(FrontierError(f"the URL server's answer to {method} makes no sense"))
+        except (asyncio.IncompleteReadError, OSError, *wire.UNREADABLE):
             pass
         finally:
             self._gone = True
             for _, future in self._waiting.values():
                 if future is not None and not future.done():
-                    future.set_exception(FrontierError(GONE))
+                    future.set_exception(Unreachable(GONE))
             self._waiting.clear()
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         if self._gone:
-            raise FrontierError(GONE)
+            raise Unreachable(GONE)
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (method, future)
@@ -143,7 +181,7 @@ class RemoteFrontier:
             return await asyncio.wait_for(future, CALL_TIMEOUT_S)
         except TimeoutError:
             self._waiting.pop(number, None)
-            raise FrontierError(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
+            raise Unreachable(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
 
     async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
         row: CollectionRow = await self._call("open_collection", config, list(roots))
@@ -162,6 +200,13 @@ class RemoteFrontier:
     async def join(self, name: str, process: ProcessId) -> Terms:
         terms: Terms = await self._call("join", name, process)
         return terms
+
+    async def bury(self, process: ProcessId) -> None:
+        await self._call("bury", process)
+
+    async def time(self) -> Instant:
+        instant: Instant = await self._call("time")
+        return instant
 
     async def renew(self, worker: int, note: str) -> float:
         lease_s: float = await self._call("renew", worker, note)
@@ -235,37 +280,98 @@ class RemoteFrontier:
         return count
 
 
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:
+    talk = handshake.greet(token, where)
+    frame = next(talk)
+    with contextlib.suppress(StopIteration):
+        while True:
+            writer.write(frame)
+            frame = talk.send(await read_frame(reader, handshake.FRAME_BYTES_MAX))
+
+
+def _where(host: str, port: int) -> str:
+    return f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _in_our_words(error: BaseException, where: str) -> BaseException:
+    """Why no connection came about."""
+    if isinstance(error, TimeoutError) and not error.errno:
+        return Unreachable(f"{where}: no URL server answered within {CONNECT_TIMEOUT_S:.0f} s")
+    if isinstance(error, ConnectionError) and not error.errno:  # a frame that no server of ours would send
+        return Refused(f"{where}: {handshake.NOT_US}")
+    if isinstance(error, asyncio.IncompleteReadError | EOFError):
+        return Unreachable(f"{where}: it hung up on us before we could ask anything")
+    if isinstance(error, OSError):
+        reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
+        return Unreachable(f"{where}: no URL server answers here ({reason})")
+    return error
+
+
 class Line:
     """One blocking connection, for a thread that must not depend on any event loop."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, connection: "socket.socket") -> None:
         self._numbers = itertools.count()
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._socket.settimeout(CALL_TIMEOUT_S)
+        self._socket = connection
+
+    @classmethod
+    def to_unix(cls, path: str) -> "Line":
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            self._socket.connect(path)
+            connection.connect(path)
         except OSError as error:
-            raise FrontierError(f"{path}: no URL server answers here ({error.strerror or error})") from None
+            connection.close()
+            raise Unreachable(f"{path}: no URL server answers here ({error.strerror or error})") from None
+        return cls(connection)
+
+    @classmethod
+    def to_tcp(cls, host: str, port: int, token: Token) -> "Line":
+        where, connection, until = _where(host, port), None, boottime() + CONNECT_TIMEOUT_S
+        try:
+            connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
+            keep_alive(connection)
+            talk = handshake.greet(token, where)
+            frame = next(talk)
+            with contextlib.suppress(StopIteration):
+                while True:
+                    connection.sendall(frame)
+                    frame = talk.send(_take_frame(connection, until, handshake.FRAME_BYTES_MAX))
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            raise _in_our_words(error, where) from None
+        return cls(connection)
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Ask and wait for the answer."""
-        number = next(self._numbers)
+        number, until = next(self._numbers), boottime() + CALL_TIMEOUT_S
         try:
+            self._socket.settimeout(CALL_TIMEOUT_S)
             self._socket.sendall(wire.question(number, method, arguments))
-            (length,) = wire.LENGTH.unpack(self._exactly(wire.LENGTH.size))
-            reply = wire.decode_answer(self._exactly(length))
-        except OSError as error:
-            raise FrontierError(f"{GONE} ({error.strerror or error})") from None
+            reply = wire.decode_answer(_take_frame(self._socket, until, wire.FRAME_BYTES_MAX))
+        except (OSError, EOFError, *wire.UNREADABLE) as error:
+            raise Unreachable(f"{GONE} ({getattr(error, 'strerror', None) or error})") from None
+        if reply.number != number:  # an answer that came too late for somebody who went on
+            raise Unreachable(GONE)
         return wire.result_of(method, reply)
-
-    def _exactly(self, count: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < count:
-            part = self._socket.recv(min(1 << 20, count - len(parts)))
-            if not part:
-                raise ConnectionResetError(0, "connection closed")
-            parts += part
-        return bytes(parts)
 
     def close(self) -> None:
         self._socket.close()
+
+
+def _take_frame(connection: "socket.socket", until: float, bytes_max: int) -> bytes:
+    (length,) = wire.LENGTH.unpack(_take(connection, wire.LENGTH.size, until))
+    if length > bytes_max:
+        raise ConnectionError(f"a frame of {length} bytes")
+    return _take(connection, length, until)
+
+
+def _take(connection: "socket.socket", count: int, until: float) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        connection.settimeout(max(0.001, until - boottime()))
+        part = connection.recv(min(1 << 20, count - len(parts)))
+        if not part:
+            raise EOFError("connection closed")
+        parts += part
+    return bytes(parts)

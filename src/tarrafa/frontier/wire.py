@@ -18,6 +18,7 @@ from tarrafa.frontier.protocol import Frontier
 
 FRAME_BYTES_MAX = 64 << 20
 LENGTH = struct.Struct("!I")
+UNREADABLE = (ValueError, RecursionError)  # what decoding raises on bytes that are no message of ours
 
 
 class Question(msgspec.Struct, frozen=True, array_like=True):

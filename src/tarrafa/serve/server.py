@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ServeError
+from tarrafa.frontier.address import Address
 from tarrafa.frontier.token import Token
 from tarrafa.serve.app import StatusSource, create_app
 
@@ -76,9 +77,10 @@ async def serve(
     on_ready: OnReady | None = None,
     listening: socket.socket | None = None,
     token: Token = NO_TOKEN,
+    address: Address | None = None,
 ) -> None:
     """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
-    knows the `token` may crawl for us."""
+    knows the `token` may crawl for the frontier at `address`, by default that of the data directory."""
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         crawlers = None
@@ -86,7 +88,7 @@ async def serve(
             from tarrafa.serve.crawlers.app import create_app as create_crawlers_app
             from tarrafa.serve.crawlers.facade import Facade
 
-            crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data)), token.secret)
+            crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
         await _serve(create_app(data, status, crawlers), host, listening, stop, on_ready)
 
 
@@ -129,6 +131,7 @@ def run(
     status: StatusSource | None = None,
     on_ready: OnReady | None = None,
     token: Token = NO_TOKEN,
+    address: Address | None = None,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
@@ -137,6 +140,6 @@ def run(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await serve(data, host, port, status, stop, on_ready, listening, token)
+        await serve(data, host, port, status, stop, on_ready, listening, token, address)
 
     asyncio.run(until_signalled())

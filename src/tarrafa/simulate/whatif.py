@@ -25,9 +25,9 @@ import numpy.typing as npt
 from tarrafa.config import Collection, decode
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError
+from tarrafa.frontier.address import connect, local
 from tarrafa.frontier.planner import read_pages as all_pages
 from tarrafa.frontier.protocol import PageFacts
-from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.frontier.store.sqlite import read_pages
 from tarrafa.revisit import longrun
 from tarrafa.revisit.estimate import DAY_S
@@ -118,7 +118,7 @@ async def learned(data: DataDirectory, name: str) -> tuple[Collection, list[Page
     """The collection and what was learned of its pages: from whoever owns the frontier, else from its file."""
     data.check_version()
     try:
-        frontier = await RemoteFrontier.connect(data.socket)
+        frontier = await connect(local(data))
     except FrontierError:
         row, pages = read_pages(data.frontier, name)
         return decode(row.config), pages

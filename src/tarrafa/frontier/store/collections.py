@@ -16,7 +16,7 @@ from tarrafa.frontier.protocol import CollectionRow, CollectionStatus
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import UrlState
 
-STATES = ("running", "paused", "finished")
+STATES = ("running", "paused", "stopped", "finished")
 RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
 REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh

@@ -5,6 +5,7 @@ renews; when that passes, or when the worker is provably dead, its hosts go back
 again. A worker's number is never given twice, so it is also the epoch that fences late reports.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator
 from math import ceil
@@ -12,7 +13,7 @@ from math import ceil
 from msgspec.structs import replace
 
 from tarrafa.clock import Clock, boot_id, boottime
-from tarrafa.errors import FrontierError, LeaseLost
+from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.protocol import (
     LEASE_S,
     VISITS_PER_LEASE,
@@ -32,6 +33,7 @@ from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId
 from tarrafa.process import ProcessId, is_dead
 
+LEASE_VARIABLE = "TARRAFA_LEASE_S"
 NOTE_MAX = 300
 LOAN_WAIT_S = 2.0  # a host that is with somebody is asked for again after so long
 MEMORY_BYTES_MAX = 64 << 10
@@ -39,7 +41,25 @@ CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no so
 
 
 class LeaseClock:
-    """The clock that deadlines are on: this machine's boot clock, which nobody can set. It begins anew at each boot."""
+    """The clock that deadlines are on: this machine's boot clock, which nobody can set. It begins anew at each boot.
+
+    `lease_s` is how long a lease lasts by it.
+    """
+
+    _length_s: float | None = None
+
+    def __init__(self, lease_s: float | None = None) -> None:
+        self._length_s = lease_s
+
+    @classmethod
+    def from_environment(cls) -> "LeaseClock":
+        """Tests that wait for leases to end make them short."""
+        text = os.environ.get(LEASE_VARIABLE)
+        return cls(float(text) if text else None)
+
+    @property
+    def lease_s(self) -> float:
+        return LEASE_S if self._length_s is None else self._length_s
 
     @property
     def era(self) -> str:
@@ -87,7 +107,7 @@ class Hosts:
         if other is None:
             return None
         if other[1:] != (process.pid, process.started, process.boot, process.space):
-            raise FrontierError(f"a worker named {name!r} is at work already (process {other[1]}): names are unique")
+            raise NameTaken(f"a worker named {name!r} is at work already (process {other[1]}); use another --name")
         return int(other[0])
 
     def join(self, name: str, process: ProcessId, number: int | None = None) -> Terms:
@@ -99,15 +119,24 @@ class Hosts:
         self._db.run(
             "INSERT INTO worker (id, name, boot, pid, started, space, era, deadline) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
-             self._lease_clock.now() + LEASE_S),
+             self._lease_clock.now() + self._lease_clock.lease_s),
         )  # fmt: skip
-        return Terms(number, LEASE_S)
+        return Terms(number, self._lease_clock.lease_s)
+
+    def of_process(self, process: ProcessId) -> list[int]:
+        """The workers that such a process is, or was."""
+        rows = self._db.rows(
+            "SELECT id FROM worker WHERE boot = ? AND pid = ? AND started = ? AND space = ?",
+            (process.boot, process.pid, process.started, process.space),
+        )
+        return [worker for (worker,) in rows]
 
     def renew(self, worker: int, note: str) -> float:
         self._check(worker)
-        deadline = self._lease_clock.now() + LEASE_S
+        lease_s = self._lease_clock.lease_s
+        deadline = self._lease_clock.now() + lease_s
         self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
-        return LEASE_S
+        return lease_s
 
     def silent(self) -> list[tuple[int, float]]:
         """Workers that are dead or went silent, and for how long their hosts must rest.
@@ -120,7 +149,8 @@ class Hosts:
         rows = self._db.rows("SELECT id, boot, pid, started, space, era, deadline FROM worker ORDER BY id")
         for worker, boot, pid, started, space, joined, deadline in rows:
             if joined not in (era, boot):
-                self._db.run("UPDATE worker SET era = ?, deadline = ? WHERE id = ?", (era, now + LEASE_S, worker))
+                until = now + self._lease_clock.lease_s
+                self._db.run("UPDATE worker SET era = ?, deadline = ? WHERE id = ?", (era, until, worker))
             elif joined != era or is_dead(ProcessId(boot, pid, started, space)):
                 found.append((worker, 0.0))
             elif deadline < now:

@@ -24,6 +24,7 @@ from tarrafa.frontier.protocol import (
     Continuation,
     Facts,
     HostReport,
+    Instant,
     Lease,
     Loan,
     Offer,
@@ -119,6 +120,7 @@ class SqliteFrontier:
                 self._attempt(job)
             store.counters.flush()
             store.catalogue.flush()
+            store.mark()
             store.db.connection.execute("COMMIT")
             store.counters.settle()
         except Exception as error:
@@ -176,6 +178,12 @@ class SqliteFrontier:
 
     async def join(self, name: str, process: ProcessId) -> Terms:
         return await self._call(lambda store: store.join(name, process))
+
+    async def bury(self, process: ProcessId) -> None:
+        await self._call(lambda store: store.bury(process))
+
+    async def time(self) -> Instant:
+        return Instant(self._store.clock.now(), self._store.clock.scale)
 
     async def renew(self, worker: int, note: str) -> float:
         return await self._call(lambda store: store.hosts.renew(worker, note))
@@ -238,6 +246,20 @@ class SqliteFrontier:
         return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))
 
 
+def last_seen(path: Path) -> float:
+    """What the frontier's clock showed when its file was last open, to a few seconds; 0 if it never was."""
+    if not path.exists():
+        return 0.0
+    try:
+        db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
+        try:
+            return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
+        finally:
+            db.connection.close()
+    except apsw.Error:  # whoever opens it for writing says what is wrong
+        return 0.0
+
+
 def read_overview(path: Path) -> Overview:
     """The frontier's numbers while no process owns it."""
     return _read(path, lambda db: Overview(Collections(db, Counters(db), Clock.real()).status(), []))
@@ -283,6 +305,10 @@ def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, in
 
 
 def _read(path: Path, question: Callable[[Database], T]) -> T:
+    if not path.exists():
+        raise DataError(
+            f"{path.parent}: no frontier is kept here; of one that is elsewhere ask with --frontier ADDRESS"
+        )
     try:
         db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
         try:

@@ -18,6 +18,8 @@ from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
+MARK_EVERY_S = 2.0  # how exactly the file knows when it was last open
+
 
 class Store:
     """The tables and what can happen to them; every method runs inside a transaction that the caller commits."""
@@ -30,7 +32,7 @@ class Store:
         counters: Counters | None = None,
         catalogue: Collections | None = None,
     ) -> None:
-        self.db, self.clock = db, clock
+        self.db, self.clock, self._marked = db, clock, 0.0
         self.counters = counters or Counters(db)
         self.catalogue = catalogue or Collections(db, self.counters, clock)
         ready = Ready(self.db)
@@ -82,6 +84,17 @@ class Store:
         """Take back the hosts of workers that are dead or silent."""
         for worker, wait_s in self.hosts.silent():
             self.hosts.free(worker, wait_s)
+
+    def bury(self, process: ProcessId) -> None:
+        for worker in self.hosts.of_process(process):
+            self.hosts.free(worker)
+
+    def mark(self) -> None:
+        """Write down now and then what time it is: see `last_seen`."""
+        now = self.clock.now()
+        if abs(now - self._marked) > MARK_EVERY_S * self.clock.scale:
+            self.db.run("INSERT OR REPLACE INTO meta VALUES ('clock', ?)", (now,))
+            self._marked = now
 
     def join(self, name: str, process: ProcessId) -> Terms:
         self.expire()

@@ -16,8 +16,9 @@ from tarrafa.crawl.brought import links_of
 from tarrafa.crawl.messenger import Errand, Key, Settled
 from tarrafa.crawl.relay import Relay
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, LeaseLost, TarrafaError
-from tarrafa.frontier.remote import RemoteFrontier
+from tarrafa.errors import DataError, FrontierError, LeaseLost, NameTaken, TarrafaError
+from tarrafa.frontier.address import Address, connect, local
+from tarrafa.frontier.timing import agree
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.store import is_there
 from tarrafa.model import Link, Outcome, Role
@@ -48,8 +49,8 @@ SWEEP_EVERY_S = 10.0
 class Facade:
     """The conversations. Use it in an `async with`."""
 
-    def __init__(self, data: DataDirectory, clock: Clock | None = None) -> None:
-        self._data, self._clock = data, clock or Clock.from_environment()
+    def __init__(self, data: DataDirectory, address: Address | None = None, clock: Clock | None = None) -> None:
+        self._data, self._address, self._clock = data, address or local(data), clock or Clock.from_environment()
         self._notebook: Notebook | None = None
         self._graph: GraphReader | None = None
         self._relays: dict[str, Relay] = {}
@@ -163,7 +164,8 @@ class Facade:
             if visit is not None:
                 is_all = len(links) < IN_LINKS_SHOWN
                 given.append(Given(visit.id, visit.number, errand.host, collection, tuple(links), is_all))
-            wait_s = (errand.not_before - self._clock.now()) / self._clock.scale
+            clock = errand.walk.kit.clock
+            wait_s = (errand.not_before - clock.now()) / clock.scale
             told.append(visit_told(errand, wait_s, links, total))
         if given:
             self._book.give(crawler, given)
@@ -205,7 +207,7 @@ class Facade:
             raise Unknown(f"{key[0].hex()}: crawler {crawler!r} was never given visit {key[1]} of this URL")
         async with contextlib.AsyncExitStack() as stack:
             if relay is None:
-                frontier = await RemoteFrontier.connect(self._data.socket)
+                frontier = await connect(self._address, self._clock)
                 stack.push_async_callback(frontier.close)
                 facts = await frontier.look_up(given.host, given.id)
             else:
@@ -279,17 +281,26 @@ class Facade:
         relay = await self._opened(crawler)
         try:
             number = await relay.join()
-        except TarrafaError as error:
+        except NameTaken as error:
             await self._close(crawler)
             raise FrontierError(f"{error}; if we were killed a moment ago, ask again in half a minute") from None
+        except TarrafaError:
+            await self._close(crawler)
+            raise
         await asyncio.to_thread(self._book.set_worker, crawler, number)
         return relay
 
     async def _opened(self, crawler: str) -> Relay:
         if len(self._relays) >= CRAWLERS_MAX:
             raise Crowded(f"{CRAWLERS_MAX} crawlers are at work already; ask again later")
-        frontier = await RemoteFrontier.connect(self._data.socket)
-        relay = self._relays[crawler] = Relay(self._data, worker_name(crawler), frontier, self._clock)
+        name = worker_name(crawler)
+        frontier = await connect(self._address, self._clock, self._data.outbox / name)
+        try:
+            agreed = await agree(frontier, self._clock)
+        except BaseException:
+            await frontier.close()
+            raise
+        relay = self._relays[crawler] = Relay(self._data, name, self._address, frontier, agreed)
         return relay
 
     async def _close(self, crawler: str) -> None:

@@ -21,15 +21,15 @@ from msgspec.structs import replace
 
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import FrontierError, LeaseLost
+from tarrafa.errors import LeaseLost
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.protocol import (
-    LEASE_S,
     CollectionRow,
     CollectionStatus,
     Continuation,
     Facts,
     HostReport,
+    Instant,
     Lease,
     Loan,
     NodeStatus,
@@ -46,7 +46,7 @@ from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.member import Away, Member
 from tarrafa.frontier.store.postgres.outbox import Outbox
-from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Moved, Server
+from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, DatabaseLeaseClock, Moved, Server
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
@@ -54,9 +54,14 @@ MAINTAIN_EVERY_S = 2.0
 T = TypeVar("T")
 
 
-def open_cluster(dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None) -> "PostgresFrontier":
-    """The frontier on these databases; its tables are made if they are not there."""
-    return PostgresFrontier(dsns, bundled_list(), clock, outbox=outbox)
+async def open_cluster(
+    dsns: Sequence[str], clock: Clock | None = None, outbox: Path | None = None
+) -> "PostgresFrontier":
+    """The frontier on these databases; its tables are made if they are not there. A clock that runs faster is kept, for
+    tests; otherwise the database's own counts."""
+    faster = clock if clock is not None and clock.scale != 1.0 else None
+    leases = DatabaseLeaseClock.from_environment()
+    return await asyncio.to_thread(PostgresFrontier, dsns, bundled_list(), faster, leases, outbox)
 
 
 class PostgresFrontier:
@@ -98,14 +103,11 @@ class PostgresFrontier:
                 places.append("")
         atlas = first.read_atlas(places)
         self._guide = Guide(atlas, suffix_list)
-        self._use_edition(atlas.edition)
-
-    def _use_edition(self, edition: int) -> None:
         for member in self._members:
             member.edition = 0
-            with contextlib.suppress(FrontierError):
-                member.do(lambda server: server.set_edition(edition))
-            member.edition = edition
+            with contextlib.suppress(Away):
+                member.do(lambda server: server.belong(atlas.places[0], atlas.edition))
+            member.edition = atlas.edition
 
     async def close(self) -> None:
         for member in self._members:
@@ -239,6 +241,18 @@ class PostgresFrontier:
                     await self._ask(member, lambda server: server.join(name, process, worker))
                     member.joined.add(worker)
 
+    async def bury(self, process: ProcessId) -> None:
+        for member, workers in await self._everywhere(lambda server: server.of_process(process)):
+            for worker in workers:
+
+                def leave(server: Server, worker: int = worker) -> None:
+                    server.leave(worker)
+
+                await self._ask(member, leave)
+
+    async def time(self) -> Instant:
+        return await self._ask(self._first, lambda server: server.time())
+
     async def renew(self, worker: int, note: str) -> float:
         """For as long as the server that heard of us the longest ago still waits for us."""
         left: list[float] = []
@@ -258,7 +272,7 @@ class PostgresFrontier:
         rest = min(left) - boottime()
         if rest <= 0:
             raise LeaseLost(f"worker {worker} has lost its leases: a server did not hear from it in time")
-        return min(rest, LEASE_S)
+        return rest
 
     async def leave(self, worker: int) -> None:
         for member in self._members:

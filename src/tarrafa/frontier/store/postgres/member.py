@@ -10,16 +10,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import FrontierError
+from tarrafa.errors import Unreachable
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.postgres.server import Server, Unreachable, describe
+from tarrafa.frontier.store.postgres.server import Server, describe
 
 AWAY_S = 5.0
 PATIENCE_S = 3.0  # with one of several
 T = TypeVar("T")
 
 
-class Away(FrontierError):
+class Away(Unreachable):
     """This server does not answer now."""
 
 

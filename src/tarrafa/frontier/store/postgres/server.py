@@ -21,13 +21,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError
+from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unreachable
 from tarrafa.frontier.protocol import (
     LEASE_S,
     CollectionRow,
     Continuation,
     Facts,
     HostReport,
+    Instant,
     Lease,
     Loan,
     Offer,
@@ -67,16 +68,15 @@ CONNECTION = {
     "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "tcp_user_timeout": 10_000, "application_name": "tarrafa",
 }  # fmt: skip
-HOPELESS = ("authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied")
+HOPELESS = (
+    "authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied",
+    "Servname not supported", "invalid port",
+)  # fmt: skip
 T = TypeVar("T")
 
 
 class Moved(FrontierError):
     """Which server keeps which sites has changed: nothing was done, and the atlas is to be read again."""
-
-
-class Unreachable(FrontierError):
-    """The database does not answer."""
 
 
 class DatabaseClock(Clock):
@@ -255,6 +255,8 @@ class Server:
 
     def read_atlas(self, places: list[str]) -> Atlas:
         """Of the first server."""
+        if "member" in self.meta:
+            raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
         connection = self._connect()
         with connection.transaction():
             return buckets.read(connection, places)
@@ -264,9 +266,17 @@ class Server:
         with connection.transaction():
             buckets.write(connection, atlas)
 
-    def set_edition(self, edition: int) -> None:
-        connection = self._connect()
+    def belong(self, first: str, edition: int) -> None:
+        """To the frontier of that first server, which may be ourselves."""
+        connection, mine = self._connect(), self.meta["id"]
+        if "places" in self.meta and first != mine:
+            raise ConfigError(f"{self.where}: is the first server of another frontier")
         with connection.transaction():
+            if first != mine:
+                connection.execute("INSERT INTO meta VALUES ('member', %s) ON CONFLICT DO NOTHING", (first,))
+                row = connection.execute("SELECT value FROM meta WHERE key = 'member'").fetchone()
+                if row is None or row[0] != first:
+                    raise ConfigError(f"{self.where}: belongs to another frontier")
             buckets.set_edition(connection, edition)
 
     def lock_limits(self) -> None:
@@ -468,10 +478,16 @@ class Server:
         def work(work: Work) -> Terms:
             terms = work.store.hosts.join(name, process, number)
             if number is not None:
-                self._unconfirmed[number] = self._lease_clock.now() + LEASE_S
+                self._unconfirmed[number] = self._lease_clock.now() + self._lease_clock.lease_s
             return terms
 
         return self._call(work)
+
+    def of_process(self, process: ProcessId) -> list[int]:
+        return self._call(lambda work: work.store.hosts.of_process(process))
+
+    def time(self) -> Instant:
+        return self._call(lambda work: Instant(self._clock.now(), self._clock.scale))
 
     def is_confirmed(self, worker: int) -> bool:
         """Whether it has renewed since it joined: what renews knows of this server, and would miss it."""
@@ -501,7 +517,7 @@ class Server:
                 wait_s = dict(work.store.hosts.silent()).get(worker)
                 if wait_s is not None:
                     # The database's clock may have been set: by its own, it may have up to one lease left.
-                    self._free(work, worker, max(wait_s, LEASE_S) if wait_s else 0.0)
+                    self._free(work, worker, max(wait_s, self._lease_clock.lease_s) if wait_s else 0.0)
 
             self._call(work)
 
@@ -755,11 +771,8 @@ def describe(dsn: str) -> str:
     """The address for people: never with its password."""
     try:
         parts = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError as error:
-        said = str(error).strip().splitlines()[0] if "password" not in str(error) else "it cannot be read"
-        raise ConfigError(
-            f"not the address of a PostgreSQL database ({said}); write postgresql://user@host:port/database"
-        ) from None
+    except psycopg.ProgrammingError:  # what it says of it holds the password too
+        raise ConfigError("not the address of a PostgreSQL database; write postgresql://user@host:port/name") from None
     with contextlib.suppress(KeyError):
         del parts["password"]
     user = f"{parts['user']}@" if parts.get("user") else ""

@@ -1,0 +1,155 @@
+"""The commands of several machines, and those that speak to a crawl that runs.
+
+tarrafa frontier serve   the URL server for other machines
+tarrafa worker           crawl for a frontier that is elsewhere
+tarrafa pause NAME       let a collection rest; resume NAME goes on, stop NAME ends it
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, Locked, Unreachable
+
+Where = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--frontier",
+        metavar="ADDRESS",
+        help="Where the frontier is, if it is elsewhere: tcp://HOST:PORT or postgresql://USER@HOST/DB (several of them "
+        "in order). With a password only in the environment: TARRAFA_FRONTIER.",
+        show_default=False,
+    ),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="A file with the token that a URL server and its workers share; or environment TARRAFA_TOKEN.",
+        show_default=False,
+    ),
+]
+Listen = Annotated[
+    str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve the frontier to other machines, too.")
+]
+Name = Annotated[
+    str | None,
+    typer.Option("--name", help="Of this machine's workers, as others see them; by default its host name."),
+]
+
+
+frontier = typer.Typer(help="The URL server for other machines.", no_args_is_help=True)
+
+
+@frontier.command("serve")
+def serve(
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to answer; beyond loopback with a token only.")
+    ] = "127.0.0.1:8070",
+    data: Annotated[Path, typer.Option("--data", help="Where the frontier is kept.", envvar="TARRAFA_DATA")] = Path(
+        "tarrafa-data"
+    ),
+    token_file: TokenFile = None,
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Crawling processes of this machine.")] = 0,
+) -> None:
+    """Serve the frontier of a data directory to workers on other machines, until Ctrl-C.
+
+    Nothing is encrypted: use it on a private network, or through ssh or a VPN.
+    """
+    from tarrafa.cli.joining import a_supervisor
+    from tarrafa.cli.running import run_until_interrupted
+
+    async def until_interrupted() -> int:
+        directory = DataDirectory(data)
+        supervisor = a_supervisor(directory, workers, None, token_file, listen=listen, lasting=True)
+        try:
+            async with supervisor:
+                async for _ in supervisor.overviews():
+                    pass
+        except Locked:
+            raise Locked(
+                f"{directory.root}: another Tarrafa process is working here; stop it, or let it serve the frontier "
+                f"itself: tarrafa crawl FILE --listen {listen}"
+            ) from None
+        return 0
+
+    raise typer.Exit(run_until_interrupted(until_interrupted))
+
+
+def worker(
+    where: Where = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Crawling processes.")] = 2,
+    name: Name = None,
+    data: Annotated[
+        Path, typer.Option("--data", help="Where this machine keeps its archive.", envvar="TARRAFA_DATA")
+    ] = Path("tarrafa-data"),
+    token_file: TokenFile = None,
+) -> None:
+    """Crawl for a frontier that is elsewhere, until Ctrl-C, which hands everything back.
+
+    Archive, link graph and index of what this machine fetches stay here. While the frontier is away, it waits.
+    """
+    from tarrafa.cli.joining import a_supervisor, node_name
+    from tarrafa.cli.running import run_until_interrupted
+    from tarrafa.crawl.keeping import say
+    from tarrafa.frontier.address import FRONTIER_VARIABLE, from_command_line
+
+    address = from_command_line(where, token_file)
+    if address is None:
+        raise ConfigError(f"--frontier ADDRESS is wanted, or {FRONTIER_VARIABLE}; on this machine use `tarrafa crawl`")
+
+    async def until_interrupted() -> int:
+        async with a_supervisor(DataDirectory(data), workers, address, name=name) as supervisor:
+            say(f"{workers} workers for {address}, named {node_name(name)}1 and so on   (Ctrl-C stops)")
+            try:
+                await supervisor.stay()
+            except asyncio.CancelledError:
+                say("handing back what is under way")
+                raise
+        return 0
+
+    raise typer.Exit(run_until_interrupted(until_interrupted))
+
+
+Collection = Annotated[str, typer.Argument(metavar="NAME", help="A collection; `tarrafa status` lists them.")]
+Data = Annotated[Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA")]
+
+
+def pause(
+    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+) -> None:
+    """Let a collection rest: nothing more is handed out; what is under way is brought home."""
+    _control(name, "paused", "by `tarrafa pause`; `tarrafa resume` goes on", data, where, token_file)
+
+
+def resume(
+    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+) -> None:
+    """Let a collection that was paused or stopped go on."""
+    _control(name, "running", "", data, where, token_file)
+
+
+def stop(
+    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+) -> None:
+    """End the crawl of a collection; nothing is lost, and `tarrafa crawl FILE` goes on where it was."""
+    _control(name, "stopped", "by `tarrafa stop`; `tarrafa crawl FILE` goes on", data, where, token_file)
+
+
+def _control(name: str, state: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None) -> None:
+    from tarrafa.cli.running import control
+    from tarrafa.frontier.address import from_command_line, local
+
+    directory, address = DataDirectory(data), from_command_line(where, token_file)
+    if address is None:
+        directory.check_version()
+    try:
+        asyncio.run(control(address or local(directory), name, state, reason))
+    except Unreachable:
+        if address is not None:
+            raise
+        raise Unreachable(f"{directory.root}: nothing runs here; `tarrafa crawl FILE` goes on where it was") from None
+    typer.echo(f"{name}: {state}")

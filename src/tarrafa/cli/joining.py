@@ -1,0 +1,66 @@
+"""Which supervisor do the options of the command line ask for?
+
+Of a frontier that is here, with or without a door for other machines; or of one that is elsewhere.
+"""
+
+import re
+import socket
+from pathlib import Path
+
+from tarrafa.clock import Clock
+from tarrafa.crawl.keeping import FarFrontier, OwnFrontier
+from tarrafa.crawl.supervise import Supervisor
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError
+from tarrafa.frontier.address import Address, UnixSocket, connect
+from tarrafa.frontier.door import parse_listen
+from tarrafa.frontier.timing import agree
+from tarrafa.frontier.token import find_token
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+
+
+def node_name(name: str | None) -> str:
+    """What the names of this machine's workers begin with."""
+    if name is None:
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", socket.gethostname()).strip("-._")[:50] or "node"
+    if not NAME.fullmatch(name):
+        raise ConfigError(f"--name: {name[:80]!r}: letters, digits, '.', '_' and '-', at most 60, are allowed")
+    return f"{name}-"
+
+
+def a_supervisor(
+    data: DataDirectory,
+    workers: int,
+    address: Address | None,
+    token_file: Path | None = None,
+    name: str | None = None,
+    listen: str | None = None,
+    *,
+    lasting: bool = False,
+) -> Supervisor:
+    """The one that these options ask for: of a frontier elsewhere, or of one that is here."""
+    clock = Clock.from_environment()
+    if address is not None:
+        if listen is not None:
+            raise ConfigError("--listen: only whoever keeps the frontier can serve it; leave out --frontier")
+        if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
+            raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
+        return Supervisor(data, workers, clock, keeper=FarFrontier(address, clock), name=node_name(name), lasting=True)
+    if listen is None:
+        return Supervisor(data, workers, clock)
+    token = find_token(token_file)
+    keeper = OwnFrontier(data, clock, parse_listen(listen, token), token)
+    return Supervisor(data, workers, clock, keeper=keeper, lasting=lasting)
+
+
+async def now_at(address: Address | None) -> float:
+    """What time it is where the frontier is."""
+    own = Clock.from_environment()
+    if address is None:
+        return own.now()
+    frontier = await connect(address)
+    try:
+        return (await agree(frontier, own)).clock.now()
+    finally:
+        await frontier.close()

@@ -1,0 +1,50 @@
+"""Which URLs has this worker offered to the frontier already?
+
+Most links lead to what is known: a bounded memory of what was delivered spares the frontier nearly all of them. It is
+exact: what it holds was delivered at that depth; what it has forgotten is only offered once more.
+"""
+
+from collections.abc import Iterable
+
+from tarrafa.frontier.protocol import Offer
+from tarrafa.model import UrlId
+
+DELIVERED_MAX = 300_000  # some 70 MB
+
+
+class Delivered:
+    """URL -> the lowest depth at which it was offered; the oldest are forgotten first."""
+
+    def __init__(self, most: int = DELIVERED_MAX) -> None:
+        self._depths: dict[tuple[int, UrlId], tuple[int, int, int]] = {}
+        self._most = most
+        self.seen = 0  # offers that pages made
+        self.told = 0  # those of them that had to be delivered
+
+    def news(self, collection: int, offers: Iterable[Offer]) -> list[Offer]:
+        """What the frontier has not heard from us, each URL once and at its smallest depth."""
+        best: dict[UrlId, Offer] = {}
+        for offer in offers:
+            self.seen += 1
+            place = (offer.depth, offer.redirects)
+            known = self._depths.get((collection, offer.id))
+            if known is not None and known[:2] <= place and not offer.announced and offer.role in (0, known[2]):
+                continue
+            other = best.get(offer.id)
+            if other is None or (-offer.role, place) < (-other.role, (other.depth, other.redirects)):
+                best[offer.id] = offer
+        self.told += len(best)
+        return list(best.values())
+
+    def remember(self, collection: int, offers: Iterable[Offer]) -> None:
+        for offer in offers:
+            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role)
+        while len(self._depths) > self._most:
+            del self._depths[next(iter(self._depths))]
+
+    def sentence(self) -> str:
+        """Its hit rate, for people; empty while there is nothing to tell."""
+        if not self.seen:
+            return ""
+        share = 1.0 - self.told / self.seen
+        return f"{share:.1%} of {self.seen:,} links were delivered before (cache: {len(self._depths):,} URLs)"

@@ -1,0 +1,204 @@
+"""Who keeps the frontier that this supervisor works for?
+
+`OwnFrontier`: we do, in a process of ours (`frontier/owner.py`) that alone has the file of this data directory open,
+and that may listen for other machines. `FarFrontier`: somebody else does; when it does not answer we wait, say so
+once, and say when it goes on.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from tarrafa.clock import Clock
+from tarrafa.crawl.children import Child, settings, terminate
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError, TarrafaError, Unreachable
+from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local
+from tarrafa.frontier.planner import Steward
+from tarrafa.frontier.token import TOKEN_VARIABLE, Token
+from tarrafa.process import EXIT_ERROR
+
+READY_TIMEOUT_S = 30.0
+LOOK_AGAIN_S = 1.0
+
+
+def say(line: str) -> None:
+    """To whoever sits in front of the supervisor."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+class Keeper(Protocol):
+    """What a supervisor needs to know of its frontier."""
+
+    address: Address
+    is_shared: bool  # other machines may be at work on it
+    failure: TarrafaError | None  # what no waiting can mend
+
+    @property
+    def body(self) -> OpenFrontier: ...
+
+    async def open(self) -> None: ...
+
+    async def back(self) -> None:
+        """Return when it answers (again)."""
+
+    async def close(self) -> None: ...
+
+
+class OwnFrontier:
+    """The owner's process. `listen` is where it answers other machines."""
+
+    def __init__(
+        self,
+        data: DataDirectory,
+        clock: Clock,
+        listen: tuple[str, int] | None = None,
+        token: Token | None = None,
+        tell: Callable[[str], None] = say,
+    ) -> None:
+        self.address: Address = local(data)
+        self.is_shared = listen is not None
+        self.failure: TarrafaError | None = None
+        self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
+        self._child = Child.of(data, "frontier", "tarrafa.frontier.owner")
+        self._plain = list(self._child.arguments)
+        self._body: OpenFrontier | None = None
+        self._up, self._ending = asyncio.Event(), False
+        self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def body(self) -> OpenFrontier:
+        return _opened(self._body)
+
+    async def open(self) -> None:
+        await self._start()
+        self._watcher = asyncio.create_task(self._watch())
+        if self._listen is not None:
+            open_to = "" if self._token else "   (without a token: every user of this machine may use it)"
+            self._tell(f"URL server: {TcpServer(*self._listen)}{open_to}")
+
+    async def _start(self) -> None:
+        if self._listen is not None:
+            self._child.arguments = [*self._plain, "--listen", str(TcpServer(*self._listen)).removeprefix("tcp://")]
+        secrets = {TOKEN_VARIABLE: self._token.secret.decode()}
+        process = await self._child.start(settings(self.address, self._clock) | secrets, asyncio.subprocess.PIPE)
+        assert process.stdout is not None
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
+        except TimeoutError:
+            raise DataError(f"the frontier is not ready after {READY_TIMEOUT_S:.0f} s; see {self._child.log}") from None
+        words = line.split()
+        if not words or words[0] != b"ready":
+            await process.wait()
+            raise DataError(self._child.last_error())
+        if self._listen is not None:  # started again, it listens where it did
+            self._listen = (self._listen[0], int(words[1]))
+        self._body = await connect(self.address, self._clock)
+        self._up.set()
+
+    async def _watch(self) -> None:
+        """The others end by themselves without their frontier, and are started again when it is back."""
+        while True:
+            process = self._child.process
+            assert process is not None
+            assert process.stdout is not None
+            while line := await process.stdout.readline():
+                self._tell(line.decode(errors="replace").rstrip())
+            code = await process.wait()
+            self._up.clear()
+            if self._ending:
+                return
+            try:
+                if code == EXIT_ERROR:
+                    raise DataError(self._child.last_error())
+                if self._child.keeps_dying():
+                    raise DataError(f"the frontier keeps dying (exit status {code}); see {self._child.log}")
+                await self._start()
+            except TarrafaError as error:
+                self.failure = error
+                self._up.set()
+                return
+
+    async def back(self) -> None:
+        while True:
+            await self._up.wait()
+            if self.failure is not None:
+                raise self.failure
+            with contextlib.suppress(Unreachable):
+                await self.body.time()
+                return
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def close(self) -> None:
+        self._ending = True
+        if self._body is not None:
+            await self._body.close()
+        await terminate([self._child])
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.gather(self._watcher, return_exceptions=True)
+
+
+class FarFrontier:
+    """A frontier that others keep."""
+
+    is_shared = True
+
+    def __init__(self, address: Address, clock: Clock, tell: Callable[[str], None] = say) -> None:
+        self.address = address
+        self.failure: TarrafaError | None = None
+        self._clock, self._tell = clock, tell
+        self._body: OpenFrontier | None = None
+        self._asking, self._waits = asyncio.Lock(), False
+        self._steward: asyncio.Task[None] | None = None
+
+    @property
+    def body(self) -> OpenFrontier:
+        return _opened(self._body)
+
+    async def open(self) -> None:
+        await self.back()
+
+    async def back(self) -> None:
+        async with self._asking:
+            while True:
+                try:
+                    await self._ask()
+                    break
+                except Unreachable as error:
+                    if not self._waits:
+                        self._tell(f"waiting for the frontier: {error}")
+                    self._waits = True
+                    await asyncio.sleep(LOOK_AGAIN_S)
+            if self._waits:
+                self._tell(f"{self.address}: the frontier answers; going on")
+            self._waits = False
+
+    async def _ask(self) -> None:
+        if self._body is not None:
+            with contextlib.suppress(Unreachable):
+                await self._body.time()
+                return
+            await self.close()
+        body = await connect(self.address, self._clock)
+        await body.time()
+        self._body = body
+        if isinstance(self.address, PostgresServers):  # it has no owner who would plan
+            self._steward = asyncio.create_task(Steward(body, self.address, self._clock).run())
+
+    async def close(self) -> None:
+        if self._steward is not None:
+            self._steward.cancel()
+            await asyncio.gather(self._steward, return_exceptions=True)
+        body, self._body, self._steward = self._body, None, None
+        if body is not None:
+            await body.close()
+
+
+def _opened(body: OpenFrontier | None) -> OpenFrontier:
+    if body is None:
+        raise Unreachable("the frontier is not there yet, or is away")
+    return body

@@ -1,0 +1,272 @@
+"""Where is the frontier, and how is it reached?
+
+    unix:PATH                        the owner of a data directory on this machine (DATA/run/frontier.sock)
+    tcp://HOST:PORT                  a URL server on another machine (`tarrafa frontier serve`), with a token
+    postgresql://USER@HOST:PORT/DB   one PostgreSQL server, or several, in order
+
+Promises: an address never shows its secrets, in no message and in no list of processes: it is handed to children by
+environment. `connect` gives the Protocol for a coroutine, `line` the same questions for a thread.
+"""
+
+import asyncio
+import importlib
+import os
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from tarrafa.clock import Clock
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, FrontierError
+from tarrafa.frontier.protocol import Frontier
+from tarrafa.frontier.remote import Line, RemoteFrontier
+from tarrafa.frontier.token import ON_THE_COMMAND_LINE, TOKEN_VARIABLE, Token, find_token
+
+FRONTIER_VARIABLE = "TARRAFA_FRONTIER"
+ADDRESSES_MAX, TEXT_MAX = 64, 2_000
+SCHEMES = ("unix:", "tcp://", "postgresql://", "postgres://")
+BETWEEN = re.compile(rf"[,\s]+(?={'|'.join(map(re.escape, SCHEMES))})")  # a DSN may have commas of its own
+SECRET_KEYS = frozenset({"password", "sslpassword"})
+FORMS = "unix:PATH, tcp://HOST:PORT or postgresql://USER@HOST:PORT/DATABASE"
+
+
+class OpenFrontier(Frontier, Protocol):
+    """A body that somebody has opened, and closes."""
+
+    async def close(self) -> None: ...
+
+
+class BlockingLine(Protocol):
+    """Questions for a thread that depends on no event loop."""
+
+    def call(self, method: str, *arguments: Any) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UnixSocket:
+    path: str
+
+    def __str__(self) -> str:
+        return f"unix:{self.path}"
+
+    def texts(self) -> list[str]:
+        return [str(self)]
+
+
+@dataclass(frozen=True, slots=True)
+class TcpServer:
+    host: str
+    port: int
+    token: Token = field(default_factory=Token)
+
+    def __str__(self) -> str:
+        return f"tcp://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    def texts(self) -> list[str]:
+        return [str(self)]
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServers:
+    """In order: collections and workers are on the first."""
+
+    dsns: tuple[str, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        return ", ".join(without_secrets(dsn) for dsn in self.dsns)
+
+    def __repr__(self) -> str:
+        return f"PostgresServers({self})"
+
+    def texts(self) -> list[str]:
+        return list(self.dsns)
+
+
+Address = UnixSocket | TcpServer | PostgresServers
+
+
+def local(data: DataDirectory) -> UnixSocket:
+    """The frontier of a data directory on this machine."""
+    return UnixSocket(data.socket)
+
+
+def parse(texts: Sequence[str], token: Token | None = None, where: str = "--frontier") -> Address:
+    """One address; `where` is what a message calls its source. Several texts: several PostgreSQL servers."""
+    found = [_parse_one(text.strip(), token or Token(), where) for text in texts]
+    if not found:
+        raise ConfigError(f"{where}: no address; one is written {FORMS}")
+    if len(found) == 1:
+        return found[0]
+    dsns = [dsn for one in found if isinstance(one, PostgresServers) for dsn in one.dsns]
+    if len(dsns) < len(found):
+        raise ConfigError(f"{where}: several addresses are several PostgreSQL servers; {_first_other(found)} is none")
+    if len(set(dsns)) < len(dsns) or len(dsns) > ADDRESSES_MAX:
+        raise ConfigError(f"{where}: the same PostgreSQL server is named twice, or more than {ADDRESSES_MAX} are named")
+    return PostgresServers(tuple(dsns))
+
+
+def _first_other(found: list[Address]) -> Address:
+    return next(one for one in found if not isinstance(one, PostgresServers))
+
+
+def _parse_one(text: str, token: Token, where: str) -> Address:
+    if len(text) > TEXT_MAX or not text.isprintable():
+        raise ConfigError(f"{where}: an address has at most {TEXT_MAX:,} printable characters")
+    if text.startswith("unix:"):
+        path = text.removeprefix("unix:").removeprefix("//")
+        if not path:
+            raise ConfigError(f"{where}: unix: needs a path, such as unix:tarrafa-data/run/frontier.sock")
+        return UnixSocket(path)
+    if text.startswith("tcp://"):
+        return TcpServer(*parse_host_port(text.removeprefix("tcp://"), where, text), token)
+    if text.startswith(("postgresql://", "postgres://")):
+        _check_dsn(text, where)
+        return PostgresServers((text,))
+    raise ConfigError(f"{where}: not an address of a frontier: {without_secrets(text)!r}; one is written {FORMS}")
+
+
+def parse_host_port(text: str, where: str, shown: str = "", *, any_port: bool = False) -> tuple[str, int]:
+    """`HOST:PORT`, where an IPv6 address stands in brackets. Port 0 only where the system may choose one."""
+    shown = without_secrets(shown or text)
+    if "@" in text or "?" in text:
+        raise ConfigError(f"{where}: {shown!r}: only HOST:PORT is wanted here; {ON_THE_COMMAND_LINE}")
+    host, colon, port = text.removesuffix("/").rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise ConfigError(f"{where}: {shown!r}: an IPv6 address is written in brackets, as in [::1]:8070")
+    if not colon or not host or "/" in host or not re.fullmatch(r"[0-9]{1,5}", port):
+        raise ConfigError(f"{where}: {shown!r}: HOST:PORT is wanted, such as 127.0.0.1:8070")
+    if not (0 if any_port else 1) <= int(port) <= 65535:
+        raise ConfigError(f"{where}: {shown!r}: a port is a number from 1 to 65535")
+    return host, int(port)
+
+
+def _check_dsn(dsn: str, where: str) -> None:
+    """Enough to catch a slip of the pen; the rest is PostgreSQL's to understand."""
+    try:
+        parts = urlsplit(dsn)
+        _ = None if "," in parts.netloc else parts.port  # libpq allows a list of hosts
+    except ValueError:  # its message would quote what may be a password
+        raise ConfigError(
+            f"{where}: {without_secrets(dsn)!r}: not an address of a PostgreSQL server; "
+            "in a password the characters : / ? # @ [ ] % are written as %3A and so on"
+        ) from None
+    if not (parts.netloc or parts.path.strip("/") or parts.query):
+        raise ConfigError(f"{where}: {without_secrets(dsn)!r}: a PostgreSQL address names a server and a database")
+
+
+def without_secrets(text: str) -> str:
+    """The text as it may be shown; where it cannot be understood, rather too little of it."""
+    scheme, colon, rest = text.partition("://")
+    rest, _, query = rest.partition("?")
+    if not colon or "@" in query:
+        return f"{scheme}://…" if colon else re.sub(".*@", "…@", text)
+    login, at, place = rest.rpartition("@")
+    place = re.sub(r":(?!\d+([,/]|$))[^,/]*", ":…", place) if not place.startswith("[") else place
+    if not scheme.startswith("postgres"):  # no other address has a user, or settings
+        return f"{scheme}://{'…@' if at else ''}{place}{'?…' if query else ''}"
+    shown = "&".join(f"{key}={value}" for key, value in parse_qsl(query) if key not in SECRET_KEYS)
+    return f"{scheme}://{login.partition(':')[0]}{at}{place}{shown and '?' + shown}"
+
+
+def has_password(address: Address) -> bool:
+    return isinstance(address, PostgresServers) and any(map(_names_password, address.dsns))
+
+
+def _names_password(dsn: str) -> bool:
+    parts = urlsplit(dsn)
+    keys = {key for key, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    return ":" in parts.netloc.rpartition("@")[0] or bool(keys & SECRET_KEYS)
+
+
+def from_command_line(texts: Sequence[str] | None, token_file: Path | None = None) -> Address | None:
+    """What `--frontier` says, else what the environment does; None: nobody says anything."""
+    if texts:
+        address = parse(texts, find_token(token_file))
+        if has_password(address):
+            raise ConfigError(
+                "--frontier: everybody on this machine can read a password on the command line: put the whole address "
+                f"into the environment variable {FRONTIER_VARIABLE}, or leave the password out and give it by "
+                "PGPASSWORD or a password file (~/.pgpass)"
+            )
+        return address
+    return from_environment(token_file)
+
+
+def from_environment(token_file: Path | None = None) -> Address | None:
+    """The address that the starting process, or a person, left in the environment."""
+    text = os.environ.get(FRONTIER_VARIABLE, "").strip(", \t\r\n")
+    if not text:
+        return None
+    return parse(BETWEEN.split(text), find_token(token_file), FRONTIER_VARIABLE)
+
+
+def handed_down() -> Address:
+    """For a child: the address that its supervisor gave it."""
+    address = from_environment()
+    if address is None:
+        raise ConfigError(f"{FRONTIER_VARIABLE} is not set: this process is started by a supervisor")
+    return address
+
+
+def to_environment(address: Address) -> dict[str, str]:
+    """What a child finds the frontier by."""
+    settings = {FRONTIER_VARIABLE: " ".join(address.texts())}
+    if isinstance(address, TcpServer):
+        settings[TOKEN_VARIABLE] = address.token.secret.decode()
+    return settings
+
+
+async def connect(address: Address, clock: Clock | None = None, outbox: Path | None = None) -> OpenFrontier:
+    """The frontier, open. `outbox` is where links wait for a PostgreSQL server that is away."""
+    if isinstance(address, UnixSocket):
+        return await RemoteFrontier.connect(address.path)
+    if isinstance(address, TcpServer):
+        return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
+    try:
+        cluster = importlib.import_module("tarrafa.frontier.store.postgres.cluster")  # it needs psycopg, others do not
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"a frontier on PostgreSQL needs {error.name}, which is not installed: pip install 'tarrafa[cluster]'"
+        ) from None
+    body: OpenFrontier = await cluster.open_cluster(list(address.dsns), clock or Clock.from_environment(), outbox)
+    return body
+
+
+def line(address: Address) -> BlockingLine:
+    """The frontier for a thread."""
+    if isinstance(address, UnixSocket):
+        return Line.to_unix(address.path)
+    if isinstance(address, TcpServer):
+        return Line.to_tcp(address.host, address.port, address.token)
+    return RunnerLine(lambda: connect(address))
+
+
+class RunnerLine:
+    """Any body as a blocking line: an event loop in the calling thread that runs only while it is asked."""
+
+    def __init__(self, opened: Callable[[], Coroutine[Any, Any, OpenFrontier]]) -> None:
+        self._runner = asyncio.Runner()
+        try:
+            self._body = self._runner.run(opened())
+        except BaseException:
+            self._runner.close()
+            raise
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        question = getattr(self._body, method, None)
+        if question is None:
+            raise FrontierError(f"the URL server knows no {method!r}")
+        return self._runner.run(question(*arguments))
+
+    def close(self) -> None:
+        try:
+            self._runner.run(self._body.close())
+        finally:
+            self._runner.close()

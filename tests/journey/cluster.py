@@ -1,0 +1,196 @@
+"""Several machines on one: a URL server on TCP, nodes with data directories of their own, as users start them."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from tarrafa.archive.follow import follow
+from tarrafa.clock import boottime
+from tarrafa.crawl.collection import load
+from tarrafa.crawl.ending import is_exhausted
+from tarrafa.crawl.supervise import submit
+from tarrafa.data import DataDirectory
+from tarrafa.errors import Unreachable
+from tarrafa.frontier.address import OpenFrontier, TcpServer, connect
+from tarrafa.frontier.protocol import CollectionStatus, Overview
+from tarrafa.frontier.token import Token
+from tarrafa.model import Record
+from tests.journey.crawling import Journey, pids_of
+
+SECRET = "the-secret-that-must-not-show"
+TIMEOUT_S = 240.0
+POLL_S = 0.05
+T = TypeVar("T")
+
+
+@dataclass
+class Process:
+    """One command in a process group of its own, and what it has said."""
+
+    popen: "subprocess.Popen[bytes]"
+    log: Path
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def signal(self, number: signal.Signals) -> None:
+        """To all of the group."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def kill(self) -> None:
+        self.signal(signal.SIGKILL)
+        self.popen.wait()
+
+    def stop(self) -> int:
+        """As Ctrl-C does."""
+        self.signal(signal.SIGINT)
+        return self.popen.wait(60)
+
+
+@dataclass
+class Cluster:
+    """A URL server and its nodes. `port` is chosen once: a server that is started again is where it was."""
+
+    journey: Journey
+    settings: dict[str, str] = field(default_factory=dict)
+    port: int = 0
+    processes: list[Process] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Path:
+        return self.journey.folder
+
+    @property
+    def token_file(self) -> Path:
+        path = self.folder / "token"
+        if not path.exists():
+            path.touch(0o600)
+            path.write_text(f"{SECRET}\n")
+        return path
+
+    @property
+    def address(self) -> str:
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def start(self, name: str, *arguments: str | Path, **settings: str) -> Process:
+        log = self.folder / f"{name}.log"
+        command = [sys.executable, "-c", "from tarrafa.cli import main; main()", *map(str, arguments)]
+        with log.open("ab") as file:
+            popen = subprocess.Popen(
+                command, stderr=file, stdout=file, start_new_session=True, env=os.environ | self.settings | settings
+            )
+        self.processes.append(Process(popen, log))
+        return self.processes[-1]
+
+    def serve(self, **settings: str) -> Process:
+        where = ("--listen", f"127.0.0.1:{self.port}", "--data", self.folder / "server")
+        before = (self.folder / "server.log").read_text() if (self.folder / "server.log").exists() else ""
+        process = self.start("server", "frontier", "serve", *where, "--token-file", self.token_file, **settings)
+        wait_for(lambda: "URL server: tcp://" in process.said()[len(before) :], process)
+        self.port = int(process.said()[len(before) :].partition("tcp://127.0.0.1:")[2].split()[0])
+        return process
+
+    def node(self, name: str, *more: str, **settings: str) -> Process:
+        """`tarrafa worker` with one worker, unless told otherwise."""
+        where = ("--frontier", self.address, "--token-file", self.token_file, "--data", self.folder / name)
+        count = () if "--workers" in more else ("--workers", "1")
+        return self.start(name, "worker", *where, "--name", name, *count, *more, **settings)
+
+    def crawl(self, name: str, file: Path, *more: str) -> Process:
+        where = ("--frontier", self.address, "--token-file", self.token_file, "--data", self.folder / name)
+        return self.start(name, "crawl", file, *where, "--name", name, "--workers", "1", *more)
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.signal(signal.SIGCONT)
+            process.kill()
+
+    def ask(self, question: Callable[[OpenFrontier], Awaitable[T]]) -> T:
+        async def asked() -> T:
+            frontier = await connect(TcpServer("127.0.0.1", self.port, Token(SECRET.encode())))
+            try:
+                return await question(frontier)
+            finally:
+                await frontier.close()
+
+        return asyncio.run(asked())
+
+    def submit(self, file: Path) -> None:
+        self.ask(lambda frontier: submit(frontier, load(file)))
+
+    def overview(self) -> Overview:
+        return self.ask(lambda frontier: frontier.overview())
+
+    def status(self, name: str = "journey") -> CollectionStatus:
+        return next(one for one in self.overview().collections if one.name == name)
+
+    def wait_until_visited(self, goal: int, process: Process) -> None:
+        def visited() -> bool:
+            with contextlib.suppress(Unreachable):
+                return sum(one.visits for one in self.overview().collections) >= goal
+            return False
+
+        wait_for(visited, process)
+
+    def wait_until_exhausted(self, process: Process) -> None:
+        """Nothing is left, and nothing is out."""
+
+        def over() -> bool:
+            status = self.status()
+            return status.state != "running" or is_exhausted(status)
+
+        wait_for(over, process)
+
+    def records(self, *names: str) -> Iterator[Record]:
+        """What the nodes have archived."""
+        for name in names:
+            for entry in follow(DataDirectory(self.folder / name).archive, {}):
+                if entry.record.collection == "journey":
+                    yield entry.record
+
+    def kept(self, *names: str) -> Counter[str]:
+        return Counter(record.url for record in self.records(*names) if record.outcome.kept)
+
+
+def wait_for(what: Callable[[], object], process: Process) -> None:
+    """Until something is so, in other processes; looked at now and then, and not for ever."""
+    began = boottime()
+    while not what():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = process.popen.wait(POLL_S)
+            assert what(), f"ended with {code}: {process.said()}"
+            return
+        assert boottime() - began < TIMEOUT_S, process.said()
+
+
+def wait_until_said(words: str, process: Process) -> None:
+    wait_for(lambda: words in process.said(), process)
+
+
+def family(process: Process) -> list[int]:
+    """A process, its children and theirs."""
+    found = [process.pid]
+    for pid in found:
+        found += pids_of(pid)
+    return found
+
+
+def is_over(pid: int) -> bool:
+    """Gone, or waiting for its parent to look."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
