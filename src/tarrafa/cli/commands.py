@@ -8,7 +8,9 @@ tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa serve       the search page
-tarrafa rebuild     make graph or index again from the archive
+tarrafa rebuild     make graph, index or frontier again from the archive
+tarrafa export      the frontier in one file: to keep, to move, or for other tools
+tarrafa import      take such a file in
 tarrafa web         a synthetic Web to play with
 tarrafa simulate    what would happen? revisit policies on a false Web
 """
@@ -271,6 +273,46 @@ def rebuild(
         recover(directory.archive)
         count = index.rebuild(directory) if what == "index" else graph.rebuild(directory)
     typer.echo(f"{what}: made again from {count:,} visits")
+
+
+@app.command()
+def export(
+    what: Annotated[Literal["frontier"], typer.Argument(help="What to export.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; - is the standard output (jsonl only).")],
+    data: Data = DEFAULT_DATA,
+    collection: Named = None,
+    form: Annotated[
+        Literal["tarrafa", "jsonl"],
+        typer.Option("--format", help="tarrafa: for `import`. jsonl: one JSON object per URL, for other tools."),
+    ] = "tarrafa",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Write all that the frontier knows into one file, as of one moment; a crawl may go on meanwhile.
+
+    Every URL with its state, visits and validators, every host with its robots.txt and delays, every collection.
+    """
+    import asyncio
+
+    from tarrafa.cli.checkpoint import take_out
+
+    typer.echo(asyncio.run(take_out(DataDirectory(data), file, collection, form, force=force)), err=True)
+
+
+@app.command("import")
+def import_(
+    what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
+    file: Annotated[Path, typer.Argument(help="A file that `tarrafa export` wrote.")],
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Take in what `export` wrote: its collections are added to those that are here, paused.
+
+    A file that is cut or damaged, or a collection that is here already, is refused before anything changes.
+    """
+    import asyncio
+
+    from tarrafa.cli.checkpoint import put_in
+
+    typer.echo(asyncio.run(put_in(DataDirectory(data), file)), err=True)
 
 
 @app.command()
