@@ -1,25 +1,30 @@
-"""Taking a frontier out of a data directory, and putting one in, in front of a person."""
+"""Taking a frontier out of a data directory, putting one in, making a lost one again, in front of a person."""
 
 import sys
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tarrafa.archive.follow import published
+from tarrafa.archive.follow import behind, published
+from tarrafa.archive.history import survey
 from tarrafa.clock import Clock
+from tarrafa.crawl.collection import load as read_collection
+from tarrafa.crawl.rebuild import rebuild
 from tarrafa.data import DataDirectory, replacing
 from tarrafa.errors import ConfigError, DataError, FrontierError
 from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.checkpoint import Contents, Summary, catalogue_of, inspect, load, newer_in, write
+from tarrafa.frontier.checkpoint import Contents, Summary, catalogue_of, inspect, load, write
 from tarrafa.frontier.protocol import Frontier
 from tarrafa.frontier.readable import lines
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.frontier.store.snapshot import Snapshot
 from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.graph.follower import tell_again
+from tarrafa.graph.store import is_there
 
 STDOUT = Path("-")
 
@@ -80,15 +85,40 @@ async def put_in(data: DataDirectory, file: Path) -> str:
     with Advance("looking through", file.stat().st_size if file.is_file() else 0) as tell:
         contents = inspect(file, tell)
     data.create()
-    if newer_in(published(data.archive), contents.header):
-        raise DataError(
-            f"{data.archive}: holds visits that {file} does not know of; nothing was changed"
-            f" (`tarrafa rebuild frontier --from {file}` takes both)"
-        )
+    _check_archive(data, contents)
     async with _frontier(data, contents) as frontier:
         with Advance("importing", contents.summary.urls) as tell:
             names = await load(frontier, contents, tell)
+    with suppress(DataError):  # it is being written: whoever does that goes on telling
+        if is_there(data):
+            tell_again(data)
     return f"{_sentence(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
+
+
+def _check_archive(data: DataDirectory, contents: Contents) -> None:
+    """The numbers of visits that were archived since must not be given again: whoever follows would not see them."""
+    header = contents.header
+    if header.archive is None:
+        return
+    with Advance("looking through the archive", behind(data.archive, header.archive)) as tell:
+        newer = survey(data.archive, tell, header.archive).names
+    if names := sorted(newer & {image.name for image in header.catalogue.collections}):
+        raise DataError(
+            f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"
+            f" changed (`tarrafa rebuild frontier --from {contents.path}` takes both)"
+        )
+
+
+def make_again(data: DataDirectory, files: list[Path], base: Path | None, *, force: bool) -> str:
+    """Rebuild; what to say of it."""
+    made = rebuild(data, [read_collection(file) for file in files], base, Advance, force=force)
+    said = [
+        f"frontier: made again from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
+        f" {made.waiting:,} waiting"
+    ]
+    if made.aside is not None:
+        said.append(f"the former one is kept as {made.aside}")
+    return "\n".join([*said, *([made.warning] if made.warning else [])])
 
 
 @asynccontextmanager

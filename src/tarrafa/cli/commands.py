@@ -256,15 +256,35 @@ def serve(
 
 @app.command()
 def rebuild(
-    what: Annotated[Literal["graph", "index"], typer.Argument(help="What to make again from the archive.")],
+    what: Annotated[Literal["graph", "index", "frontier"], typer.Argument(help="What to make again from the archive.")],
     data: Data = DEFAULT_DATA,
+    collections: Annotated[
+        list[Path] | None,
+        typer.Option("--collection", help="frontier: a collection file that holds instead of what the archive says."),
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option("--from", help="frontier: a file of `tarrafa export frontier` to begin with.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="frontier: also when the one that is there can be used; it is kept aside.")
+    ] = False,
 ) -> None:
-    """Make the link graph or the index again, from the archive alone; not while a crawl runs."""
+    """Make the link graph, the index or a lost frontier again, from the archive alone; not while a crawl runs.
+
+    Killed, it leaves everything as it was; run it again.
+    """
     from tarrafa.archive.writer import recover
     from tarrafa.graph import follower as graph
     from tarrafa.index import follower as index
 
     directory = DataDirectory(data)
+    if what == "frontier":
+        from tarrafa.cli.checkpoint import make_again
+
+        typer.echo(make_again(directory, collections or [], base, force=force))
+        return
+    if collections or base or force:
+        raise ConfigError(f"--collection, --from and --force are for the frontier only, not for the {what}")
     directory.check_version()
     lock = directory.try_lock()
     if lock is None:

@@ -14,7 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
 import uvloop
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.archive.writer import Writer
@@ -45,7 +47,7 @@ from tarrafa.frontier.protocol import (
     RobotsCopy,
 )
 from tarrafa.frontier.remote import RemoteFrontier
-from tarrafa.model import HostId, Status, UrlId
+from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status, UrlId
 from tarrafa.process import become_child, myself, raise_file_limit, run_child
 
 COMMIT_EVERY_S = 0.2
@@ -80,8 +82,12 @@ class Delivered:
             if known is not None and known[:2] <= place and not offer.announced and offer.role in (0, known[2]):
                 continue
             other = best.get(offer.id)
-            if other is None or (-offer.role, place) < (-other.role, (other.depth, other.redirects)):
+            if other is None:
                 best[offer.id] = offer
+                continue
+            first = offer if (-offer.role, place) < (-other.role, (other.depth, other.redirects)) else other
+            announced = max(offer.announced, other.announced)
+            best[offer.id] = first if first.announced == announced else replace(first, announced=announced)
         return list(best.values())
 
     def remember(self, collection: int, offers: Iterable[Offer]) -> None:
@@ -106,6 +112,7 @@ class Worker:
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
         self._collections: dict[int, tuple[int, Collection, Admission]] = {}
+        self._noted: dict[int, tuple[int, int]] = {}  # in which pair of files, as of which revision
         self._walks: dict[HostId, Walk] = {}
         self._tasks: dict[HostId, asyncio.Task[None]] = {}
         self._finished: list[tuple[Walk, Finished]] = []
@@ -183,7 +190,11 @@ class Worker:
         return rules
 
     def finished(self, walk: Walk, done: Finished) -> None:
+        self._note_collection(walk)
         try:
+            if done.listing is not None:
+                note = ListingNote(walk.collection.name, done.visit.url, done.visit.number, done.listing)
+                self._writer.append_note(note, self.clock.now())
             self._writer.append(done.record, done.exchange)
         except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
             traceback.print_exc()
@@ -193,6 +204,15 @@ class Worker:
         self._finished.append((walk, done))
         if len(self._finished) >= COMMIT_VISITS_MAX:
             self._commit_now.set()
+
+    def _note_collection(self, walk: Walk) -> None:
+        """Each pair of files says how the collections were configured that its visits belong to."""
+        number = walk.lease.collection
+        revision, collection, _ = self._collections[number]
+        if self._noted.get(number) != (self._writer.pair, revision):
+            content = msgspec.Raw(config.encode(collection))
+            self._writer.append_note(CollectionNote(collection.name, revision, content), self.clock.now())
+            self._noted[number] = (self._writer.pair, revision)
 
     def archive_robots(self, request: Request, response: Response) -> None:
         if response.raw_head:
@@ -214,6 +234,20 @@ class Worker:
             return body, await self._reader.read(body.job) if body.job is not None else None
 
     def learned(self, walk: Walk, offers: list[Offer]) -> None:
+        """Noted down if it is news: only so does somebody hear of a sitemap if the frontier is lost."""
+        robots, sitemaps = walk.new_robots, self._delivered.news(walk.lease.collection, offers)
+        if robots is not None or sitemaps:
+            self._note_collection(walk)
+            note = HostNote(
+                walk.collection.name,
+                walk.lease.host_key,
+                min((offer.depth for offer in sitemaps), default=0),
+                walk.delay_s,
+                tuple(offer.url for offer in sitemaps),
+            )
+            if robots is not None:
+                note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
+            self._writer.append_note(note, self.clock.now())
         self._learned.append((walk, offers))
 
     def starved(self) -> None:

@@ -299,9 +299,3 @@ def _calls(path: Path) -> Iterator[list[HostImage]]:
                 call, size = [], 0
     if call:
         yield call
-
-
-def newer_in(archive: dict[str, int], header: Header) -> bool:
-    """Whether an archive holds visits that the file cannot know of."""
-    known = header.archive
-    return known is not None and any(length > known.get(file, 0) for file, length in archive.items())

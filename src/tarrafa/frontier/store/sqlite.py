@@ -59,7 +59,7 @@ class Store:
         self.db, self.clock = db, clock
         self.counters = Counters(self.db)
         self.catalogue = Collections(self.db, self.counters, clock)
-        ready = Ready(self.db)
+        self.ready = ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
         self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
