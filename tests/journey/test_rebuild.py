@@ -122,7 +122,7 @@ def test_at_any_moment_with_or_without_the_graph(forty, share):
     if share == 0.3:
         shutil.rmtree(forty.data.graph)
         for row in lost.values():
-            row["in_links"] = 0  # the graph's follower will tell
+            row["in_links"], row["depth"] = 0, row["depth"] + 1  # the graph's follower will tell
     command = [sys.executable, "-c", "from tarrafa.cli import main; main()", "rebuild", "frontier", "--data"]
     rng = random.Random(share)
     for _ in range(3):
