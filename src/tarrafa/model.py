@@ -253,7 +253,13 @@ class ListingNote(msgspec.Struct, frozen=True, tag="listing"):
     listing: Listing
 
 
-Note = CollectionNote | HostNote | ListingNote
+class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
+    """From here on the visits are those of a frontier that was made again from so many visits archived before."""
+
+    visits: int
+
+
+Note = CollectionNote | HostNote | ListingNote | RebuiltNote
 
 
 class Hit(msgspec.Struct, frozen=True):

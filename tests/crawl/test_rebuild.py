@@ -1,5 +1,6 @@
 """What a frontier made again from the archive knows, compared with the one that was lost; and what is refused."""
 
+import asyncio
 import os
 import random
 from collections.abc import Iterator
@@ -11,7 +12,9 @@ import msgspec
 import pytest
 
 from tarrafa import config
+from tarrafa.archive.follow import behind, follow, published
 from tarrafa.archive.writer import Writer
+from tarrafa.cli.checkpoint import put_in, take_out
 from tarrafa.config import Collection
 from tarrafa.crawl.rebuild import Rebuilt, rebuild
 from tarrafa.data import DataDirectory
@@ -224,6 +227,52 @@ def test_what_is_no_frontier_any_more_is_kept_aside_with_its_log(tmp_path, rest)
     archive.rebuilt()
     assert (archive.data.root / "frontier.sqlite.old-1").read_bytes() == rest
     assert not rest or (archive.data.root / "frontier.sqlite.old-1-wal").exists()
+
+
+def test_a_file_and_an_archive_that_went_on_are_taken_together(tmp_path):
+    """Alone, the older file would give numbers again that the archive holds already."""
+    archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/", 1, "http://a.br/1", "http://a.br/2")
+    archive.rebuilt()
+    file = tmp_path / "backup"
+    asyncio.run(take_out(archive.data, file, None, "tarrafa", force=False))
+    since = Archive(tmp_path, "w2").configured(ONE_ROOT)
+    since._at = START + 100
+    since.visit("http://a.br/1", 12, "http://a.br/new", depth=1)
+    since.writer.close()
+    archive.data.frontier.unlink()
+    with pytest.raises(DataError, match=r"holds visits of c that .* does not know of; nothing was changed"):
+        asyncio.run(put_in(archive.data, file))
+    assert not archive.data.frontier.exists()
+    found = since.rebuilt(base=file)
+    assert set(found) == {"http://a.br/", "http://a.br/1", "http://a.br/2", "http://a.br/new"}
+    assert {url: image.state for url, image in found.items() if image.state == UrlState.FETCHED} == {
+        "http://a.br/": UrlState.FETCHED, "http://a.br/1": UrlState.FETCHED,
+    }  # fmt: skip
+    assert all(image.visits > 12 for image in found.values())
+
+
+def test_an_import_beside_another_collection_does_not_mind_its_archive(tmp_path):
+    archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/")
+    archive.rebuilt()
+    other = Archive(tmp_path / "other")
+    other.configured(a_collection("d", scope={"hosts": ["*.br"]}))
+    other.writer.append(Record("d", "http://a.br/", 1, 0, Outcome(200, START, kept=True)), None)
+    other.rebuilt()
+    asyncio.run(take_out(archive.data, tmp_path / "f", "c", "tarrafa", force=False))
+    asyncio.run(put_in(other.data, tmp_path / "f"))
+    with opened(other.data) as store:
+        assert {name for name, _ in urls_of(store)} == {"c", "d"}
+        assert not broken(store)
+
+
+def test_numbers_of_visits_rise_with_every_life(tmp_path):
+    archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/", 4, "http://a.br/1")
+    found = archive.rebuilt()
+    assert [found[url].visits for url in ("http://a.br/", "http://a.br/1")] == [4 + NUMBERS_SKIPPED, NUMBERS_SKIPPED]
+    again = archive.rebuilt(force=True)
+    assert again["http://a.br/"].visits == 4 + 2 * NUMBERS_SKIPPED
+    assert [entry.record.url for entry in follow(archive.data.archive, {})] == ["http://a.br/"], "nobody else sees that"
+    assert behind(archive.data.archive, published(archive.data.archive)) == 0
 
 
 def test_what_a_killed_rebuild_left_behind_does_no_harm(tmp_path):

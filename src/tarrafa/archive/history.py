@@ -19,7 +19,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 from tarrafa.archive.follow import Cursor, parse_record, whole_records
 from tarrafa.archive.writer import read_durable
 from tarrafa.errors import DataError
-from tarrafa.model import CollectionNote, Note, Record
+from tarrafa.model import CollectionNote, Note, RebuiltNote, Record
 
 TOLD = WarcRecordType.metadata | WarcRecordType.resource
 FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
@@ -41,6 +41,7 @@ class Survey:
 
     starts: dict[str, float] = field(default_factory=dict)  # when each file begins
     names: set[str] = field(default_factory=set)  # of collections
+    visited: set[str] = field(default_factory=set)  # those that visits were made for
     configs: dict[str, CollectionNote] = field(default_factory=dict)  # the first of each
     visits: int = 0
 
@@ -80,13 +81,15 @@ def survey(directory: Path, tell: Tell = lambda size: None, after: Cursor | None
             found.starts.setdefault(file, _moment(path, position, raw))
             if raw.record_type == WarcRecordType.resource:
                 note = _note(path, position, body)
-                found.names.add(note.collection)
+                if not isinstance(note, RebuiltNote):
+                    found.names.add(note.collection)
                 if isinstance(note, CollectionNote):
                     first = found.configs.setdefault(note.collection, note)
                     found.configs[note.collection] = min(first, note, key=lambda one: one.revision)
             else:
                 found.visits += 1
-                found.names.add(_name(path, position, body))
+                found.visited.add(_name(path, position, body))
+        found.names |= found.visited
         tell(length - read)
     return found
 

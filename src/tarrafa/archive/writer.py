@@ -21,7 +21,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 from tarrafa import __version__
 from tarrafa.data import sync_directory
 from tarrafa.errors import DataError, from_os
-from tarrafa.model import CollectionNote, ListingNote, Note, Record
+from tarrafa.model import CollectionNote, HostNote, ListingNote, Note, Record
 
 FILE_BYTES_MAX = 1 << 30
 GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
@@ -137,12 +137,8 @@ class Writer:
 
     def append_note(self, note: Note, at: float) -> None:
         """Write what is no visit, but must be known to make the frontier again. Who follows visits does not see it."""
-        if isinstance(note, CollectionNote):
-            about = f"{NOTE_URI}collection:{note.collection}"
-        else:
-            about = note.url if isinstance(note, ListingNote) else f"{note.host}/robots.txt"
         try:
-            record = _record(WarcRecordType.resource, about, at, METADATA_TYPE)
+            record = _record(WarcRecordType.resource, _subject(note), at, METADATA_TYPE)
             record.set_bytes_content(msgspec.json.encode(note))
             self._files()[1].write(record)
         except OSError as error:
@@ -240,6 +236,15 @@ class Writer:
             conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
             conversion.set_bytes_content(text.encode("utf-8", "surrogatepass"))
             meta.write(conversion)
+
+
+def _subject(note: Note) -> str:
+    """The URI that a note is about."""
+    if isinstance(note, CollectionNote):
+        return f"{NOTE_URI}collection:{note.collection}"
+    if isinstance(note, HostNote):
+        return f"{note.host}/robots.txt"
+    return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
 
 
 def _close(warc: _File, meta: _File, descriptor: int) -> None:

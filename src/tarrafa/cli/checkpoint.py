@@ -9,8 +9,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tarrafa.archive.follow import behind, published
-from tarrafa.archive.history import survey
+from tarrafa.archive.follow import behind
+from tarrafa.archive.history import lengths, survey
 from tarrafa.clock import Clock
 from tarrafa.crawl.collection import load as read_collection
 from tarrafa.crawl.rebuild import rebuild
@@ -60,7 +60,7 @@ async def take_out(data: DataDirectory, file: Path, only: str | None, form: str,
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: no frontier here; `tarrafa rebuild frontier` makes it from the archive")
     clock = Clock.from_environment()
-    archive = published(data.archive)  # before the frontier: what it does not know yet is visited once more, not lost
+    archive = lengths(data.archive)  # before the frontier: what it does not know yet is visited once more, not lost
     with Snapshot(data.frontier, clock) as snapshot, ExitStack() as stack:
         await catalogue_of(snapshot, only)  # or there is nothing to write
         tell = stack.enter_context(Advance("exporting", snapshot.known(only)))
@@ -101,7 +101,7 @@ def _check_archive(data: DataDirectory, contents: Contents) -> None:
     if header.archive is None:
         return
     with Advance("looking through the archive", behind(data.archive, header.archive)) as tell:
-        newer = survey(data.archive, tell, header.archive).names
+        newer = survey(data.archive, tell, header.archive).visited
     if names := sorted(newer & {image.name for image in header.catalogue.collections}):
         raise DataError(
             f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"

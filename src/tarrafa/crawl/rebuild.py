@@ -24,7 +24,7 @@ import apsw
 from tarrafa import config
 from tarrafa.archive import history
 from tarrafa.archive.history import Happening, Survey
-from tarrafa.archive.writer import recover
+from tarrafa.archive.writer import Writer, recover
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
@@ -41,7 +41,7 @@ from tarrafa.frontier.store.replay import Replay
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.graph import follower as graph
 from tarrafa.graph.store import is_there
-from tarrafa.model import CollectionNote, HostNote, Listing, ListingNote, Outcome, Record, Role, Visit
+from tarrafa.model import CollectionNote, HostNote, Listing, ListingNote, Outcome, RebuiltNote, Record, Role, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 
 BATCH = 1_000  # happenings in one transaction
@@ -96,6 +96,7 @@ def rebuild(
         try:
             _remove(scratch)
             made = _make(data, scratch, survey, {one.name: one for one in given}, contents, progress)
+            _note_down(data, made)
             return replace(made, aside=_put_in_place(data.frontier, scratch))
         except OSError as error:
             raise from_os(error, scratch) from None
@@ -210,6 +211,8 @@ class Life:
             self._hear(what, happening.at)
         elif isinstance(what, ListingNote):
             self._listing = what
+        elif isinstance(what, RebuiltNote):
+            self._replay.lives += 1
         else:
             self._visit(what, history.worker_of(happening.file))
 
@@ -297,6 +300,14 @@ def _weigh(data: DataDirectory, replay: Replay, progress: Progress) -> str:
     except DataError as error:
         return f"the link graph cannot tell in-links now ({error})"
     return ""
+
+
+def _note_down(data: DataDirectory, made: Rebuilt) -> None:
+    """Who makes it again another time must know how often that was."""
+    now = Clock.from_environment().now()
+    writer = Writer(data.archive, "rebuild", now)
+    writer.append_note(RebuiltNote(made.visits), now)
+    writer.close()
 
 
 def _put_in_place(frontier: Path, scratch: Path) -> Path | None:

@@ -21,7 +21,7 @@ from tarrafa.frontier.store.sqlite import Store
 from tarrafa.model import HostId, Outcome, UrlId
 
 HOLDER = 0  # no worker has this number
-NUMBERS_SKIPPED = 10  # what was handed out and never archived had numbers too
+NUMBERS_SKIPPED = 10  # per life: what was handed out and never archived had numbers too
 HOSTS_PER_TURN = 500
 
 
@@ -40,6 +40,7 @@ class Replay:
         db = open_tables(path, suffix_list)
         db.connection.pragma("synchronous", "off")
         self.store = Store(db, clock, LeaseClock())
+        self.lives = 1  # that it had before; each may have given numbers that nobody wrote down
 
     def close(self) -> None:
         """With everything in the one file."""
@@ -118,11 +119,11 @@ class Replay:
 
     def end(self, reason: str) -> None:
         """All hosts are with nobody, all collections paused, and the numbers of visits go on well above."""
-        db, last = self.store.db, FIRST_HOST
+        db, last, skipped = self.store.db, FIRST_HOST, self.lives * NUMBERS_SKIPPED
         while rows := db.rows("SELECT id FROM host WHERE id > ? ORDER BY id LIMIT ?", (last, HOSTS_PER_TURN)):
             with self.transaction():
                 for (host,) in rows:
-                    db.run("UPDATE url SET visits = visits + ? WHERE host = ?", (NUMBERS_SKIPPED, host))
+                    db.run("UPDATE url SET visits = visits + ? WHERE host = ?", (skipped, host))
                     if db.run("UPDATE host SET worker = NULL WHERE id = ? AND worker = ?", (host, HOLDER)):
                         self.store.ready.add(host)
             last = rows[-1][0]
