@@ -13,6 +13,8 @@ DATA/outbox/            what workers have to tell a server of the frontier that 
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -140,6 +142,25 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
     temporary.replace(path)
     if durable:
         sync_directory(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write into, however large, that takes the other one's place when it is whole and durable."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            raise from_os(error, path) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def sync_directory(path: Path) -> None:

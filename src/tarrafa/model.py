@@ -223,6 +223,45 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     page: Page | None = None
 
 
+class CollectionNote(msgspec.Struct, frozen=True, tag="collection"):
+    """How a collection was configured when the visits that follow were made; `config` is the frontier's JSON."""
+
+    collection: str
+    revision: int
+    config: msgspec.Raw
+
+
+class HostNote(msgspec.Struct, frozen=True, tag="host", omit_defaults=True):
+    """What a host's robots.txt said, and which sitemaps it led to. `status` 0: it is as it was noted before."""
+
+    collection: str
+    host: str  # scheme://host:port
+    depth: int  # that the sitemaps were offered with
+    delay_s: float
+    sitemaps: tuple[str, ...] = ()
+    status: int = 0
+    expires: float = 0.0
+    text: bytes = b""
+
+
+class ListingNote(msgspec.Struct, frozen=True, tag="listing"):
+    """What a sitemap or feed listed; it stands just before the record of its visit."""
+
+    collection: str
+    url: str
+    visit: int
+    listing: Listing
+
+
+class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
+    """From here on the visits are those of a frontier that was made again from so many visits archived before."""
+
+    visits: int
+
+
+Note = CollectionNote | HostNote | ListingNote | RebuiltNote
+
+
 class Hit(msgspec.Struct, frozen=True):
     """One answer to a search."""
 

@@ -5,6 +5,7 @@ leads. Pure; the worker does the waiting, the reading and the writing.
 """
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from tarrafa.fetch.http import (
     truncation,
 )
 from tarrafa.frontier.protocol import Offer
-from tarrafa.model import BUSY, GONE, REDIRECTS, Outcome, Page, Record, Role, Status, Visit
+from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Record, Role, Status, Visit
 from tarrafa.parse.listing import SITEMAP_BYTES_MAX
 from tarrafa.parse.page import sniff
 from tarrafa.parse.url import DEFAULT_PORTS, split
@@ -45,6 +46,7 @@ class Finished:
     record: Record
     exchange: Exchange | None = None
     offers: list[Offer] = field(default_factory=list)
+    listing: Listing | None = None  # to be noted down: nothing else says what it listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,15 +221,23 @@ def conclude(
         finished.exchange = exchange_of(request, response, at)
     elif status == 304 and visit.archived:
         finished.exchange = exchange_of(request, response, at, visit.payload, visit.archived)
-    if page is not None and not _is_copy(page, visit, status):
-        finished.offers.extend(admission.links_of(page, visit, location))
-    if listing is not None:
-        finished.offers.extend(admission.listed(listing, visit))
-    if location and status != Status.REDIRECTS_EXCEEDED:
-        target = admission.moved(location, visit)
-        if target is not None:
-            finished.offers.insert(0, target)
+    if listing is not None and finished.exchange is not None and not finished.exchange.same_as:
+        finished.listing = listing
+    finished.offers.extend(leads(record, visit, listing, admission))
     return finished
+
+
+def leads(record: Record, visit: Visit, listing: Listing | None, admission: Admission) -> Iterator[Offer]:
+    """Where a visit leads, by what its record says, and by what the listing listed, if it found one."""
+    page, outcome = record.page, record.outcome
+    if outcome.location and outcome.status != Status.REDIRECTS_EXCEEDED:
+        target = admission.moved(outcome.location, visit)
+        if target is not None:
+            yield target
+    if page is not None and not _is_copy(page, visit, outcome.status):
+        yield from admission.links_of(page, visit, outcome.location)
+    if listing is not None:
+        yield from admission.listed(listing, visit)
 
 
 def _judged(

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
 from tarrafa.process import ProcessId
 from tarrafa.revisit.policy import History
@@ -360,3 +361,21 @@ class Frontier(Protocol):
 
     async def drop_plans(self, collection: int, limit: int) -> int:
         """Take away (some of) what is left of former plans; how many visits that were."""
+
+    async def catalogue(self) -> Catalogue:
+        """The collections as another frontier would take them in, and the list that sites were found by."""
+
+    async def images(self, after: Place, limit: int) -> Album:
+        """Hosts in the order of their ids, with up to so many URLs in all."""
+
+    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+        """Make room for a collection from elsewhere; it is `importing` until `control` says that it is whole.
+
+        One that is there already is refused, unless it waits for the rest of the same import (by its `reason`).
+        """
+
+    async def restore(self, images: list[HostImage]) -> None:
+        """Take hosts in, the parts of each in their order. What is there already stays: repeating it is harmless."""
+
+    async def forget(self, host: HostId) -> None:
+        """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""

@@ -294,7 +294,7 @@ class Hosts:
             (report.next_at, report.ended_at, report.delay_s, report.failures, report.trouble[:NOTE_MAX], report.host),
         )
         if report.robots is not None:
-            self._store_robots(report.host, report.robots)
+            self.store_robots(report.host, report.robots)
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
         if not report.keep and report.failures > max(known.config.fetch.host_failures_max, row[1]):
@@ -324,7 +324,7 @@ class Hosts:
         text: bytes | None = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
         return text or b""
 
-    def _store_robots(self, host: HostId, robots: RobotsCopy) -> None:
+    def store_robots(self, host: HostId, robots: RobotsCopy) -> None:
         self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
         self._db.run(
             "UPDATE host SET robots_status = ?, robots_digest = ?, robots_expires = ? WHERE id = ?",

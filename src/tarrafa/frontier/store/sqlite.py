@@ -18,6 +18,7 @@ import apsw
 from tarrafa.clock import Clock
 from tarrafa.data import try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
+from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
     FIRST_HOST,
     CollectionRow,
@@ -238,6 +239,21 @@ class SqliteFrontier:
 
     async def drop_plans(self, collection: int, limit: int) -> int:
         return await self._plan(collection, lambda known, planning: planning.drop_plans(known, limit))
+
+    async def catalogue(self) -> Catalogue:
+        return await self._call(lambda store: store.images.catalogue())
+
+    async def images(self, after: Place, limit: int) -> Album:
+        return await self._call(lambda store: store.images.after(after, limit))
+
+    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+        return await self._call(lambda store: store.catalogue.restore(image).row)
+
+    async def restore(self, images: list[HostImage]) -> None:
+        await self._call(lambda store: store.images.restore(images))
+
+    async def forget(self, host: HostId) -> None:
+        await self._call(lambda store: store.images.forget(host))
 
     async def _plan(self, collection: int, work: Callable[[Known, Planning], T]) -> T:
         return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))

@@ -10,6 +10,7 @@ from tarrafa.frontier.protocol import CollectionRow, Facts, Lease, Offer, Overvi
 from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts, LeaseClock
+from tarrafa.frontier.store.images import Images
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import Database
@@ -35,11 +36,12 @@ class Store:
         self.db, self.clock, self._marked = db, clock, 0.0
         self.counters = counters or Counters(db)
         self.catalogue = catalogue or Collections(db, self.counters, clock)
-        ready = Ready(self.db)
+        self.ready = ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
         self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
+        self.images = Images(self.db, self.counters, self.catalogue, self.urls, ready, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
         known, before = self.catalogue.open(content)

@@ -100,17 +100,33 @@ class Urls:
             )
             if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.run(
-                    "UPDATE url SET state = 0, depth = 0, etag = NULL, last_modified = NULL"
-                    " WHERE host = ? AND collection = ? AND id = ?",
+                    "UPDATE url SET depth = 0 WHERE host = ? AND collection = ? AND id = ?",
                     (root.host, number, root.id),
                 )
-                self._drop_page(known, (root.host, number, root.id))
-                self.requeue(known, root.host, root.id, row[0], waiting)
+                self._fetch_whole(known, root.host, root.id, row[0], waiting)
         self.add_waiting(number, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
             self._ensure_host(known, root)
             self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, number))
         self.discover(number, roots)
+
+    def read_again(self, known: Known, host: HostId, url: UrlId) -> None:
+        """What it said is lost: it is fetched whole once more."""
+        key, waiting = (host, known.row.id, url), dict[HostId, int]()
+        state = self._db.value("SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        if state in (UrlState.FETCHED, UrlState.DROPPED):
+            self._db.run("UPDATE url SET payload = '' WHERE host = ? AND collection = ? AND id = ?", key)
+            self._fetch_whole(known, host, url, state, waiting)
+            self.add_waiting(known.row.id, waiting)
+
+    def _fetch_whole(self, known: Known, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]) -> None:
+        key = (host, known.row.id, url)
+        self._db.run(
+            "UPDATE url SET state = 0, etag = NULL, last_modified = NULL WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        self._drop_page(known, key)
+        self.requeue(known, host, url, state, waiting)
 
     def _insert(self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int]) -> None:
         number, limit = known.row.id, known.config.scope.depth_max

@@ -49,7 +49,7 @@ TRIMMED_AT_ONCE = 8  # of those beyond
 TYPES_COUNTED_MAX = 200  # servers invent them
 AHEAD_S = 60.0  # pages to see again are handed out for so long
 STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
-STARVED_MAX = 10  # visits; who is too slow on an idle machine too must be told so in the end
+STARVED_MAX = 10  # in a row; who is too slow on an idle machine too must be told so in the end
 
 
 class Visits:
@@ -192,6 +192,7 @@ class Visits:
         )
         for host, key, url, *facts in rows:
             self._revisits.pull(host, known.row.id, CHOSEN, key, url)
+            self._counters.add(known.row.id, CHOSEN_WAITING, -1)
             self._urls.enqueue(known, host, url, (facts[0], facts[1], facts[2]), waiting)
         self._urls.add_waiting(known.row.id, waiting)
 
@@ -215,6 +216,35 @@ class Visits:
             )
         self._urls.add_waiting(number, waiting)
 
+    def repeat(self, known: Known, host: HostId, report: Report, worker: str) -> bool:
+        """A visit that was made in a former life of this frontier, as its record tells it: the URL is handed out under
+        that very number, and at once reported on. False: that visit, or a later one, is known."""
+        number, key = known.row.id, (host, known.row.id, report.id)
+        state, sequence, in_links, attempts, last = self._db.must(
+            "SELECT state, sequence, in_links, attempts, (SELECT max(number) FROM visit WHERE visit.host = url.host"
+            " AND visit.collection = url.collection AND visit.id = url.id) FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        if report.number <= (last or 0):
+            return False
+        found = self._revisits.find(key)
+        if state == UrlState.PENDING:
+            place = rank(known.config.strategy.order, sequence, report.id, in_links, attempts)
+            self._unqueue(known, host, place, report.id)
+            self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, number))
+        elif found is not None:
+            self._revisits.pull(host, number, found[0], found[1], report.id)
+            self._counters.add(number, OUT_AGAIN, int(state == UrlState.FETCHED))
+        self._db.run(
+            "UPDATE url SET state = 1, visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
+            (report.number, *key),
+        )
+        self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, report.number))
+        self._counters.move(number, state, UrlState.HANDED_OUT)
+        self.finish(known, host, [report], worker)
+        return True
+
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
         blamed, *facts = self._db.must(
@@ -230,7 +260,7 @@ class Visits:
             before = dataclasses.replace(before, role=int(Role.PAGE), was_listing=True)
         state = self._state_after(known, host, report, before, blamed)
         again = state == UrlState.PENDING
-        blame = again and not _is_excused(report)
+        blame = again and not _is_excused(outcome.status, before)
         tried = again or (state == UrlState.FETCHED and is_weather(outcome.status) and outcome.status != 304)
         self._db.run(
             "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
@@ -278,7 +308,9 @@ class Visits:
                 return state
             if found is not None:  # who gave up its place waits again: it may be the best that can be had
                 return UrlState.PENDING if outcome.status == Status.REPLACED else state_after(outcome)
-        again = outcome.status in TRANSIENT and (_is_excused(report) or blamed < known.config.fetch.retries)
+        again = outcome.status in TRANSIENT and (
+            _is_excused(outcome.status, before) or blamed < known.config.fetch.retries
+        )
         # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
         again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role)
         if again:
@@ -349,10 +381,9 @@ def _was_asked(outcome: Outcome) -> bool:
     return outcome.requested and outcome.status not in NO_REQUEST
 
 
-def _is_excused(report: Report) -> bool:
+def _is_excused(status: int, before: Before) -> bool:
     """Nobody is to blame for it: the host is busy, or we are."""
-    status = report.outcome.status
-    return status in UNBLAMED and (status in BUSY or report.number <= STARVED_MAX)
+    return status in UNBLAMED and (status in BUSY or before.attempts < STARVED_MAX)
 
 
 def state_after(outcome: Outcome) -> UrlState:

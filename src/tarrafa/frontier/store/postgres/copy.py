@@ -154,6 +154,10 @@ class Copy(Database):
             while not self._has(table, prefix, count, last):
                 self._more(table, prefix, count, last)
 
+    def start_behind(self, table: str, prefix: Sequence[Any], key: Sequence[Any]) -> None:
+        """What lies before this key is not needed."""
+        self._ranges[table, tuple(prefix), False] = _Range(tuple(key))
+
     def _first(self, table: str, prefixes: list[Row], count: int, last: bool) -> None:
         shape, size = self.tables[table], len(prefixes[0])
         head = shape.key[:size]
