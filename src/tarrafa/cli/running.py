@@ -72,7 +72,7 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
     name, far = collection.name, isinstance(supervisor.keeper, FarFrontier)
     try:
         async with supervisor:
-            await submit(supervisor.frontier, collection)
+            await supervisor.submit(collection)
             async for overview in supervisor.overviews():
                 yield overview
                 if far and status_of(overview, name).state not in UNDER_WAY:

@@ -29,7 +29,7 @@ from tarrafa.index import follower as index
 from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
 
 PAUSE_TIMEOUT_S = 5.0
-TICK_S, WAIT_S = 0.25, 5.0
+TICK_S, WAIT_S = 0.25, 15.0
 ROOTS_PER_CALL = 5_000
 
 
@@ -193,6 +193,16 @@ class Supervisor:
                 self._failure = error
         if self._failure is not None:
             raise self._failure
+
+    async def submit(self, collection: Collection) -> None:
+        """Hand a collection to our frontier; should that be away, when it is back."""
+        while True:
+            try:
+                await submit(self.frontier, collection)
+                return
+            except Unreachable:
+                self._check()
+                await self.keeper.back()
 
     async def catch_up(self) -> None:
         """Return when our followers have seen all that our workers archived."""
