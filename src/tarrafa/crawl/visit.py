@@ -178,7 +178,7 @@ def conclude(
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if reading is not None:
-        page, status, error = _judged(visit, reading, collection, memory)
+        page, status, error = _judged(visit, reading, collection, admission, memory)
     location = _location(visit, response, admission) if status in REDIRECTS else ""
     if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
         location = page.refresh
@@ -189,6 +189,7 @@ def conclude(
     listing = reading.listing if reading is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
+    leads = page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_beyond(visit.url))
     outcome = Outcome(
         status,
         at,
@@ -206,6 +207,7 @@ def conclude(
         tls=response.tls,
         role=visit.role,
         payload=payload,
+        external=admission.external(page, visit) if page is not None and leads else 0,
         grace=status in GONE and visit.gone == 0,
     )
     if page is not None and not kept:  # its links and status stay known, its text does not
@@ -219,8 +221,8 @@ def conclude(
         finished.exchange = exchange_of(request, response, at)
     elif status == 304 and visit.archived:
         finished.exchange = exchange_of(request, response, at, visit.payload, visit.archived)
-    if page is not None and not _is_copy(page, visit, status):
-        finished.offers.extend(admission.links_of(page, visit, location))
+    if page is not None and leads:
+        finished.offers.extend(admission.links_of(page, visit, location, kept=kept))
     if listing is not None:
         finished.offers.extend(admission.listed(listing, visit))
     if location and status != Status.REDIRECTS_EXCEEDED:
@@ -231,9 +233,10 @@ def conclude(
 
 
 def _judged(
-    visit: Visit, reading: Reading, collection: Collection, memory: Memory | None
+    visit: Visit, reading: Reading, collection: Collection, admission: Admission, memory: Memory | None
 ) -> tuple[Page | None, int, str]:
-    """What a reading is worth to the collection."""
+    """What a reading is worth to the collection. Beyond its hosts the language decides, and nothing else speaks for a
+    page."""
     page, languages = reading.page, collection.scope.languages
     if reading.refusal:
         return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
@@ -242,7 +245,7 @@ def _judged(
     if page is None:
         return None, 200, ""
     if languages and page.language not in languages:
-        return page, Status.LANGUAGE_NOT_WANTED, ""
+        return page, Status.LANGUAGE_OUTSIDE if admission.is_beyond(visit.url) else Status.LANGUAGE_NOT_WANTED, ""
     if memory is not None and (copy := memory.meets(page, visit)):
         return page, copy, ""
     return page, 200, ""

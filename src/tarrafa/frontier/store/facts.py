@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections, Counters
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import Revisits
@@ -35,11 +36,14 @@ def look_up(db: Database, host: HostId, url: UrlId, clock: Clock) -> Facts:
         (host, url),
     )
     counters = Counters(db)
-    collections, revisits = Collections(db, counters, clock), Revisits(db, counters, Ready(db), clock)
+    ready = Ready(db)
+    collections, revisits = Collections(db, counters, clock), Revisits(db, counters, ready, clock)
+    breadth = Breadth(db, counters, ready, clock)
     urls = [
         replace(
             _facts(db, host, url, one),
             freshness=revisits.freshness(collections.by_id(one[0]), (host, one[0], url)),
+            site=breadth.facts(collections.by_id(one[0]), host),
         )
         for one in rows
     ]

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.data import try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
@@ -64,14 +65,16 @@ class Store:
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
+        earlier = self.catalogue.find(config.decode(content).name)
+        was_finished = earlier is not None and earlier.row.state == "finished"
         known, before = self.catalogue.open(content)
         if before is not None:
             self.urls.try_failures_again(known)
             old, new = before.scope.depth_max, known.config.scope.depth_max
             if old is not None and (new is None or new > old):
                 self.urls.reopen_depth(known)
-            if before.strategy.order != known.config.strategy.order:
-                self.urls.reorder(known, before.strategy.order)
+            if before.strategy != known.config.strategy:
+                self.urls.reorder(known, before.strategy)
             if before.scope != known.config.scope:
                 self.urls.judge_again(known)
             if before.revisit != known.config.revisit or before.scope.pages_max != known.config.scope.pages_max:
@@ -79,6 +82,8 @@ class Store:
                 self.catalogue.tune(known, Tuning())
                 self.urls.revisits.adopt(known)
                 self.urls.exchange.rebuild(known)
+            if was_finished:
+                self.urls.breadth.begin_again(known)
         self.urls.seed(known.row.id, roots)
         return known.row
 
