@@ -23,7 +23,7 @@ def why_over(site: SiteFacts | None) -> str:
     if site.vain >= VAIN_MAX:
         return f"{over}: {site.vain} visits brought no page"
     if not site.walked and not site.vain:
-        return f"{over}: it was visited before the order became breadth"
+        return f"{over}: it was visited before the order became breadth, or could not be"
     return f"{over}: after {_counted(site.walked, 'page')} nothing more of it waited"
 
 

@@ -280,11 +280,6 @@ class Breadth:
             for name in self._names(known, Stage.OVER):
                 self._revive(known, self._named(known, name))
 
-    def call(self, known: Known, host: HostId) -> None:
-        """Somebody names a new root there: its site may be chosen once more."""
-        if known.order.is_breadth and (site := self._site(known, host)).stage == Stage.OVER:
-            self._revive(known, site)
-
     def _revive(self, known: Known, site: Site) -> None:
         self._counters.add(known.row.id, PASSED_OVER, -self._waiting(known, site.name))
         self._move(known, site, Stage.UNHEARD)

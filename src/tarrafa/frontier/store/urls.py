@@ -97,15 +97,12 @@ class Urls:
         """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
         graph hear of it and of its links."""
         known, waiting = self._collections.by_id(number), dict[HostId, int]()
-        named = dict[HostId, None]()  # anew
         for root in roots:
             row = self._db.row(
-                "SELECT state, depth FROM url WHERE host = ? AND collection = ? AND id = ?",
+                "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0",
                 (root.host, number, root.id),
             )
-            if row is None or row[1] > 0:
-                named[root.host] = None
-            if row is not None and row[1] > 0 and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
+            if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.run(
                     "UPDATE url SET state = 0, depth = 0, etag = NULL, last_modified = NULL"
                     " WHERE host = ? AND collection = ? AND id = ?",
@@ -118,8 +115,6 @@ class Urls:
             self._ensure_host(known, root)
             self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, number))
         self.discover(number, roots)
-        for host in named:
-            self.breadth.call(known, host)
 
     def _insert(self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int]) -> None:
         number, limit = known.row.id, known.config.scope.depth_max
