@@ -152,7 +152,8 @@ def _told(
     if known is not None and is_passed_over(known):
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
-        return Told(row.name, url, inside, rule, robots, known=False, next_visit="no page that was visited links to it")
+        led = "kept" if described.looks_beyond and not inside else "visited"
+        return Told(row.name, url, inside, rule, robots, known=False, next_visit=f"no page that was {led} links to it")
     try:
         copies = copies_of(data, url, row.name, COPIES_SHOWN)
     except DataError:
