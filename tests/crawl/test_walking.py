@@ -6,6 +6,8 @@ from tarrafa.crawl.walking import is_passed_over, turn, why_over
 from tarrafa.frontier.protocol import SiteFacts, UrlFacts
 
 BEST, OTHER = "http://a.br/", "http://a.br/x"
+MENTIONED, BEGINS = "a.br was mentioned 7 times", "the walk then begins with"
+IN_TABLE = f"when its site is chosen: {MENTIONED} and waits in the table of 12 sites; {BEGINS}"
 
 
 def site(stage: str, mentions: int = 7, walked: int = 0, links: int = 0, vain: int = 0) -> SiteFacts:
@@ -13,20 +15,17 @@ def site(stage: str, mentions: int = 7, walked: int = 0, links: int = 0, vain: i
 
 
 def url(text: str, where: SiteFacts | None, state: str = "pending") -> UrlFacts:
-    facts = UrlFacts("c", text, state, "page", 1, 0, 0, None, None, 0.0, None, 0, None, None)
-    return UrlFacts(*(getattr(facts, name) for name in UrlFacts.__struct_fields__[:-1]), where)
+    return UrlFacts("c", text, state, "page", 1, 0, 0, None, None, 0.0, None, 0, None, None, site=where)
 
 
 @pytest.mark.parametrize(
     ("text", "where", "told"),
     [
         (BEST, None, "soon"),
-        (BEST, site("listed"), "when its site is chosen: a.br was mentioned 7 times and waits in the table of 12 sites; "
-         "the walk then begins with this URL"),
-        (OTHER, site("listed", 1), "when its site is chosen: a.br was mentioned 1 time and waits in the table of 12 sites;"
-         " the walk then begins with http://a.br/"),
-        (OTHER, site("heard"), "when its site comes into the table of 12 sites and is chosen: a.br was mentioned 7 times;"
-         " the walk then begins with http://a.br/"),
+        (BEST, site("listed"), f"{IN_TABLE} this URL"),
+        (OTHER, site("listed"), f"{IN_TABLE} {BEST}"),
+        (OTHER, site("heard"),
+         f"when its site comes into the table of 12 sites and is chosen: {MENTIONED}; {BEGINS} {BEST}"),
         (BEST, site("chosen", walked=2), "soon: it is page 3 of the walk through a.br"),
         (OTHER, site("chosen", walked=1), "if the walk through a.br gets there: 1 page so far, the next is http://a.br/;"
          " it goes on after page i while 2^i links lead to other sites"),
