@@ -20,7 +20,7 @@ from tarrafa.errors import ConfigError
 
 ROOTS_MAX = 1_000_000
 NUMBER_MAX = 10**12  # of anything: pages, seconds, bytes
-TABLE_MAX, CYCLE_MAX = 1_000_000, 100_000  # sites
+TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: each is a row that one call may have to move
 WEIGHT_MAX = 1e6  # scores stay far below the ranks of what is put off
 PATTERNS_MAX = 1_000  # of one list
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")

@@ -32,6 +32,7 @@ from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"
 MOST_MENTIONED = "ORDER BY mentions DESC, best, name LIMIT ?"
+EXCHANGED_MAX = 1_000  # at once; the most mentioned come in first
 LEAST_MENTIONED = "ORDER BY mentions, best DESC, name DESC LIMIT ?"
 
 
@@ -216,7 +217,7 @@ class Breadth:
     def _exchange(self, known: Known) -> None:
         """The least mentioned of the table give way to those that were left out and are mentioned more often."""
         sql = f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ?"  # noqa: S608
-        while True:
+        for _ in range(EXCHANGED_MAX):
             outside = self._db.row(f"{sql} {MOST_MENTIONED}", (known.row.id, int(Stage.HEARD), 1))
             inside = self._db.row(f"{sql} {LEAST_MENTIONED}", (known.row.id, int(Stage.LISTED), 1))
             if outside is None or inside is None or Site._make(outside).mentions <= Site._make(inside).mentions:
