@@ -451,6 +451,23 @@ def test_pages_of_walked_sites_are_seen_again_as_in_every_order(play):
     play(scene)
 
 
+def test_a_gate_that_is_closed_keeps_no_other_collection_from_the_host(play):
+    async def scene(frontier):
+        strategy = {"order": "breadth", "cycle": 1}
+        await frontier.open_collection(
+            a_collection("b", strategy=strategy), [offer("http://z.br/"), offer("http://a.br/x")]
+        )
+        worker = await a_worker(frontier)
+        (chosen,) = await frontier.lease(worker, 1)
+        assert _urls([chosen]) == ["http://z.br/"]
+        await frontier.open_collection(a_collection("c"), [offer(f"http://a.br/{n}") for n in range(20)])
+        (lease,) = await frontier.lease(worker, 1)
+        (answer,) = await frontier.finish(worker, [done(lease, lease.visits)])
+        assert len(answer.visits) == 8, "nobody else may visit it now"
+
+    play(scene)
+
+
 def test_what_turns_out_to_be_a_feed_is_not_the_best_url_of_its_site(play):
     async def scene(frontier):
         number = await opened(frontier, breadth(), "http://a.br/f", "http://a.br/page")

@@ -27,7 +27,7 @@ from tarrafa.frontier.store.collections import (
     state_bucket,
 )
 from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.schema import CLOSED, NEW, OPEN, OUT, Database
+from tarrafa.frontier.store.schema import CLOSED, OPEN, OUT, Database
 from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"
@@ -197,7 +197,7 @@ class Breadth:
         """How many new URLs are out, or could be at once. Who waits for a delay or in back-off keeps nobody waiting."""
         number, cycle = known.row.id, known.config.strategy.cycle
         out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT)) - self._counters.value(number, OUT_AGAIN)
-        return out + len(self._ready.first(number, NEW, self._clock.now(), cycle))
+        return out + self._ready.count_new(number, self._clock.now(), cycle)
 
     def _fill(self, known: Known) -> None:
         """While there is room, the most mentioned that were left out come in. If there is too little, it is made."""

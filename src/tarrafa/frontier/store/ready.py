@@ -83,6 +83,10 @@ class Ready:
             return self._mixed(favoured, self._first(number, NEW, now, limit))[: max(0, limit)]
         return self._first(number, kind, now, limit)
 
+    def count_new(self, number: int, now: float, limit: int) -> int:
+        """How many hosts have new URLs and may be visited now; nobody counts further than `limit`."""
+        return sum(len(self._first(number, kind, now, limit)) for kind in (FAVOURED, NEW))
+
     def _mixed(self, favoured: list[HostId], others: list[HostId]) -> list[HostId]:
         """Four favoured ones, then another one, and so on; who asks for one host at a time gets them so as well."""
         self._turn = (self._turn + 1) % 5
