@@ -180,7 +180,7 @@ def conclude(
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if reading is not None:
-        page, status, error = _judged(visit, reading, collection, memory)
+        page, status, error = _judged(visit, reading, collection, admission, memory)
     location = _location(visit, response, admission) if status in REDIRECTS else ""
     if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
         location = page.refresh
@@ -191,6 +191,7 @@ def conclude(
     listing = reading.listing if reading is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
+    followed = page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_beyond(visit.url))
     outcome = Outcome(
         status,
         at,
@@ -208,6 +209,7 @@ def conclude(
         tls=response.tls,
         role=visit.role,
         payload=payload,
+        external=admission.external(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
     )
     if page is not None and not kept:  # its links and status stay known, its text does not
@@ -234,16 +236,18 @@ def leads(record: Record, visit: Visit, listing: Listing | None, admission: Admi
         target = admission.moved(outcome.location, visit)
         if target is not None:
             yield target
-    if page is not None and not _is_copy(page, visit, outcome.status):
-        yield from admission.links_of(page, visit, outcome.location)
+    beyond = admission.is_beyond(visit.url) and not outcome.kept
+    if page is not None and not beyond and not _is_copy(page, visit, outcome.status):
+        yield from admission.links_of(page, visit, outcome.location, kept=outcome.kept)
     if listing is not None:
         yield from admission.listed(listing, visit)
 
 
 def _judged(
-    visit: Visit, reading: Reading, collection: Collection, memory: Memory | None
+    visit: Visit, reading: Reading, collection: Collection, admission: Admission, memory: Memory | None
 ) -> tuple[Page | None, int, str]:
-    """What a reading is worth to the collection."""
+    """What a reading is worth to the collection. Beyond its hosts the language decides, and nothing else speaks for a
+    page."""
     page, languages = reading.page, collection.scope.languages
     if reading.refusal:
         return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
@@ -252,7 +256,7 @@ def _judged(
     if page is None:
         return None, 200, ""
     if languages and page.language not in languages:
-        return page, Status.LANGUAGE_NOT_WANTED, ""
+        return page, Status.LANGUAGE_OUTSIDE if admission.is_beyond(visit.url) else Status.LANGUAGE_NOT_WANTED, ""
     if memory is not None and (copy := memory.meets(page, visit)):
         return page, copy, ""
     return page, 200, ""

@@ -13,6 +13,7 @@ from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.images import CollectionImage
+from tarrafa.frontier.order import Order, order_of
 from tarrafa.frontier.protocol import CollectionRow, CollectionStatus
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import UrlState
@@ -27,6 +28,7 @@ PAID = "paid"  # revisits that the budget was charged for
 CHOSEN_WAITING, DISMISSED_WAITING, FULL = "chosen", "dismissed", "full"  # see exchange.py
 EVENTS = (VISITS, REQUESTS, REVISITS, CHANGES, PAID, FULL)  # what happened, whatever is there now
 EVENT_KINDS = ("status:", "type:")
+TABLE, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth.py
 
 
 def state_bucket(state: int) -> str:
@@ -145,6 +147,10 @@ class Known:
     sequence: int
     tuning: Tuning = Tuning()
     tokens: Tokens = field(default_factory=Tokens)
+    order: Order = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = order_of(self.config.strategy)
 
 
 class Collections:
@@ -350,6 +356,7 @@ class Collections:
             return self._counters.value(number, state_bucket(which))
 
         again, revisits = self._counters.value(number, OUT_AGAIN), self._counters.value(number, REVISITS)
+        passed_over = self._counters.value(number, PASSED_OVER)
         fetched = state(UrlState.FETCHED) + again  # a page is no less kept while somebody looks at it again
         return CollectionStatus(
             name=known.row.name,
@@ -357,7 +364,7 @@ class Collections:
             reason=known.row.reason,
             known=self._counters.value(number, KNOWN),
             fetched=fetched,
-            pending=state(UrlState.PENDING),
+            pending=state(UrlState.PENDING) - passed_over,
             failed=state(UrlState.FAILED),
             hosts=self._counters.value(number, HOSTS),
             pages_per_s=round(self._rate(number, fetched + revisits), 2),
@@ -374,6 +381,9 @@ class Collections:
             changes=self._counters.value(number, CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
+            passed_over=passed_over,
+            table=self._counters.value(number, TABLE),
+            sites_chosen=self._counters.value(number, SITES_CHOSEN),
         )
 
     def _rate(self, number: int, kept: int) -> float:

@@ -25,7 +25,7 @@ from tarrafa.frontier.protocol import (
 )
 from tarrafa.frontier.store.collections import Collections, Known
 from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.schema import NEW, OLD, Database
+from tarrafa.frontier.store.schema import NEW, OLD, OPEN, Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId
@@ -314,8 +314,8 @@ class Hosts:
     def _others_wait(self, report: HostReport) -> bool:
         """Another running collection has work on this host: after its visits the holder lets go."""
         rows = self._db.rows(
-            "SELECT collection FROM work WHERE host = ? AND collection != ? AND (pending > 0 OR due <= ?)",
-            (report.host, report.collection, self._clock.now()),
+            "SELECT collection FROM work WHERE host = ? AND collection != ? AND (pending > 0 AND gate = ? OR due <= ?)",
+            (report.host, report.collection, OPEN, self._clock.now()),
         )
         return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
 

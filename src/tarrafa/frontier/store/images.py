@@ -173,7 +173,7 @@ class Images:
             self._ready.remove(image.id)
             self._restore_host(image)
             for share in image.shares:
-                self._restore_share(image.id, share)
+                self._restore_share(image.id, image.key, share)
             if self._db.value("SELECT worker FROM host WHERE id = ?", (image.id,)) is None:
                 self._ready.add(image.id)
 
@@ -202,12 +202,13 @@ class Images:
             (*rules, image.id),
         )
 
-    def _restore_share(self, host: HostId, share: Share) -> None:
+    def _restore_share(self, host: HostId, key: str, share: Share) -> None:
         known, waiting = self._collections.named(share.collection), dict[HostId, int]()
         number = known.row.id
         if self._db.run(
-            "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused) VALUES (?, ?, 0, ?, ?)",
-            (host, number, share.visited, share.refused),
+            "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured)"
+            " VALUES (?, ?, 0, ?, ?, ?, ?)",
+            (host, number, share.visited, share.refused, *self._urls.gate_of(known, f"{key}/")),
         ):
             self._counters.add(number, HOSTS)
         self._db.run(
@@ -218,27 +219,30 @@ class Images:
             " ON CONFLICT DO UPDATE SET hosts = max(hosts, excluded.hosts)",
             (number, share.site_hosts, host),
         )
-        for url in share.urls:
-            self._restore_url(known, host, url, waiting)
+        mentions = sum(url.in_links for url in share.urls if self._restore_url(known, host, url, waiting))
+        self._urls.breadth.weigh(known, {host: mentions})
         self._urls.add_waiting(number, waiting)
         self._urls.revisits.look_again(known, host)
 
-    def _restore_url(self, known: Known, host: HostId, url: UrlImage, waiting: dict[HostId, int]) -> None:
+    def _restore_url(self, known: Known, host: HostId, url: UrlImage, waiting: dict[HostId, int]) -> bool:
+        """False: it was here already."""
         number, key = known.row.id, (host, known.row.id, url.id)
         if not self._db.run(_INSERT_URL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
             self._db.run(
                 "UPDATE url SET visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
                 (url.visits, *key),
             )
-            return
+            return False
         known.sequence = max(known.sequence, url.sequence + 1)
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(url.state))
         self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
         if url.state == UrlState.PENDING:
-            self._urls.enqueue(known, host, url.id, (url.sequence, url.in_links, url.attempts), waiting)
+            facts = (url.url, url.sequence, url.in_links, url.attempts, url.role)
+            self._urls.enqueue(known, host, url.id, facts, waiting)
         if url.page is not None and known.config.keeps_fresh:
             self._restore_page(known, key, url, url.page)
+        return True
 
     def _restore_page(self, known: Known, key: tuple[HostId, int, UrlId], url: UrlImage, page: PageImage) -> None:
         self._db.run(
@@ -277,6 +281,11 @@ class Images:
 
     def _forget_share(self, known: Known, host: HostId) -> None:
         number, key = known.row.id, (host, known.row.id)
+        mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
+        self._urls.breadth.weigh(known, {host: -mentions})
+        waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
+        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
+        self._urls.breadth.lose(known, host, waiting)
         for state, count in self._db.rows(
             "SELECT state, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1", key
         ):

@@ -36,6 +36,7 @@ from tarrafa.frontier.protocol import (
     Terms,
     Weight,
 )
+from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections, Counters, Known
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import LeaseClock
@@ -283,8 +284,9 @@ def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[Collec
 
     def read(db: Database) -> tuple[Facts, list[CollectionRow]]:
         counters, clock = Counters(db), Clock.real()
-        collections = Collections(db, counters, clock)
-        return look_up(db, host, url, collections, Revisits(db, counters, Ready(db), clock)), collections.rows()
+        collections, ready = Collections(db, counters, clock), Ready(db)
+        revisits, breadth = Revisits(db, counters, ready, clock), Breadth(db, counters, ready, clock)
+        return look_up(db, host, url, collections, revisits, breadth), collections.rows()
 
     return _read(path, read)
 

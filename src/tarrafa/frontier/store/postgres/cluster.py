@@ -427,6 +427,10 @@ class PostgresFrontier:
 
     # -- plans ------------------------------------------------------------------------------------------------
 
+    async def may_plan(self) -> bool:
+        """Many supervise; one plans."""
+        return await self._ask(self._first, lambda server: server.may_plan())
+
     async def unplanned(self) -> list[int]:
         return await self._ask(self._first, lambda server: server.unplanned())
 

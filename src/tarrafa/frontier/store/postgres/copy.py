@@ -19,7 +19,8 @@ from typing import Any
 import apsw
 import psycopg
 
-from tarrafa.frontier.store.schema import ALL, NEW, OLD, TABLES, Database
+from tarrafa.frontier.store.ready import NEW_ROWS
+from tarrafa.frontier.store.schema import ALL, OLD, TABLES, Database
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
@@ -253,10 +254,9 @@ class Copy(Database):
         self._session.enabled = False
         self.many("DELETE FROM ready WHERE host = ?", [(host,) for host in hosts])
         self.many(
-            f"INSERT INTO ready SELECT collection, {NEW}, next_at, id FROM work JOIN host ON host.id = work.host"
-            " WHERE host = ? AND worker IS NULL AND pending > 0 UNION ALL"
+            f"INSERT {NEW_ROWS} AND work.host = ? UNION ALL"
             f" SELECT collection, {OLD}, max(next_at, due), id FROM work JOIN host ON host.id = work.host"
-            " WHERE host = ? AND worker IS NULL AND due IS NOT NULL",
+            " WHERE work.host = ? AND worker IS NULL AND due IS NOT NULL",
             [(host, host) for host in hosts],
         )
         self._session.enabled = True

@@ -8,8 +8,10 @@ hangs below none last).
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from tarrafa import config as configuration
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
+from tarrafa.errors import ConfigError
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
@@ -43,6 +45,8 @@ class Server(Plans, Moves):
     # -- collections ------------------------------------------------------------------------------------------
 
     def open_collection(self, config: bytes, roots: list[Offer], number: int | None = None) -> CollectionRow:
+        if configuration.decode(config).strategy.order == "breadth":
+            raise ConfigError("[strategy] order: breadth is not built for PostgreSQL yet; use one of the other orders")
         self._reserve(len(roots))
 
         def work(work: Work) -> CollectionRow:

@@ -36,6 +36,7 @@ ATTEMPTS_MAX = 20  # of a call that meets others
 PATIENCE_S = LEASE_S  # a database that is away for longer than a lease has cost us our hosts anyway
 RECONNECT_EVERY_S = 0.5
 CHANGE_LOCK = 0x7A66_0002  # held by everybody, and alone by who changes a collection's configuration
+PLAN_LOCK = 0x7A66_0004  # held by the one who plans
 LIMIT_LOCK = 0x7A66_0003  # held by who hands out the last visits of a collection with a limit
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
@@ -119,7 +120,7 @@ class Session:
         self._store: Store | None = None
         self._expired_at = 0.0
         self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
-        self._lost_answers = False
+        self._lost_answers = self._plans = False
         self._unconfirmed: dict[int, float] = {}
         self.edition = 0  # of the atlas that our caller goes by; 0: any
         self.patience_s = PATIENCE_S
@@ -171,7 +172,7 @@ class Session:
             except (pg.DiskFull, pg.OutOfMemory) as error:
                 raise DiskFull(f"{self.where}: {error}") from None
             except psycopg.OperationalError as error:
-                self._lost_answers = True
+                self._lost_answers, self._plans = True, False
                 self._wait_for_it(error, patience)
             except psycopg.Error as error:
                 raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
@@ -263,6 +264,13 @@ class Session:
                 if row is None or row[0] != first:
                     raise ConfigError(f"{self.where}: belongs to another frontier")
             buckets.set_edition(connection, edition)
+
+    def may_plan(self) -> bool:
+        """Whether we are the one who does; until we are gone."""
+        if not self._plans:
+            row = self._connect().execute(f"SELECT pg_try_advisory_lock({PLAN_LOCK})").fetchone()
+            self._plans = row is not None and bool(row[0])
+        return self._plans
 
     def lock_limits(self) -> None:
         """Held until it is given back, or until we are gone."""
