@@ -237,6 +237,7 @@ class Breadth:
             for name in self._names(known, Stage.HEARD, Stage.LISTED):
                 self._survey(known, self._named(known, name))
             self._fill(known)  # its maximum may be another one
+        if known.order.is_breadth == (before == "breadth"):
             return
         self._forget(known, CLOSED if known.order.is_breadth else OPEN)
         if known.order.is_breadth:
