@@ -44,6 +44,7 @@ from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import now
 from tests.frontier.test_images import come_home, look_again, taken_out
 from tests.frontier.test_random_life import KINDS, STEPS, Kind, Life, broken
+from tests.journey.crawling import tarrafa
 
 START = 1_000_000.0
 
@@ -396,3 +397,18 @@ def test_many_lives_are_lived_again(tmp_path, kind):
     for number in range(30):
         lived(kind, f"{seed}-{number}", tmp_path, 400)
     print(f"{kind}, seed {seed}: 30 lives of 400 steps")
+
+
+def test_a_crawl_does_not_begin_anew_where_a_frontier_was_lost(tmp_path):
+    archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/")
+    archive.writer.close()
+    (tmp_path / "c.toml").write_text('name = "c"\nroots = ["http://a.br/"]\n')
+    told = f"{archive.data.frontier}: is missing"
+    for command in (["crawl", tmp_path / "c.toml"], ["status"]):
+        done = tarrafa(*command, "--data", archive.data.root)
+        assert done.returncode == 2, done.stdout
+        assert told in done.stderr
+        assert "`tarrafa rebuild frontier` makes it again" in done.stderr
+    assert not archive.data.frontier.exists()
+    assert tarrafa("rebuild", "frontier", "--data", archive.data.root).returncode == 0
+    assert '"known": 1' in tarrafa("status", "--json", "--data", archive.data.root).stdout

@@ -28,6 +28,7 @@ class Snapshot:
         try:
             self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
             self._connection.set_busy_timeout(BUSY_MS)
+            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # see schema.py
             check_schema(Database(self._connection), path)
             self._connection.execute("BEGIN")
             self._store = Store(Database(self._connection), clock, LeaseClock())

@@ -158,7 +158,7 @@ class SqliteFrontier:
                 f"{self._path}: the disk is full or cannot be written ({error}); "
                 "free some space and run the command again"
             )
-        return DataError(f"{self._path}: {error}")
+        return _in_our_words(self._path, error)
 
     async def _call(self, work: Callable[[Store], T]) -> T:
         loop = asyncio.get_running_loop()
@@ -332,4 +332,13 @@ def _read(path: Path, question: Callable[[Database], T]) -> T:
         finally:
             db.connection.close()
     except apsw.Error as error:
-        raise DataError(f"{path}: {error}") from None
+        raise _in_our_words(path, error) from None
+
+
+def _in_our_words(path: Path, error: apsw.Error) -> DataError:
+    remedy = "`tarrafa rebuild frontier` makes it again from the archive"
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return DataError(f"{path}: damaged ({error}); {remedy}")
+    if isinstance(error, apsw.CantOpenError) and not path.exists():
+        return DataError(f"{path}: is missing; {remedy}")
+    return DataError(f"{path}: {error}")

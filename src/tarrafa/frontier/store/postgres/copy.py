@@ -20,7 +20,7 @@ import apsw
 import psycopg
 
 from tarrafa.frontier.store.ready import NEW_ROWS
-from tarrafa.frontier.store.schema import ALL, OLD, TABLES, Database
+from tarrafa.frontier.store.schema import ALL, OLD, STATEMENTS_KEPT, TABLES, Database
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
@@ -80,7 +80,7 @@ class Copy(Database):
     is_copy = True
 
     def __init__(self, suffix_list: str) -> None:
-        super().__init__(apsw.Connection(":memory:"))
+        super().__init__(apsw.Connection(":memory:", statementcachesize=STATEMENTS_KEPT))
         self.connection.execute(TABLES)
         self.run("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
         names = self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
