@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long check bench conformance lock clean
+.PHONY: demo test test-long check bench orders conformance lock clean
 
 demo: $(READY)
 	$(BIN)/tarrafa demo $(ARGS)
@@ -27,6 +27,10 @@ bench: $(READY)
 	$(BIN)/python benchmarks/revisit.py
 	$(BIN)/python benchmarks/decisions.py
 	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py
+
+# What each order of discovery does to the same Web, as a table and as the pictures of docs/orders.md.
+orders: $(READY)
+	$(BIN)/python benchmarks/orders.py
 
 # How well the public standards are kept, as a table.
 conformance: $(READY)

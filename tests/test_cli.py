@@ -171,7 +171,7 @@ def test_every_command_has_a_help_that_says_what_it_does():
     top = tarrafa("--help").stdout
     for command in commands.app.registered_commands:
         assert command.callback is not None
-        name = command.callback.__name__
+        name = command.name or command.callback.__name__
         assert name in top
         help_text = tarrafa(name, "--help").stdout
         assert command.callback.__doc__ is not None

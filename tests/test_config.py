@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa import config
-from tarrafa.config import HostMatcher
+from tarrafa.config import HostMatcher, Weights
 from tarrafa.crawl.collection import load
 from tarrafa.errors import ConfigError
 
@@ -99,6 +99,36 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
             'name = "a"\nroots = ["a.br"]\n[revisit]\noften = 1',
             "[revisit] unknown key 'often' (allowed: policy, rate, share, horizon, interval_min, grace, weigh)",
         ),
+        (
+            'name = "a"\nroots = ["a.br"]\n[strategy]\norder = "depth"',
+            "[strategy] order: invalid enum value 'depth' (allowed: breadth, backlinks, fifo, lifo, random)",
+        ),
+        (
+            'name = "a"\nroots = ["a.br"]\n[strategy]\nfavour = ["*br"]',
+            "[strategy] favour: '*br' is no pattern such as",
+        ),
+        ('name = "a"\nroots = ["a.br"]\n[strategy]\nfavour = "*.br"', "[strategy] favour: expected a list"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[strategy]\npenalise = [""]',
+            "[strategy] penalise: '' is no pattern such as */login*",
+        ),
+        ('name = "a"\nroots = ["a.br"]\n[strategy]\ntable_max = 0', "[strategy] table_max must be 1 or more, got 0"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[strategy]\ntable_max = 10_000_000',
+            "[strategy] table_max must be 100000 at most",
+        ),
+        ('name = "a"\nroots = ["a.br"]\n[strategy]\ncycle = 0', "[strategy] cycle must be 1 or more, got 0"),
+        ('name = "a"\nroots = ["a.br"]\n[strategy]\ncycle = 1.5', "[strategy] cycle: expected a whole number"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[strategy]\nweights = {block = -1}',
+            "[strategy] weights.block must be 0 or more, got -1",
+        ),
+        ('name = "a"\nroots = ["a.br"]\n[strategy]\nweights = {length = nan}', "[strategy] weights.length must be"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[strategy.weights]\nblocks = 1',
+            "[strategy] weights: unknown key 'blocks' (allowed: length, block, favour, penalty)",
+        ),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nbeyond = "pt"', "[scope] beyond: expected bool"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_path, text, told):
@@ -132,3 +162,19 @@ def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_pa
 )
 def test_host_patterns(pattern, name, port, expected):
     assert HostMatcher([pattern]).matches(name, port) is expected
+
+
+def test_a_strategy_is_complete_and_survives_the_frontier():
+    table = {"order": "breadth", "favour": ["*.br"], "penalise": ["*/login*"], "weights": {"favour": 20}}
+    collection = config.convert({"name": "a", "roots": ["http://a.br/"], "strategy": table}, "test")
+    assert (collection.strategy.table_max, collection.strategy.cycle) == (4_000, 100)
+    assert collection.strategy.weights == Weights(length=1, block=10, favour=20, penalty=200)
+    assert config.decode(config.encode(collection)).strategy == collection.strategy
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [({}, False), ({"languages": ["pt"]}, True), ({"languages": ["pt"], "beyond": False}, False)],
+)
+def test_whoever_names_languages_looks_beyond_the_hosts_unless_told_not_to(scope, expected):
+    assert config.convert({"name": "a", "roots": ["a.br"], "scope": scope}, "test").looks_beyond is expected

@@ -20,6 +20,9 @@ from tarrafa.errors import ConfigError
 
 ROOTS_MAX = 1_000_000
 NUMBER_MAX = 10**12  # of anything: pages, seconds, bytes
+TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: each is a row that one call may have to move
+WEIGHT_MAX = 1e6  # scores stay far below the ranks of what is put off
+PATTERNS_MAX = 1_000  # of one list
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "hour": 3600, "hours": 3600, "day": 86400}
 UNITS_S |= {"days": 86400, "d": 86400, "week": 604800, "weeks": 604800}
@@ -59,6 +62,7 @@ class Scope(_Section, frozen=True):
     copies_max: int = 10
     alike_max: int = 1_000
     languages: tuple[str, ...] = ()
+    beyond: bool = True  # with languages: what kept pages link to outside `hosts` is looked at too
     keep: Literal["all", "structured"] = "all"
 
 
@@ -92,10 +96,24 @@ class Fetch(_Section, frozen=True):
     feeds: bool = True
 
 
-class Strategy(_Section, frozen=True):
-    """In which order new URLs of a host are visited."""
+class Weights(_Section, frozen=True):
+    """What a URL's looks are worth to the order of breadth: see frontier/order/score.py."""
 
-    order: Literal["backlinks", "fifo", "lifo", "random"] = "fifo"
+    length: float = 1.0
+    block: float = 10.0
+    favour: float = 50.0
+    penalty: float = 200.0
+
+
+class Strategy(_Section, frozen=True):
+    """In which order new URLs are visited. `table_max`, `cycle` and `weights` are those of breadth."""
+
+    order: Literal["breadth", "backlinks", "fifo", "lifo", "random"] = "fifo"
+    favour: tuple[str, ...] = ()
+    penalise: tuple[str, ...] = ()
+    table_max: int = 4_000
+    cycle: int = 100
+    weights: Weights = Weights()
 
 
 class Revisit(_Section, frozen=True):
@@ -154,6 +172,11 @@ class Collection(_Section, frozen=True, dict=True):
     @cached_property
     def types(self) -> frozenset[str]:
         return frozenset(kind.lower() for kind in self.scope.types)
+
+    @property
+    def looks_beyond(self) -> bool:
+        """Pages outside its hosts that kept pages link to are fetched, to be kept if their language is wanted."""
+        return self.scope.beyond and bool(self.scope.languages)
 
     @property
     def keeps_fresh(self) -> bool:
@@ -298,10 +321,9 @@ def _explain(message: str) -> str:
     what, steps = match["what"], [step for step in (match["path"] or "").split(".") if step]
     unknown = UNKNOWN.match(what)
     if unknown:
-        section = steps[0] if steps else ""
-        holder = {field.name: field.type for field in msgspec.structs.fields(Collection)}.get(section, Collection)
-        allowed = ", ".join(field.name for field in msgspec.structs.fields(holder))
-        return f"{f'[{section}] ' if section else ''}unknown key {unknown['key']!r} (allowed: {allowed})"
+        allowed = ", ".join(field.name for field in msgspec.structs.fields(_holder(steps)))
+        section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
+        return f"{section}unknown key {unknown['key']!r} (allowed: {allowed})"
     name = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
     what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
     what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
@@ -310,23 +332,28 @@ def _explain(message: str) -> str:
     return f"{name}: {what}{allowed}" if name else what
 
 
-def _choices(steps: list[str]) -> str:
-    """The values that a key may have, where they are few and fixed."""
+def _holder(steps: list[str]) -> Any:
+    """The type of what stands there."""
     holder: Any = Collection
     for step in steps:
         holder = next(field.type for field in msgspec.structs.fields(holder) if field.name == step)
-    return f" (allowed: {', '.join(get_args(holder))})"
+    return holder
+
+
+def _choices(steps: list[str]) -> str:
+    """The values that a key may have, where they are few and fixed."""
+    return f" (allowed: {', '.join(get_args(_holder(steps)))})"
 
 
 def _complaints(collection: Collection) -> list[tuple[bool, str]]:
     """What the types alone cannot say. The first true one is told."""
     scope, politeness, fetch = collection.scope, collection.politeness, collection.fetch
-    revisit = collection.revisit
+    revisit, strategy = collection.revisit, collection.strategy
 
-    def least(section: str, key: str, value: float | None, low: float) -> tuple[bool, str]:
-        if value is None or low <= value <= NUMBER_MAX:
+    def least(section: str, key: str, value: float | None, low: float, high: float = NUMBER_MAX) -> tuple[bool, str]:
+        if value is None or low <= value <= high:
             return False, ""
-        allowed = f"{low:g} or more" if value < low else f"{NUMBER_MAX:g} at most"
+        allowed = f"{low:g} or more" if value < low else f"{high:g} at most"
         return True, f"[{section}] {key} must be {allowed}, got {value:g}"
 
     return [
@@ -365,6 +392,18 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
         least("fetch", "redirects_max", fetch.redirects_max, 0),
         least("fetch", "retries", fetch.retries, 0),
         least("fetch", "host_failures_max", fetch.host_failures_max, 0),
+        *[(not HOST.fullmatch(pattern),
+           f"[strategy] favour: {pattern!r} is no pattern such as www.a.br, *.br, a.br:8080")
+          for pattern in strategy.favour],
+        *[(not pattern.strip(), f"[strategy] penalise: {pattern!r} is no pattern such as */login*")
+          for pattern in strategy.penalise],
+        *[(len(patterns) > PATTERNS_MAX,
+           f"[strategy] {key}: {len(patterns):,} patterns are more than the {PATTERNS_MAX:,} allowed")
+          for key, patterns in (("favour", strategy.favour), ("penalise", strategy.penalise))],
+        least("strategy", "table_max", strategy.table_max, 1, TABLE_MAX),
+        least("strategy", "cycle", strategy.cycle, 1, CYCLE_MAX),
+        *[least("strategy", f"weights.{name}", weight, 0, WEIGHT_MAX)
+          for name, weight in msgspec.structs.asdict(strategy.weights).items()],
         least("revisit", "rate", revisit.rate, 1e-6),
         (not 0 < revisit.share <= 1, f"[revisit] share must be more than 0 and at most 1, got {revisit.share:g}"),
         least("revisit", "horizon", revisit.horizon, 60),

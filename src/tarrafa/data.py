@@ -14,6 +14,8 @@ DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
 import fcntl
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -145,6 +147,25 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
     temporary.replace(path)
     if durable:
         sync_directory(path.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write into, however large, that takes the other one's place when it is whole and durable."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+            sync_directory(path.parent)
+        except OSError as error:
+            raise from_os(error, path) from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def sync_directory(path: Path) -> None:

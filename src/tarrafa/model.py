@@ -35,6 +35,7 @@ class Status(IntEnum):
     OUT_OF_SCOPE = -21  # waited, but the collection no longer wants it
     COPY = -22  # fetched: the same text as many other URLs of its host; a soft 404, a session in the URL, a calendar
     REPLACED = -23  # was kept, and gave its place to a more important page: the collection is full
+    LANGUAGE_OUTSIDE = -24  # fetched though outside the scope, because a kept page links to it: in no wanted language
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
@@ -53,6 +54,7 @@ STATUS_MEANING: dict[int, str] = {
     Status.TLS_ERROR: "TLS error",
     Status.REDIRECTS_EXCEEDED: "too many redirects",
     Status.LANGUAGE_NOT_WANTED: "language not wanted",
+    Status.LANGUAGE_OUTSIDE: "outside the scope, in another language",
     Status.OUT_OF_SCOPE: "no longer in scope",
     Status.TRAP: "a trap",
     Status.HOST_FULL: "host or site is full",
@@ -208,6 +210,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     role: int = Role.PAGE
     requested: bool = True  # False: it was settled without asking the host
     payload: str = ""  # digest of the body, where it was archived
+    external: int = 0  # distinct URLs on it that lead to other sites; counted where the order of discovery asks for it
     grace: bool = False  # it is gone, but was there the last time: it is asked for once more before it is dropped
 
 
@@ -222,6 +225,45 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     redirects: int = 0
     page: Page | None = None
     worker: str = ""  # who made the visit, where that is a crawler elsewhere, who wants to hear of its links
+
+
+class CollectionNote(msgspec.Struct, frozen=True, tag="collection"):
+    """How a collection was configured when the visits that follow were made; `config` is the frontier's JSON."""
+
+    collection: str
+    revision: int
+    config: msgspec.Raw
+
+
+class HostNote(msgspec.Struct, frozen=True, tag="host", omit_defaults=True):
+    """What a host's robots.txt said, and which sitemaps it led to. `status` 0: it is as it was noted before."""
+
+    collection: str
+    host: str  # scheme://host:port
+    depth: int  # that the sitemaps were offered with
+    delay_s: float
+    sitemaps: tuple[str, ...] = ()
+    status: int = 0
+    expires: float = 0.0
+    text: bytes = b""
+
+
+class ListingNote(msgspec.Struct, frozen=True, tag="listing"):
+    """What a sitemap or feed listed; it stands just before the record of its visit."""
+
+    collection: str
+    url: str
+    visit: int
+    listing: Listing
+
+
+class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
+    """From here on the visits are those of a frontier that was made again from so many visits archived before."""
+
+    visits: int
+
+
+Note = CollectionNote | HostNote | ListingNote | RebuiltNote
 
 
 class Hit(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from tarrafa.frontier import door, remote
 from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report, Terms
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
-from tarrafa.frontier.store.postgres.server import DatabaseLeaseClock
+from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.frontier.token import Token
 from tarrafa.model import Outcome, Visit

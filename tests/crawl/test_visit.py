@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.config import Collection
@@ -114,6 +115,76 @@ def test_pages_in_other_languages_are_not_kept_but_followed():
     assert done.record.page is not None
     assert done.record.page.text == "", "no body of what is not kept"
     assert list(offered(done)) == ["http://a.br/x"]
+
+
+PORTUGUESE = "<p>O pescador da vila lança a rede ao mar de manhã cedo e volta para casa com os peixes.".encode()
+ENGLISH = b"<p>The fisherman of the village throws the net into the sea in the morning."
+WAYS_OUT = (
+    b'<a href="http://a.br/x">x</a><a href="http://else.pt/y">y</a><a href="http://else.pt/private/z">z</a>'
+    b'<a href="http://far.com/" rel=nofollow>n</a><a href="http://else.pt/file.zip">f</a>'
+)
+OUTSIDE = "http://else.pt/page"
+
+
+def beyond(**scope: object) -> Collection:
+    return a_collection(scope={"hosts": ["a.br"], "languages": ["pt"], "exclude": ["*/private/*"]} | scope)
+
+
+def outside(**more: object) -> Visit:
+    return replace(a_visit(**more), url=OUTSIDE, id=url_id(OUTSIDE), host=host_id(host_key(OUTSIDE)))
+
+
+def test_with_languages_a_kept_page_leads_beyond_the_hosts_but_not_to_what_is_excluded():
+    done = concluded(PORTUGUESE + WAYS_OUT, collection=beyond())
+    assert offered(done) == {"http://a.br/x": 2, "http://else.pt/y": 2, "http://else.pt/file.zip": 2}
+    assert [offer.status for offer in done.offers] == [0, 0, Status.TYPE_NOT_WANTED]
+    assert list(offered(concluded(PORTUGUESE + WAYS_OUT, collection=beyond(beyond=False)))) == ["http://a.br/x"]
+
+
+def test_a_page_that_is_not_kept_leads_nowhere_beyond():
+    done = concluded(ENGLISH + WAYS_OUT, collection=beyond())
+    assert done.record.outcome.status == Status.LANGUAGE_NOT_WANTED
+    assert list(offered(done)) == ["http://a.br/x"]
+    done = concluded(PORTUGUESE + WAYS_OUT, collection=beyond(keep="structured"))
+    assert list(offered(done)) == ["http://a.br/x"]
+
+
+def test_a_page_beyond_is_kept_and_followed_only_if_its_language_is_wanted():
+    done = concluded(PORTUGUESE + WAYS_OUT, collection=beyond(), visit=outside())
+    assert done.record.outcome.kept
+    assert list(offered(done)) == ["http://a.br/x", "http://else.pt/y", "http://else.pt/file.zip"]
+    done = concluded(ENGLISH + WAYS_OUT, collection=beyond(), visit=outside())
+    assert (done.record.outcome.status, done.record.outcome.kept) == (Status.LANGUAGE_OUTSIDE, False)
+    assert done.offers == []
+
+
+def test_redirects_may_lead_beyond_too():
+    done = concluded(b"", code=301, location="http://else.pt/y", collection=beyond(), visit=outside())
+    assert offered(done) == {"http://else.pt/y": 1}
+    done = concluded(b"", code=301, location="http://else.pt/private/y", collection=beyond())
+    assert done.offers == []
+
+
+def test_a_root_outside_the_hosts_is_no_page_beyond():
+    collection = config.convert(
+        {"name": "c", "roots": [OUTSIDE], "scope": {"hosts": ["a.br"], "languages": ["pt"]}}, "test"
+    )
+    done = concluded(ENGLISH + WAYS_OUT, collection=collection, visit=outside(depth=0))
+    assert done.record.outcome.status == Status.LANGUAGE_NOT_WANTED
+    assert list(offered(done)) == ["http://a.br/x"], "it was named: it is followed as ever"
+
+
+def test_breadth_is_told_how_many_pages_of_other_sites_a_page_vouches_for():
+    links = (
+        b'<a href="/x">x</a><a href="http://www.a.br/">same site</a><a href="http://b.br/">1</a>'
+        b'<a href="http://b.br/#again">1</a><a href="http://b.br/y">2</a><a href="http://c.com.br/">3</a>'
+        b'<a href="http://d.br/" rel=nofollow>not vouched for</a><a href="mailto:a@e.br">none</a>'
+    )
+    breadth = a_collection(strategy={"order": "breadth"})
+    assert concluded(PAGE + links, collection=breadth).record.outcome.external == 3
+    assert concluded(PAGE + links).record.outcome.external == 0, "nobody asked"
+    silent = concluded(PAGE + links, collection=breadth, x_robots_tag="nofollow")
+    assert silent.record.outcome.external == 0
 
 
 def test_only_structured_pages_are_kept_if_so_asked():

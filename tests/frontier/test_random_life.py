@@ -17,12 +17,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tarrafa.frontier.order.breadth import Stage
 from tarrafa.frontier.protocol import FIRST_HOST, HostReport, PlannedVisit, Report, Weight
 from tarrafa.frontier.store import collections as books
 from tarrafa.frontier.store.collections import Known, state_bucket
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, RATE_UNIT, read_history
-from tarrafa.frontier.store.schema import NEW, OLD, open_tables
+from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, open_tables
 from tarrafa.frontier.store.store import Store
 from tarrafa.model import Outcome, Role, Status, UrlState, Visit
 from tarrafa.process import myself
@@ -30,7 +31,8 @@ from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now
 
 HOSTS = [f"h{n}.br" for n in range(4)]
-URLS = [f"http://{host}/{n}" for host in HOSTS for n in range(6)]
+SISTERS = [f"www.{host}" for host in HOSTS]  # of the same sites
+MANY = [f"b{n}.br" for n in range(10)]
 STEPS = {
     "discover": 2, "weigh": 1, "join": 1, "lease": 4, "finish": 6, "leave": 1, "kill": 1, "clock": 2, "plan": 1,
     "control": 1, "reconfigure": 1, "restart": 1,
@@ -52,6 +54,12 @@ class Kind:
     exchanges: bool = False
     reconfigures: bool = False
     has_listings: bool = False
+    orders: tuple[str, ...] = ("fifo", "backlinks")
+    hosts: tuple[str, ...] = tuple(HOSTS)
+
+    @property
+    def urls(self) -> list[str]:
+        return [f"http://{host}/{n}" for host in self.hosts for n in range(6)]
 
 
 CALENDARS = ("index", "uniform", "proportional", "rateupdate")
@@ -61,6 +69,10 @@ KINDS = {
     "changing configuration": Kind((*CALENDARS, "never"), reconfigures=True),
     "plans": Kind(tuple(sorted(PLANNED)), has_listings=True),
     "everything": Kind((*CALENDARS, *sorted(PLANNED), "never"), ("c", "d"), True, True, True),
+    "breadth": Kind(("never", "index"), orders=("breadth",), hosts=(*HOSTS, *SISTERS, *MANY)),
+    "changing orders": Kind(
+        (*CALENDARS, "never"), ("c", "d"), True, True, True, ("breadth", "breadth", "fifo", "lifo"), (*HOSTS, *SISTERS)
+    ),
 }
 
 
@@ -74,7 +86,7 @@ class Life:
         self.workers: dict[int, dict[int, tuple[int, list[Visit]]]] = {}  # what each holds: host, collection, visits
         self.store = self._opened()
         for name in kind.names:
-            roots = [offer(url) for url in self.rng.sample(URLS, 8)]
+            roots = [offer(url) for url in self.rng.sample(kind.urls, 8)]
             with self.transaction() as store:
                 store.open_collection(self._config(name), roots)
 
@@ -115,8 +127,12 @@ class Life:
             scope["requests_max"] = rng.choice([20, 60, 500])
         if rng.random() < 0.1:
             scope["host_pages_max"] = rng.choice([3, 5])
-        order = rng.choice(["fifo", "backlinks"])
-        return a_collection(name, revisit=revisit, scope=scope, politeness={"delay": 1}, strategy={"order": order})
+        strategy: dict[str, object] = {"order": rng.choice(self.kind.orders)}
+        if strategy["order"] == "breadth":
+            strategy |= {"table_max": rng.choice([1, 2, 4000]), "cycle": rng.choice([1, 2, 3])}
+        if rng.random() < 0.3:
+            strategy |= {"favour": ["*.h1.br", "h2.br"], "penalise": ["*/3", "*www*"]}
+        return a_collection(name, revisit=revisit, scope=scope, politeness={"delay": 1}, strategy=strategy)
 
     def _some(self) -> Known:
         return self.store.catalogue.named(self.rng.choice(self.kind.names))
@@ -125,7 +141,7 @@ class Life:
 
     def discover(self) -> None:
         rng, offers = self.rng, []
-        for url in rng.sample(URLS, rng.randint(1, 5)):
+        for url in rng.sample(self.kind.urls, rng.randint(1, 5)):
             found = replace(offer(url), depth=rng.randint(0, 3))
             if rng.random() < 0.3:
                 found = replace(found, announced=now() - rng.uniform(-5, 100))
@@ -139,7 +155,7 @@ class Life:
             store.urls.discover(number, offers)
 
     def weigh(self) -> None:
-        found = [offer(url) for url in self.rng.sample(URLS, 5)]
+        found = [offer(url) for url in self.rng.sample(self.kind.urls, 5)]
         weights = [Weight(one.host, one.id, self.rng.randint(0, 30)) for one in found]
         name = self._some().row.name
         with self.transaction() as store:
@@ -197,7 +213,7 @@ class Life:
         if chance < 0.7 and visit.role and (self.kind.exchanges or rng.random() < 0.8):
             return Outcome(200, now(), type="text/xml", role=visit.role, payload=f"sha1:{rng.randint(0, 3)}")
         if chance < 0.7:
-            return kept(rng.choice("abc"))
+            return replace(kept(rng.choice("abc")), external=rng.choice([0, 1, 2, 4, 9, 40]))
         if chance < 0.8 and (visit.content_id or (visit.role and visit.payload)):
             return Outcome(304, now(), role=visit.role)
         return Outcome(int(rng.choice(FAILURES)), now(), role=visit.role)
@@ -225,9 +241,12 @@ class Life:
 
     def reconfigure(self) -> None:
         if self.kind.reconfigures and self.rng.random() < 0.3:
-            roots = [offer(url) for url in self.rng.sample(URLS, self.rng.choice([0, 0, 2]))]
-            content = self._config(self.rng.choice(self.kind.names))
+            roots = [offer(url) for url in self.rng.sample(self.kind.urls, self.rng.choice([0, 0, 2]))]
+            name = self.rng.choice(self.kind.names)
+            content = self._config(name)
             with self.transaction() as store:
+                if self.rng.random() < 0.5:
+                    store.catalogue.control(name, "finished", "")
                 store.open_collection(content, roots)
 
     def restart(self) -> None:
@@ -369,9 +388,74 @@ def no_more_is_kept_than_there_is_room_for(store: Store, known: Known) -> Pair:
 
 def hosts_with_work_are_ready_while_they_are_with_nobody(store: Store, known: Known) -> Pair:
     work = "FROM work JOIN host ON host.id = work.host WHERE collection = ?1 AND worker IS NULL"
-    true = ask(store, known, f"SELECT ?2, next_at, host {work} AND pending > 0", NEW)
+    kind = f"CASE favoured WHEN 0 THEN {NEW} ELSE {FAVOURED} END"
+    true = ask(store, known, f"SELECT {kind}, next_at, host {work} AND pending > 0 AND gate = ?2", OPEN)
     true += ask(store, known, f"SELECT ?2, max(next_at, due), host {work} AND due IS NOT NULL", OLD)
     return ask(store, known, "SELECT kind, next_at, host FROM ready WHERE collection = ?"), sorted(true)
+
+
+def favoured_hosts_are_marked(store: Store, known: Known) -> Pair:
+    hosts = ask(store, known, "SELECT key, favoured FROM work JOIN host ON id = host WHERE collection = ?")
+    return hosts, [(key, int(known.order.favours(f"{key}/"))) for key, _ in hosts]
+
+
+def mentions_are_the_sum_of_in_links(store: Store, known: Known) -> Pair:
+    stored = ask(store, known, "SELECT name, mentions FROM site WHERE collection = ? AND mentions != 0")
+    if not known.order.is_breadth:
+        return stored, []
+    links = "SELECT site, sum(in_links) FROM url JOIN host ON host.id = url.host WHERE collection = ? GROUP BY 1"
+    return stored, [row for row in ask(store, known, links) if row[1]]
+
+
+def the_table_is_counted_and_has_a_maximum(store: Store, known: Known) -> Pair:
+    listed = count(store, known, "FROM site WHERE collection = ? AND stage = ?", int(Stage.LISTED))
+    most = known.config.strategy.table_max
+    return (store.counters.value(known.row.id, books.TABLE), min(listed, most)), (listed, listed)
+
+
+def a_site_that_waits_knows_its_best_url(store: Store, known: Known) -> Pair:
+    """The best of what is queued on any of its hosts; who has nothing queued was not heard of."""
+    if not known.order.is_breadth:
+        return ask(store, known, "SELECT name, stage FROM site WHERE collection = ? AND stage != 0"), []
+    queued = (
+        "SELECT site, min(rank) FROM pending JOIN host ON host.id = pending.host WHERE collection = ?1 AND site IN"
+        " (SELECT name FROM site WHERE collection = ?1 AND stage < ?2) GROUP BY 1"
+    )
+    best = (
+        "SELECT name, best FROM site JOIN pending p ON p.host = site.host AND p.collection = site.collection"
+        " AND p.rank = best AND p.id = site.url WHERE site.collection = ?1 AND stage IN (?2, ?3)"
+    )
+    stages = (int(Stage.HEARD), int(Stage.LISTED))
+    return ask(store, known, best, *stages), ask(store, known, queued, int(Stage.CHOSEN))
+
+
+def a_walk_has_one_gate_and_one_page_at_a_time(store: Store, known: Known) -> Pair:
+    """Open where its best URL waits, or out with it; all other gates are closed, in other orders none is."""
+    gates = "FROM work JOIN host h ON h.id = work.host WHERE collection = ?1"
+    if not known.order.is_breadth:
+        return ask(store, known, f"SELECT key, gate {gates} AND gate != ?2", OPEN), []
+    written = ask(store, known, f"SELECT site, host, gate {gates} AND gate != ?2", CLOSED)
+    out = "SELECT 1 FROM handed WHERE handed.host = site.host AND collection = ?1 AND handed.id = site.url"
+    true = ask(
+        store,
+        known,
+        f"SELECT name, host, CASE WHEN EXISTS ({out}) THEN ?3 ELSE ?4 END FROM site WHERE collection = ?1"
+        " AND stage = ?2",
+        int(Stage.CHOSEN),
+        OUT,
+        OPEN,
+    )
+    queued = {host for (host,) in ask(store, known, "SELECT DISTINCT host FROM pending WHERE collection = ?")}
+    stuck = [host for _, host, gate in written if gate == OPEN and host not in queued]
+    return (written, stuck), (true, [])
+
+
+def what_is_passed_over_is_counted(store: Store, known: Known) -> Pair:
+    passed = (
+        "FROM pending JOIN host h ON h.id = pending.host JOIN site ON site.collection = pending.collection"
+        " AND site.name = h.site WHERE pending.collection = ? AND stage = ?"
+    )
+    return store.counters.value(known.row.id, books.PASSED_OVER), count(store, known, passed, int(Stage.OVER))
 
 
 INVARIANTS: list[Callable[[Store, Known], Pair]] = [
@@ -388,6 +472,12 @@ INVARIANTS: list[Callable[[Store, Known], Pair]] = [
     pages_and_those_who_wait_are_ordered_by_links,
     no_more_is_kept_than_there_is_room_for,
     hosts_with_work_are_ready_while_they_are_with_nobody,
+    favoured_hosts_are_marked,
+    mentions_are_the_sum_of_in_links,
+    the_table_is_counted_and_has_a_maximum,
+    a_site_that_waits_knows_its_best_url,
+    a_walk_has_one_gate_and_one_page_at_a_time,
+    what_is_passed_over_is_counted,
 ]
 
 
@@ -401,12 +491,20 @@ def broken(store: Store) -> dict[str, Pair]:
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
+def chosen(store: Store) -> set[tuple[int, str]]:
+    """The sites that are in no table any more."""
+    return set(store.db.rows("SELECT collection, name FROM site WHERE stage >= ?", (int(Stage.CHOSEN),)))
+
+
 def live(life: Life, steps: int) -> None:
     done = ["birth"]
     for _ in range(steps):
         found = broken(life.store)
         assert not found, f"seed {life.seed!r}, step {len(done)}, {done[-5:]}: {found}"
+        before = chosen(life.store)
         done.append(life.step())
+        back = before - chosen(life.store)
+        assert not back or done[-1] == "reconfigure", f"seed {life.seed!r}, step {len(done)}: {back} came back"
 
 
 @contextmanager
@@ -435,6 +533,27 @@ def test_the_books_agree_in_many_long_lives(tmp_path, kind):
         for file in tmp_path.iterdir():
             file.unlink()
     print(f"{kind}, seed {seed}: 50 lives of 500 steps")
+
+
+@pytest.mark.parametrize(
+    ("damage", "rule"),
+    [
+        ("UPDATE site SET mentions = mentions + 1", mentions_are_the_sum_of_in_links),
+        ("UPDATE site SET best = best - 1 WHERE stage IN (1, 2)", a_site_that_waits_knows_its_best_url),
+        ("UPDATE site SET stage = 1 WHERE stage = 2", the_table_is_counted_and_has_a_maximum),
+        ("UPDATE site SET stage = 4 WHERE stage = 3", a_walk_has_one_gate_and_one_page_at_a_time),
+        ("UPDATE work SET gate = 1 WHERE gate = 0", a_walk_has_one_gate_and_one_page_at_a_time),
+        ("DELETE FROM pending WHERE host IN (SELECT h.id FROM host h JOIN site ON name = site WHERE stage = 4)",
+         what_is_passed_over_is_counted),
+    ],
+)  # fmt: skip
+def test_a_site_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
+    with a_life("breadth", "1", tmp_path) as life:
+        for _ in range(300):
+            if life.store.db.run(damage):
+                break
+            life.step()
+        assert f"c: {rule.__name__}" in broken(life.store)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,8 @@ PATIENCE_S = 120.0
 class Door:
     """`tarrafa serve --crawlers` in a process of its own, at one port however often it is started."""
 
-    def __init__(self, journey: Journey) -> None:
-        self._journey, self.address = journey, "http://127.0.0.1:0/"
+    def __init__(self, journey: Journey, children: "list[subprocess.Popen[str]]") -> None:
+        self._journey, self.address, self._children = journey, "http://127.0.0.1:0/", children
         self.start()
 
     def start(self) -> None:
@@ -40,6 +41,7 @@ class Door:
         self.process = subprocess.Popen(
             [*command, "--data", str(self._journey.data.root)], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
         )
+        self._children.append(self.process)
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[2]
 
@@ -57,7 +59,19 @@ class Door:
     def crawler(self, name: str) -> "subprocess.Popen[str]":
         """The crawler of the guide."""
         command = [sys.executable, str(GUIDE), self.address, name]
-        return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+        self._children.append(subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT))
+        return self._children[-1]
+
+
+@pytest.fixture
+def children() -> Iterator[list["subprocess.Popen[str]"]]:
+    """Processes that end with the test, whatever comes of it."""
+    started: list[subprocess.Popen[str]] = []
+    yield started
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 def begin(journey: Journey) -> "subprocess.Popen[str]":
@@ -71,11 +85,12 @@ def begin(journey: Journey) -> "subprocess.Popen[str]":
     return crawl
 
 
-def test_the_crawler_of_the_guide_finds_exactly_what_is_there_and_is_polite(tmp_path):
+def test_the_crawler_of_the_guide_finds_exactly_what_is_there_and_is_polite(tmp_path, children):
     journey = a_journey(tmp_path, World(seed=5, hosts=4, pages=24), latency_s=0.0)
     with journey.web:
         crawl = begin(journey)
-        door = Door(journey)
+        children.append(crawl)
+        door = Door(journey, children)
         crawler = door.crawler("ana")
         _, said = crawl.communicate(timeout=PATIENCE_S)
         assert crawl.returncode == 0, said
@@ -90,12 +105,13 @@ def test_the_crawler_of_the_guide_finds_exactly_what_is_there_and_is_polite(tmp_
 
 
 @pytest.mark.long
-def test_crawlers_and_the_door_are_killed_again_and_again_and_nothing_is_lost(tmp_path):
+def test_crawlers_and_the_door_are_killed_again_and_again_and_nothing_is_lost(tmp_path, children):
     journey = a_journey(tmp_path, World(seed=6, hosts=12, pages=240), latency_s=0.01)
     chance, kills = random.Random(7), 0
     with journey.web:
         crawl = begin(journey)
-        door = Door(journey)
+        children.append(crawl)
+        door = Door(journey, children)
         crawlers = {name: door.crawler(name) for name in ("ana", "bia")}
         while crawl.poll() is None:
             time.sleep(chance.uniform(0.3, 1.5))

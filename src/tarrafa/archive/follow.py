@@ -20,6 +20,7 @@ from tarrafa.errors import DataError
 from tarrafa.model import Record
 
 Cursor = dict[str, int]
+VISIT = WarcRecordType.metadata | WarcRecordType.conversion
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 
 
@@ -37,7 +38,7 @@ def published(directory: Path) -> Cursor:
     for path in sorted(directory.glob("*.durable")):
         name = path.name.removesuffix(".durable")
         with contextlib.suppress(FileNotFoundError):  # `recover` takes away what was never published, just now
-            length = read_durable(path).meta
+            length = read_durable(path).told
             if length > INFO_BYTES_MAX or length > _info_bytes(directory / f"{name}.meta.warc.gz"):
                 lengths[name] = length
     return lengths
@@ -71,24 +72,29 @@ _decode = msgspec.json.Decoder(Record).decode
 def _read(path: Path, file: str, start: int, length: int) -> Iterator[Entry]:
     """A metadata record is complete when the next one begins: its conversion, if any, comes straight after it."""
     held: Record | None = None
-    with path.open("rb") as stream:
-        stream.seek(start)
-        for raw in _records(path, _Upto(stream, length)):
-            position = start + raw.stream_pos
-            if raw.record_type not in (WarcRecordType.metadata, WarcRecordType.conversion):
-                continue
-            body = raw.reader.read()
-            if len(body) != raw.content_length:  # the reader alone accepts a torn record
-                raise DataError(f"{path}: the record at {position} is not whole")
-            if raw.record_type == WarcRecordType.metadata:
-                if held is not None:
-                    yield Entry(file, position, held)
-                held = _parse(path, position, body)
-            elif held is not None and held.page is not None:
-                text = body.decode("utf-8", "surrogatepass")
-                held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, text=text))
+    for position, raw, body in whole_records(path, start, length, VISIT):
+        if raw.record_type == WarcRecordType.metadata:
+            if held is not None:
+                yield Entry(file, position, held)
+            held = parse_record(path, position, body)
+        elif held is not None and held.page is not None:
+            text = body.decode("utf-8", "surrogatepass")
+            held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, text=text))
     if held is not None:
         yield Entry(file, length, held)
+
+
+def whole_records(
+    path: Path, start: int, length: int, kinds: WarcRecordType
+) -> Iterator[tuple[int, WarcRecord, bytes]]:
+    """The records of some kinds between two places of a file: where each begins, its headers and its body."""
+    with path.open("rb") as stream:
+        stream.seek(start)
+        for raw in _records(path, _Upto(stream, length), kinds):
+            position, body = start + raw.stream_pos, raw.reader.read()
+            if len(body) != raw.content_length:  # the reader alone accepts a torn record
+                raise DataError(f"{path}: the record at {position} is not whole")
+            yield position, raw, body
 
 
 class _Upto:
@@ -111,14 +117,14 @@ class _Upto:
         """The file is closed by whoever opened it."""
 
 
-def _records(path: Path, stream: _Upto) -> Iterator[WarcRecord]:
+def _records(path: Path, stream: _Upto, kinds: WarcRecordType) -> Iterator[WarcRecord]:
     try:
-        yield from ArchiveIterator(stream, parse_http=False)
+        yield from ArchiveIterator(stream, parse_http=False, record_types=kinds)
     except OSError as error:
         raise DataError(f"{path}: damaged: {error}") from None
 
 
-def _parse(path: Path, position: int, body: bytes) -> Record:
+def parse_record(path: Path, position: int, body: bytes) -> Record:
     try:
         return _decode(body)
     except msgspec.MsgspecError as error:

@@ -24,7 +24,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 from tarrafa import __version__
 from tarrafa.data import sync_directory
 from tarrafa.errors import DataError, from_os
-from tarrafa.model import Record
+from tarrafa.model import CollectionNote, HostNote, ListingNote, Note, Record
 
 FILE_BYTES_MAX = 1 << 30
 GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
@@ -34,6 +34,7 @@ HTTP_RESPONSE = "application/http; msgtype=response"
 PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
 METADATA_TYPE = "application/json"
+NOTE_URI = "urn:tarrafa:"  # of a note about what has no URL of its own
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -58,10 +59,11 @@ def payload_digest(body: bytes) -> str:
 
 
 class Durable(msgspec.Struct, frozen=True):
-    """How many bytes of a pair of files are on the disk for certain."""
+    """How many bytes of a pair of files are on the disk for certain; behind `told` there are notes, but no visit."""
 
     warc: int
     meta: int
+    told: int
 
 
 class _File:
@@ -110,7 +112,13 @@ class Writer:
         self._serial = 0
         self._warc: _File | None = None
         self._meta: _File | None = None
+        self._told = 0  # where the last visit's record ends
         self._durable_fd = -1
+
+    @property
+    def pair(self) -> int:
+        """The number of the pair of files that the next record goes to."""
+        return self._serial if self._warc is not None else self._serial + 1
 
     def append(self, record: Record, exchange: Exchange | None) -> None:
         """Write one visit: always its metadata, the exchange if there is one to keep, the page's text if any."""
@@ -119,6 +127,7 @@ class Writer:
             if exchange is not None:
                 self._append_exchange(warc, exchange)
             self._append_metadata(meta, record)
+            self._told = meta.file.tell()
         except OSError as error:
             raise from_os(error, self._directory) from None
 
@@ -129,13 +138,22 @@ class Writer:
         except OSError as error:
             raise from_os(error, self._directory) from None
 
+    def append_note(self, note: Note, at: float) -> None:
+        """Write what is no visit, but must be known to make the frontier again. Who follows visits does not see it."""
+        try:
+            record = _record(WarcRecordType.resource, _subject(note), at, METADATA_TYPE)
+            record.set_bytes_content(msgspec.json.encode(note))
+            self._files()[1].write(record)
+        except OSError as error:
+            raise from_os(error, self._directory) from None
+
     def seal(self) -> Callable[[], None]:
         """Fix what has been appended until now; the function returned makes it durable and may run in a thread."""
         if self._warc is None or self._meta is None:
             return lambda: None
         warc, meta, descriptor = self._warc, self._meta, self._durable_fd
         try:
-            durable = Durable(warc.length(), meta.length())
+            durable = Durable(warc.length(), meta.length(), self._told)
         except OSError as error:
             raise from_os(error, self._directory) from None
         full = max(durable.warc, durable.meta) >= FILE_BYTES_MAX
@@ -181,6 +199,7 @@ class Writer:
                 break
             os.close(self._durable_fd)
         self._warc, self._meta = _File(Path(f"{name}.warc.gz")), _File(Path(f"{name}.meta.warc.gz"))
+        self._told = 0
         for file in (self._warc, self._meta):
             info = _record(WarcRecordType.warcinfo, "", datetime.now(UTC).timestamp(), "application/warc-fields")
             info.headers["WARC-Filename"] = file.path.name
@@ -225,6 +244,15 @@ class Writer:
             meta.write(conversion)
 
 
+def _subject(note: Note) -> str:
+    """The URI that a note is about."""
+    if isinstance(note, CollectionNote):
+        return f"{NOTE_URI}collection:{note.collection}"
+    if isinstance(note, HostNote):
+        return f"{note.host}/robots.txt"
+    return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
+
+
 def _close(warc: _File, meta: _File, descriptor: int) -> None:
     warc.file.close()
     meta.file.close()
@@ -233,7 +261,7 @@ def _close(warc: _File, meta: _File, descriptor: int) -> None:
 
 def _write_durable(descriptor: int, durable: Durable) -> None:
     """One small overwrite in place: either the old line or the new one stands after a crash."""
-    line = f"{durable.warc} {durable.meta}"
+    line = f"{durable.warc} {durable.meta} {durable.told}"
     os.pwrite(descriptor, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
     os.fdatasync(descriptor)
 
@@ -242,11 +270,12 @@ def read_durable(path: Path) -> Durable:
     """What `NAME.durable` says; nothing at all is durable before the first publication."""
     text = path.read_text(encoding="ascii", errors="replace")
     if not text.strip():
-        return Durable(0, 0)
-    parts = text.split()
-    if len(parts) != 3 or f"{crc32(f'{parts[0]} {parts[1]}'.encode()):08x}" != parts[2]:
+        return Durable(0, 0, 0)
+    *parts, sum_of_them = text.split()
+    if len(parts) not in (2, 3) or f"{crc32(' '.join(parts).encode()):08x}" != sum_of_them:
         raise DataError(f"{path}: damaged: {text.strip()[:60]!r}")
-    return Durable(int(parts[0]), int(parts[1]))
+    warc, meta, told = int(parts[0]), int(parts[1]), int(parts[-1])  # an older file has visits only
+    return Durable(warc, meta, told)
 
 
 def recover(directory: Path) -> int:

@@ -103,7 +103,8 @@ def worker(
 
     async def until_interrupted() -> int:
         async with a_supervisor(DataDirectory(data), workers, address, name=name) as supervisor:
-            say(f"{workers} workers for {address}, named {node_name(name)}1 and so on   (Ctrl-C stops)")
+            several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
+            say(f"{several} for {address}   (Ctrl-C stops)")
             try:
                 await supervisor.stay()
             except asyncio.CancelledError:

@@ -11,7 +11,9 @@ tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
-tarrafa rebuild     make graph or index again from the archive
+tarrafa rebuild     make graph, index or frontier again from the archive
+tarrafa export      the frontier in one file: to keep, to move, or for other tools
+tarrafa import      take such a file in
 tarrafa web         a synthetic Web to play with
 tarrafa simulate    what would happen? revisit policies on a false Web
 """
@@ -310,15 +312,35 @@ def serve(
 
 @app.command()
 def rebuild(
-    what: Annotated[Literal["graph", "index"], typer.Argument(help="What to make again from the archive.")],
+    what: Annotated[Literal["graph", "index", "frontier"], typer.Argument(help="What to make again from the archive.")],
     data: Data = DEFAULT_DATA,
+    collections: Annotated[
+        list[Path] | None,
+        typer.Option("--collection", help="frontier: a collection file that holds instead of what the archive says."),
+    ] = None,
+    base: Annotated[
+        Path | None, typer.Option("--from", help="frontier: a file of `tarrafa export frontier` to begin with.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="frontier: also when the one that is there can be used; it is kept aside.")
+    ] = False,
 ) -> None:
-    """Make the link graph or the index again, from the archive alone; not while a crawl runs."""
+    """Make the link graph, the index or a lost frontier again, from the archive alone; not while a crawl runs.
+
+    Killed, it leaves everything as it was; run it again.
+    """
     from tarrafa.archive.writer import recover
     from tarrafa.graph import follower as graph
     from tarrafa.index import follower as index
 
     directory = DataDirectory(data)
+    if what == "frontier":
+        from tarrafa.cli.checkpoint import make_again
+
+        typer.echo(make_again(directory, collections or [], base, force=force))
+        return
+    if collections or base or force:
+        raise ConfigError(f"--collection, --from and --force are for the frontier only, not for the {what}")
     directory.check_version()
     lock = directory.try_lock()
     if lock is None:
@@ -327,6 +349,46 @@ def rebuild(
         recover(directory.archive)
         count = index.rebuild(directory) if what == "index" else graph.rebuild(directory)
     typer.echo(f"{what}: made again from {count:,} visits")
+
+
+@app.command()
+def export(
+    what: Annotated[Literal["frontier"], typer.Argument(help="What to export.")],
+    file: Annotated[Path, typer.Argument(help="The file to write; - is the standard output (jsonl only).")],
+    data: Data = DEFAULT_DATA,
+    collection: Named = None,
+    form: Annotated[
+        Literal["tarrafa", "jsonl"],
+        typer.Option("--format", help="tarrafa: for `import`. jsonl: one JSON object per URL, for other tools."),
+    ] = "tarrafa",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
+) -> None:
+    """Write all that the frontier knows into one file, as of one moment; a crawl may go on meanwhile.
+
+    Every URL with its state, visits and validators, every host with its robots.txt and delays, every collection.
+    """
+    import asyncio
+
+    from tarrafa.cli.checkpoint import take_out
+
+    typer.echo(asyncio.run(take_out(DataDirectory(data), file, collection, form, force=force)), err=True)
+
+
+@app.command("import")
+def import_(
+    what: Annotated[Literal["frontier"], typer.Argument(help="What to import.")],
+    file: Annotated[Path, typer.Argument(help="A file that `tarrafa export` wrote.")],
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Take in what `export` wrote: its collections are added to those that are here, paused.
+
+    A file that is cut or damaged, or a collection that is here already, is refused before anything changes.
+    """
+    import asyncio
+
+    from tarrafa.cli.checkpoint import put_in
+
+    typer.echo(asyncio.run(put_in(DataDirectory(data), file)), err=True)
 
 
 @app.command()

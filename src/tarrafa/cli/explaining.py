@@ -53,6 +53,9 @@ def _collection(told: Told, trouble: str) -> None:
     _line("known", f"since {told.discovered}, depth {told.depth}, {told.in_links:,} in-links{role}")
     if told.announced:
         _line("", f"its sitemap or feed says that it changed on {told.announced}")
+    if told.site is not None:
+        site = told.site
+        _line("site", f"{site.name}: {site.stage}, {site.mentions:,} mentions, {site.walked:,} pages walked")
     for copy in told.copies:
         _line("same text as", copy)
     if told.believed is not None:

@@ -43,15 +43,18 @@ def a_supervisor(
     clock = Clock.from_environment()
     if address is not None:
         if listen is not None:
-            raise ConfigError("--listen: only whoever keeps the frontier can serve it; leave out --frontier")
+            raise ConfigError(
+                "--listen: only whoever keeps the frontier can serve it; leave out --frontier and TARRAFA_FRONTIER"
+            )
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
         return Supervisor(data, workers, clock, keeper=FarFrontier(address, clock), name=node_name(name), lasting=True)
+    own_name = "w" if name is None else node_name(name)
     if listen is None:
-        return Supervisor(data, workers, clock)
+        return Supervisor(data, workers, clock, name=own_name)
     token = find_token(token_file)
     keeper = OwnFrontier(data, clock, parse_listen(listen, token), token)
-    return Supervisor(data, workers, clock, keeper=keeper, lasting=lasting)
+    return Supervisor(data, workers, clock, keeper=keeper, name=own_name, lasting=lasting, follows=not lasting)
 
 
 async def now_at(address: Address | None) -> float:

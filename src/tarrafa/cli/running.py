@@ -72,7 +72,7 @@ async def _watch(supervisor: Supervisor, collection: Collection) -> AsyncGenerat
     name, far = collection.name, isinstance(supervisor.keeper, FarFrontier)
     try:
         async with supervisor:
-            await submit(supervisor.frontier, collection)
+            await supervisor.submit(collection)
             async for overview in supervisor.overviews():
                 yield overview
                 if far and status_of(overview, name).state not in UNDER_WAY:
@@ -130,6 +130,11 @@ def summary(status: CollectionStatus, elapsed_s: float) -> None:
         f"  {status.fetched:,} pages; {status.hosts:,} hosts and "
         f"{status.known:,} URLs known, {status.pending:,} waiting, "
         f"{status.excluded:,} excluded by robots.txt, {status.too_deep:,} too deep, {status.failed:,} failed\n"
+        + (
+            f"  {status.sites_chosen:,} sites walked, {status.passed_over:,} URLs passed over\n"
+            if status.sites_chosen
+            else ""
+        )
         + (f"  visits: {show.statuses(status)}\n" if status.statuses else "")
         + "".join(f"  {hint}\n" for code, hint in HINTS.items() if str(int(code)) in status.statuses)
     )

@@ -27,6 +27,10 @@ def overview(shown: Overview) -> None:
         table.add_row(one.name, one.state, *figures, f"{one.failed:,}", f"{one.hosts:,}")
     console.print(table)
     for one in shown.collections:
+        if one.sites_chosen or one.table:
+            sites = f"{one.sites_chosen:,} sites chosen, {one.table:,} in the table"
+            console.print(f"{one.name} goes for breadth: {sites}; {one.passed_over:,} URLs passed over")
+    for one in shown.collections:
         if one.revisits:
             share = f"{one.changes / one.revisits:.0%} of them found it changed"
             console.print(f"{one.name} is kept fresh: {one.revisits:,} visits to known pages, {share}")

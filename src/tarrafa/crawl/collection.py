@@ -3,11 +3,15 @@
 A file becomes a `Collection` with canonical roots and a scope that names its hosts; a page's links become offers to the
 frontier: those that the page lets us follow, in scope, each one hop deeper than the page. Those whose looks already say
 that they are of no wanted type, or without end, are offered with their refusal: known, not fetched.
+
+A collection that names its languages looks beyond its hosts: what a kept page links to outside of them is offered too,
+unless it is excluded. Whether such a page is kept, and followed, its language decides (`visit.py`).
 """
 
 import re
 import ssl
 from collections.abc import Iterable, Iterator
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,10 +20,12 @@ from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.traps import endless
 from tarrafa.errors import ConfigError
+from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.protocol import Offer
 from tarrafa.model import HostId, Listing, Page, Role, Status, Visit
 from tarrafa.parse.extensions import types_of
-from tarrafa.parse.url import DEFAULT_PORTS, Identity, host_id, host_key, split, url_id
+from tarrafa.parse.site import Suffixes
+from tarrafa.parse.url import DEFAULT_PORTS, Identity, host_id, host_key, host_name, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
 FOREIGN_SITEMAPS_MAX, SITEMAP_ENDINGS = 20, (".xml", ".gz", ".txt")
@@ -63,27 +69,45 @@ def _host_pattern(url: str) -> str:
     return parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
 
 
+@lru_cache(maxsize=16)
+def _suffixes(extra: tuple[str, ...]) -> Suffixes:
+    return Suffixes(bundled_list(), extra)
+
+
 class Admission:
     """Decides for one collection, quickly: hosts are judged once."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._identity = identity_of(collection)
-        self._hosts: dict[str, tuple[HostId, str] | None] = {}
+        self._hosts: dict[str, tuple[HostId, str, bool]] = {}
 
     @property
     def identity(self) -> Identity:
         return self._identity
 
-    def offer(self, url: str, depth: int, redirects: int = 0) -> Offer | None:
-        """A canonical URL as the frontier takes it, or None: out of scope."""
+    @cached_property
+    def _roots(self) -> frozenset[str]:
+        return frozenset(self._collection.roots)
+
+    def offer(self, url: str, depth: int, redirects: int = 0, *, beyond: bool = False) -> Offer | None:
+        """A canonical URL as the frontier takes it, or None: out of scope. `beyond`: whoever led here may lead out of
+        it, if the collection looks there."""
         host = self._host(url)
-        if host is None:
+        if not (host[2] or (beyond and self._collection.looks_beyond)) or self._is_excluded(url):
             return None
         return Offer(host[0], url_id(url), url, host[1], depth, redirects, status=self.refusal(url))
 
     def is_inside(self, url: str) -> bool:
-        return self._host(url) is not None
+        return self._host(url)[2] and not self._is_excluded(url)
+
+    def admits(self, url: str) -> bool:
+        """Whether a page that somebody led to may be asked for, inside or beyond."""
+        return (self._host(url)[2] or self._collection.looks_beyond) and not self._is_excluded(url)
+
+    def is_beyond(self, url: str) -> bool:
+        """It is on none of the collection's hosts, nor a root: its language must speak for it."""
+        return not self._host(url)[2] and url not in self._roots
 
     def refusal(self, url: str) -> int:
         """Why a URL in scope is not worth a request, by its looks alone; 0 if it is."""
@@ -92,27 +116,39 @@ class Admission:
             return Status.TYPE_NOT_WANTED
         return Status.TRAP if endless(url) else 0
 
-    def _host(self, url: str) -> tuple[HostId, str] | None:
-        """Id and key of a host in scope, unless the URL itself is excluded."""
+    def _is_excluded(self, url: str) -> bool:
+        excluded = self._collection.excluded
+        return excluded is not None and excluded.match(url) is not None
+
+    def _host(self, url: str) -> tuple[HostId, str, bool]:
+        """Id and key of a host, and whether it is in scope."""
         origin = url[: url.index("/", 8)]
         try:
-            host = self._hosts[origin]
+            return self._hosts[origin]
         except KeyError:
-            host = self._judge(origin, url)
-        excluded = self._collection.excluded
-        return None if excluded is not None and host is not None and excluded.match(url) else host
+            return self._judge(origin, url)
 
-    def _judge(self, origin: str, url: str) -> tuple[HostId, str] | None:
+    def _judge(self, origin: str, url: str) -> tuple[HostId, str, bool]:
         if len(self._hosts) >= HOSTS_CACHED_MAX:
             self._hosts.clear()
         parts, key = split(url), host_key(url)
         port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
         inside = self._collection.host_matcher.matches(parts.host, port)
-        self._hosts[origin] = (host_id(key), key) if inside else None
+        self._hosts[origin] = (host_id(key), key, inside)
         return self._hosts[origin]
 
-    def links_of(self, page: Page, visit: Visit, instead: str = "") -> Iterator[Offer]:
-        """Where a page leads, the page that it sends its readers to `instead` aside; nothing if it asks for that."""
+    def external(self, page: Page, visit: Visit) -> int:
+        """How many different URLs of other sites the page vouches for, in scope or not: breadth asks for it. The list
+        of suffixes is this machine's: a newer one than the frontier's may count a few sites apart or together."""
+        if self._collection.strategy.order != "breadth" or page.robots.nofollow:
+            return 0
+        site = _suffixes(self._collection.network.suffixes).site
+        own = site(host_name(visit.url))
+        return len({link.url for link in page.links if link.is_followed and site(host_name(link.url)) != own})
+
+    def links_of(self, page: Page, visit: Visit, instead: str = "", *, kept: bool = False) -> Iterator[Offer]:
+        """Where a page leads, the page that it sends its readers to `instead` aside; nothing if it asks for that. What
+        is `kept` leads beyond the scope too."""
         if page.robots.nofollow:
             return
         parent, segments = bytes.fromhex(page.content_id[:16]), visit.url.count("/")
@@ -121,7 +157,9 @@ class Admission:
                 if self.is_inside(url):
                     yield _offer(url, visit.depth, Role.FEED)
         for link in page.links:
-            offer = self.offer(link.url, visit.depth + 1) if link.is_followed and link.url != instead else None
+            if not link.is_followed or link.url == instead:
+                continue
+            offer = self.offer(link.url, visit.depth + 1, beyond=kept)
             if offer is not None:
                 deeper = parent and offer.host == visit.host and link.url.count("/") > segments
                 yield replace(offer, parent=parent) if deeper else offer
@@ -129,7 +167,7 @@ class Admission:
     def moved(self, location: str, visit: Visit) -> Offer | None:
         """Where a redirect leads: to the same kind of thing."""
         if visit.role == Role.PAGE:
-            return self.offer(location, visit.depth, visit.redirects + 1)
+            return self.offer(location, visit.depth, visit.redirects + 1, beyond=True)
         if visit.role == Role.FEED and not self.is_inside(location):
             return None
         return replace(_offer(location, visit.depth, Role(visit.role)), redirects=visit.redirects + 1)

@@ -6,6 +6,8 @@ exact: what it holds was delivered at that depth; what it has forgotten is only 
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from tarrafa.frontier.protocol import Offer
 from tarrafa.model import UrlId
 
@@ -31,8 +33,12 @@ class Delivered:
             if known is not None and known[:2] <= place and not offer.announced and offer.role in (0, known[2]):
                 continue
             other = best.get(offer.id)
-            if other is None or (-offer.role, place) < (-other.role, (other.depth, other.redirects)):
+            if other is None:
                 best[offer.id] = offer
+                continue
+            first = offer if (-offer.role, place) < (-other.role, (other.depth, other.redirects)) else other
+            announced = max(offer.announced, other.announced)
+            best[offer.id] = first if first.announced == announced else replace(first, announced=announced)
         self.told += len(best)
         return list(best.values())
 

@@ -58,6 +58,8 @@ def is_exhausted(status: CollectionStatus) -> bool:
 def finish_reason(status: CollectionStatus) -> str:
     if status.requests_max is not None and status.requests >= status.requests_max:
         return f"requests_max = {status.requests_max} was reached"
+    if not status.pending and status.sites_chosen:
+        return f"every site in reach was visited; {status.passed_over:,} of their URLs were passed over"
     if not status.pending:
         return "everything in reach was visited"
     if status.pages_max is not None and status.fetched >= status.pages_max:

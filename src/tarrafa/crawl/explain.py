@@ -10,16 +10,17 @@ from datetime import UTC, datetime
 import msgspec
 
 from tarrafa import config
-from tarrafa.config import Collection, HostMatcher, Revisit
+from tarrafa.config import Collection, HostMatcher, Revisit, Scope
 from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
+from tarrafa.crawl.walking import is_passed_over, turn, why_over
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address, connect, local
-from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.frontier.store.sqlite import read_facts
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.extensions import types_of
@@ -27,6 +28,7 @@ from tarrafa.parse.url import DEFAULT_PORTS, canonical, host_id, host_key, split
 from tarrafa.search.searcher import copies_of
 
 COPIES_SHOWN = 10
+PASSED_OVER = "passed over"  # in place of pending, where the walk through the site is over
 
 
 class RobotsSaid(msgspec.Struct, frozen=True):
@@ -75,6 +77,7 @@ class Told(msgspec.Struct, frozen=True):
     history: list[Seen] = []
     next_visit: str = ""
     believed: Believed | None = None
+    site: SiteFacts | None = None  # where its site stands, if the order is breadth
 
 
 class HostTold(msgspec.Struct, frozen=True):
@@ -151,8 +154,11 @@ def _told(
 ) -> Told:
     inside, rule = scope_rule(described, url, known.depth if known else None)
     robots = _robots(described, url, host)
+    if known is not None and is_passed_over(known):
+        known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
-        return Told(row.name, url, inside, rule, robots, known=False, next_visit="no page that was visited links to it")
+        led = "kept" if described.looks_beyond and not inside else "visited"
+        return Told(row.name, url, inside, rule, robots, known=False, next_visit=f"no page that was {led} links to it")
     try:
         copies = copies_of(data, url, row.name, COPIES_SHOWN)
     except DataError:
@@ -179,6 +185,7 @@ def _told(
         history=[_seen(visit) for visit in known.history],
         next_visit=_next_visit(row, host, known, told, described.revisit, now),
         believed=told,
+        site=known.site,
     )
 
 
@@ -189,8 +196,9 @@ def scope_rule(collection: Collection, url: str, depth: int | None) -> tuple[boo
     parts, scope = split(url), collection.scope
     port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
     pattern = next((one for one in scope.hosts or () if HostMatcher([one]).matches(parts.host, port)), None)
-    if pattern is None:
-        return False, f"no pattern of [scope] hosts matches {parts.host}{port and ':' + port}"
+    outside = f"no pattern of [scope] hosts matches {parts.host}{port and ':' + port}"
+    if pattern is None and not collection.looks_beyond:
+        return False, outside
     excluded = next((one for one in scope.exclude if _alone(collection, one).match(url)), None)
     if excluded is not None:
         return False, f"[scope] exclude = {excluded!r} matches it"
@@ -199,7 +207,16 @@ def scope_rule(collection: Collection, url: str, depth: int | None) -> tuple[boo
         return False, looks if refusal == Status.TYPE_NOT_WANTED else f"it looks like a trap: {endless(url)}"
     if depth is not None and scope.depth_max is not None and depth > scope.depth_max:
         return False, f"its depth {depth} is beyond [scope] depth_max = {scope.depth_max}"
-    return True, f"[scope] hosts = {pattern!r} matches it"
+    is_led_to = pattern is not None or depth is not None
+    return (
+        is_led_to,
+        f"[scope] hosts = {pattern!r} matches it" if pattern else f"{outside}; {_beyond(scope, is_led_to)}",
+    )
+
+
+def _beyond(scope: Scope, led_to: bool) -> str:
+    fetched = "a kept page led to it, so it is fetched" if led_to else "it is fetched if a kept page links to it"
+    return f"{fetched}, and kept if its language is wanted: {', '.join(scope.languages)}"
 
 
 def _alone(collection: Collection, pattern: str) -> re.Pattern[str]:
@@ -237,6 +254,7 @@ def _next_visit(
     if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
         return "never: it was refused without a request (a change of [scope] has it judged again)"
     reasons = {
+        PASSED_OVER: why_over(known.site),
         _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",
         _name(UrlState.EXCLUDED): "never: robots.txt forbids it",
         _name(UrlState.FAILED): "when the collection is started again: it failed after its retries",
@@ -260,6 +278,7 @@ def _because(collection: Collection, known: UrlFacts) -> str:
     reasons = {
         Status.TRAP: f": {endless(known.url) or 'URLs made like it had nothing new to say for long'}",
         Status.HOST_FULL: f": host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}",
+        Status.LANGUAGE_OUTSIDE: f": [scope] languages = {', '.join(scope.languages)}",
         Status.COPY: f": copies_max = {scope.copies_max:,}, alike_max = {scope.alike_max:,} others said it before",
     }
     return reasons.get(Status(known.status), "") if known.status is not None and known.status < 0 else ""
@@ -268,9 +287,9 @@ def _because(collection: Collection, known: UrlFacts) -> str:
 def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> str:
     before = "" if not known.place else f" after the {known.place:,} of its host's URLs that go before it"
     if host is None or host.next_at <= now:
-        return f"as soon as a worker is free{before}"
+        return turn(known, f"as soon as a worker is free{before}")
     why = f"its host failed {host.failures} times in a row" if host.failures else "its host's delay"
-    return f"from {moment(host.next_at)} on ({why}){before}"
+    return turn(known, f"from {moment(host.next_at)} on ({why}){before}")
 
 
 def _host(host: HostFacts, now: float) -> HostTold:

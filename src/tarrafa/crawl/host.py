@@ -163,11 +163,14 @@ class Walk:
         self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
         depth = min((visit.depth for visit in self.queue), default=0)
         sitemaps: list[Offer] = []
-        if any(visit.role == Role.PAGE for visit in self.queue):  # else the host is only here for a sitemap
+        if any(self._is_ours(visit) for visit in self.queue):  # else the host is only here for a sitemap, or one page
             sitemaps = list(self.admission.sitemaps(self.rules.sitemaps, self.lease.host_key, depth))
         if self.new_robots is not None or sitemaps:
             self.kit.learned(self, sitemaps)  # at once: if we are killed, the next one must know the delay
         return True
+
+    def _is_ours(self, visit: Visit) -> bool:
+        return visit.role == Role.PAGE and not self.admission.is_beyond(visit.url)
 
     def unavailable(self, why: str, unreached: bool, retry_after_s: float) -> None:
         """robots.txt cannot be had: the host is left alone, unless it is us who are cut off."""
@@ -257,7 +260,7 @@ class Walk:
             return Status.REPLACED if visit.dismissed else self.place.error
         limit = self.collection.scope.depth_max
         if visit.depth and visit.role == Role.PAGE:
-            if not self.admission.is_inside(visit.url) or (limit is not None and visit.depth > limit):
+            if not self.admission.admits(visit.url) or (limit is not None and visit.depth > limit):
                 return Status.OUT_OF_SCOPE
             if refusal := self.admission.refusal(visit.url):
                 return refusal

@@ -17,6 +17,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local
 from tarrafa.frontier.planner import Steward
+from tarrafa.frontier.timing import agree
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.process import EXIT_ERROR
 
@@ -96,6 +97,8 @@ class OwnFrontier:
             raise DataError(self._child.last_error())
         if self._listen is not None:  # started again, it listens where it did
             self._listen = (self._listen[0], int(words[1]))
+        if self._body is not None:
+            await self._body.close()
         self._body = await connect(self.address, self._clock)
         self._up.set()
 
@@ -187,7 +190,8 @@ class FarFrontier:
         await body.time()
         self._body = body
         if isinstance(self.address, PostgresServers):  # it has no owner who would plan
-            self._steward = asyncio.create_task(Steward(body, self.address, self._clock).run())
+            clock = (await agree(body, self._clock)).clock
+            self._steward = asyncio.create_task(Steward(body, self.address, clock).run())
 
     async def close(self) -> None:
         if self._steward is not None:

@@ -77,7 +77,13 @@ def _copy(answer: Response, expires: float) -> RobotsCopy:
             text = decode_body(answer.head, answer.raw_body, ROBOTS_BYTES_MAX, prefix=True)
         except Undecodable:  # a header that lies about a plain file is no reason to overlook its rules
             text = answer.raw_body[:ROBOTS_BYTES_MAX]
-    return RobotsCopy(status, xxh3_128_digest(text), expires, text)
+    return RobotsCopy(status, robots_digest(text), expires, text)
+
+
+def robots_digest(text: bytes) -> bytes:
+    """What a robots.txt is known by."""
+    digest: bytes = xxh3_128_digest(text)
+    return digest
 
 
 async def _elsewhere(walk: "Walk", request: Request) -> Response | RobotsCopy | None:

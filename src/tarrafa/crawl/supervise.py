@@ -29,7 +29,7 @@ from tarrafa.index import follower as index
 from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
 
 PAUSE_TIMEOUT_S = 5.0
-TICK_S, WAIT_S = 0.25, 5.0
+TICK_S, WAIT_S = 0.25, 15.0
 ROOTS_PER_CALL = 5_000
 
 
@@ -37,6 +37,7 @@ class Supervisor:
     """Owns the processes of one data directory. Use it in an `async with`.
 
     `lasting`: the frontier outlives us, or is to go on as it was when we come back; what runs is not paused at our end.
+    `follows`: somebody crawls into this directory, if not our workers, then crawlers that `serve` gives work to.
     """
 
     def __init__(
@@ -48,10 +49,11 @@ class Supervisor:
         keeper: Keeper | None = None,
         name: str = "w",
         lasting: bool = False,
+        follows: bool = True,
     ) -> None:
         self.data, self._clock = data, clock or Clock.from_environment()
         self.keeper: Keeper = keeper or OwnFrontier(data, self._clock)
-        self._lasting = lasting
+        self._lasting, self._follows = lasting, follows
         self._lock: IO[bytes] | None = None
         names = [f"{name}{number}" for number in range(1, workers + 1)]
         share = ("--workers", str(workers))
@@ -103,7 +105,7 @@ class Supervisor:
 
     def _wanted(self) -> list[Child]:
         """Nobody need follow an archive that is empty and stays so."""
-        follows = bool(self._workers) or any(self.data.archive.iterdir())
+        follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
         return [*(self._followers if follows else ()), *self._workers]
 
     async def _watch(self, child: Child) -> None:
@@ -193,6 +195,16 @@ class Supervisor:
                 self._failure = error
         if self._failure is not None:
             raise self._failure
+
+    async def submit(self, collection: Collection) -> None:
+        """Hand a collection to our frontier; should that be away, when it is back."""
+        while True:
+            try:
+                await submit(self.frontier, collection)
+                return
+            except Unreachable:
+                self._check()
+                await self.keeper.back()
 
     async def catch_up(self) -> None:
         """Return when our followers have seen all that our workers archived."""

@@ -5,6 +5,7 @@ leads. Pure; the worker does the waiting, the reading and the writing.
 """
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from tarrafa.fetch.http import (
     truncation,
 )
 from tarrafa.frontier.protocol import Offer
-from tarrafa.model import BUSY, GONE, REDIRECTS, Outcome, Page, Record, Role, Status, Visit
+from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Record, Role, Status, Visit
 from tarrafa.parse.listing import SITEMAP_BYTES_MAX
 from tarrafa.parse.page import sniff
 from tarrafa.parse.url import DEFAULT_PORTS, split
@@ -45,6 +46,7 @@ class Finished:
     record: Record
     exchange: Exchange | None = None
     offers: list[Offer] = field(default_factory=list)
+    listing: Listing | None = None  # to be noted down: nothing else says what it listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ def conclude(
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if reading is not None:
-        page, status, error = _judged(visit, reading, collection, memory)
+        page, status, error = _judged(visit, reading, collection, admission, memory)
     location = _location(visit, response, admission) if status in REDIRECTS else ""
     if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
         location = page.refresh
@@ -189,6 +191,7 @@ def conclude(
     listing = reading.listing if reading is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
+    followed = page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_beyond(visit.url))
     outcome = Outcome(
         status,
         at,
@@ -206,6 +209,7 @@ def conclude(
         tls=response.tls,
         role=visit.role,
         payload=payload,
+        external=admission.external(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
     )
     if page is not None and not kept:  # its links and status stay known, its text does not
@@ -219,21 +223,31 @@ def conclude(
         finished.exchange = exchange_of(request, response, at)
     elif status == 304 and visit.archived and visit.payload:  # else a crawler elsewhere has seen it, and no bytes came
         finished.exchange = exchange_of(request, response, at, visit.payload, visit.archived)
-    if page is not None and not _is_copy(page, visit, status):
-        finished.offers.extend(admission.links_of(page, visit, location))
-    if listing is not None:
-        finished.offers.extend(admission.listed(listing, visit))
-    if location and status != Status.REDIRECTS_EXCEEDED:
-        target = admission.moved(location, visit)
-        if target is not None:
-            finished.offers.insert(0, target)
+    if listing is not None and finished.exchange is not None and not finished.exchange.same_as:
+        finished.listing = listing
+    finished.offers.extend(leads(record, visit, listing, admission))
     return finished
 
 
+def leads(record: Record, visit: Visit, listing: Listing | None, admission: Admission) -> Iterator[Offer]:
+    """Where a visit leads, by what its record says, and by what the listing listed, if it found one."""
+    page, outcome = record.page, record.outcome
+    if outcome.location and outcome.status != Status.REDIRECTS_EXCEEDED:
+        target = admission.moved(outcome.location, visit)
+        if target is not None:
+            yield target
+    beyond = admission.is_beyond(visit.url) and not outcome.kept
+    if page is not None and not beyond and not _is_copy(page, visit, outcome.status):
+        yield from admission.links_of(page, visit, outcome.location, kept=outcome.kept)
+    if listing is not None:
+        yield from admission.listed(listing, visit)
+
+
 def _judged(
-    visit: Visit, reading: Reading, collection: Collection, memory: Memory | None
+    visit: Visit, reading: Reading, collection: Collection, admission: Admission, memory: Memory | None
 ) -> tuple[Page | None, int, str]:
-    """What a reading is worth to the collection."""
+    """What a reading is worth to the collection. Beyond its hosts the language decides, and nothing else speaks for a
+    page."""
     page, languages = reading.page, collection.scope.languages
     if reading.refusal:
         return None, Status.HOSTILE if reading.hostile else Status.INVALID_RESPONSE, reading.refusal
@@ -242,7 +256,7 @@ def _judged(
     if page is None:
         return None, 200, ""
     if languages and page.language not in languages:
-        return page, Status.LANGUAGE_NOT_WANTED, ""
+        return page, Status.LANGUAGE_OUTSIDE if admission.is_beyond(visit.url) else Status.LANGUAGE_NOT_WANTED, ""
     if memory is not None and (copy := memory.meets(page, visit)):
         return page, copy, ""
     return page, 200, ""

@@ -14,7 +14,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import uvloop
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.archive.writer import Writer
@@ -49,7 +51,7 @@ from tarrafa.frontier.protocol import (
     RobotsCopy,
 )
 from tarrafa.frontier.timing import Agreement, agree
-from tarrafa.model import HostId, Status
+from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status
 from tarrafa.process import become_child, raise_file_limit, run_child
 
 COMMIT_EVERY_S = 0.2
@@ -90,6 +92,7 @@ class Worker:
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
         self._collections: dict[int, tuple[int, Collection, Admission]] = {}
+        self._noted: dict[int, tuple[int, int]] = {}  # in which pair of files, as of which revision
         self._walks: dict[HostId, Walk] = {}
         self._tasks: dict[HostId, asyncio.Task[None]] = {}
         self._finished: list[tuple[Walk, Finished]] = []
@@ -170,7 +173,11 @@ class Worker:
     def finished(self, walk: Walk, done: Finished) -> None:
         if not self._holds():
             return  # its host may be with somebody else: whoever has it makes this visit
+        self._note_collection(walk)
         try:
+            if done.listing is not None:
+                note = ListingNote(walk.collection.name, done.visit.url, done.visit.number, done.listing)
+                self._writer.append_note(note, self.clock.now())
             self._writer.append(done.record, done.exchange)
         except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
             traceback.print_exc()
@@ -180,6 +187,15 @@ class Worker:
         self._finished.append((walk, done))
         if len(self._finished) >= COMMIT_VISITS_MAX:
             self._commit_now.set()
+
+    def _note_collection(self, walk: Walk) -> None:
+        """Each pair of files says how the collections were configured that its visits belong to."""
+        number = walk.lease.collection
+        revision, collection, _ = self._collections[number]
+        if self._noted.get(number) != (self._writer.pair, revision):
+            content = msgspec.Raw(config.encode(collection))
+            self._writer.append_note(CollectionNote(collection.name, revision, content), self.clock.now())
+            self._noted[number] = (self._writer.pair, revision)
 
     def archive_robots(self, request: Request, response: Response) -> None:
         if response.raw_head and self._holds():
@@ -201,6 +217,20 @@ class Worker:
             return body, await self._reader.read(body.job) if body.job is not None else None
 
     def learned(self, walk: Walk, offers: list[Offer]) -> None:
+        """Noted down if it is news: only so does somebody hear of a sitemap if the frontier is lost."""
+        robots, sitemaps = walk.new_robots, self._delivered.news(walk.lease.collection, offers)
+        if robots is not None or sitemaps:
+            self._note_collection(walk)
+            note = HostNote(
+                walk.collection.name,
+                walk.lease.host_key,
+                min((offer.depth for offer in sitemaps), default=0),
+                walk.delay_s,
+                tuple(offer.url for offer in sitemaps),
+            )
+            if robots is not None:
+                note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
+            self._writer.append_note(note, self.clock.now())
         self._learned.append((walk, offers))
 
     def starved(self) -> None:

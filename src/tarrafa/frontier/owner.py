@@ -15,9 +15,10 @@ from pathlib import Path
 
 import uvloop
 
+from tarrafa.archive.follow import published
 from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
-from tarrafa.errors import Locked, TarrafaError
+from tarrafa.errors import DataError, Locked, TarrafaError
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.address import local
 from tarrafa.frontier.door import listen, parse_listen
@@ -70,6 +71,11 @@ def _say(line: str) -> None:
 
 
 async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
+    if not data.frontier.exists() and published(data.archive):
+        # An empty one would give the numbers of visits again that the archive holds already: nobody would follow them.
+        raise DataError(
+            f"{data.frontier}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again"
+        )
     for attempt in range(OPEN_TRIES):
         try:
             return SqliteFrontier(data.frontier, clock, bundled_list(), on_fatal, LeaseClock.from_environment())

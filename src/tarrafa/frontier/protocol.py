@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
 from tarrafa.process import ProcessId
 from tarrafa.revisit.policy import History
@@ -165,6 +166,9 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     keeps_fresh: bool = False
     revisits: int = 0  # visits to pages that were kept before
     changes: int = 0  # of those, how many found another text
+    passed_over: int = 0  # known and not pending: the walk through their site is over (order = "breadth")
+    table: int = 0  # sites that wait in the table of breadth
+    sites_chosen: int = 0  # and those that were chosen from it
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -225,6 +229,19 @@ class PlannedVisit(msgspec.Struct, frozen=True, array_like=True):
     at: float
 
 
+class SiteFacts(msgspec.Struct, frozen=True):
+    """Where a URL's site stands in a collection whose order is breadth: see frontier/order/breadth.py."""
+
+    name: str
+    stage: str  # unheard, heard, listed, chosen, over
+    mentions: int
+    best: str  # the URL to begin with, or the one that the walk asks for now
+    walked: int  # pages
+    links: int  # to other sites, on the last of them
+    vain: int  # visits that brought no page
+    table: int  # how many sites stand in the table now
+
+
 class UrlFacts(msgspec.Struct, frozen=True):
     """All that the frontier knows of a URL in one collection."""
 
@@ -245,6 +262,7 @@ class UrlFacts(msgspec.Struct, frozen=True):
     place: int | None = None  # how many of its host's waiting URLs go before it; None if it does not wait
     history: list[PastVisit] = []
     freshness: Freshness | None = None
+    site: SiteFacts | None = None
 
 
 class HostFacts(msgspec.Struct, frozen=True):
@@ -363,3 +381,21 @@ class Frontier(Protocol):
 
     async def drop_plans(self, collection: int, limit: int) -> int:
         """Take away (some of) what is left of former plans; how many visits that were."""
+
+    async def catalogue(self) -> Catalogue:
+        """The collections as another frontier would take them in, and the list that sites were found by."""
+
+    async def images(self, after: Place, limit: int) -> Album:
+        """Hosts in the order of their ids, with up to so many URLs in all."""
+
+    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+        """Make room for a collection from elsewhere; it is `importing` until `control` says that it is whole.
+
+        One that is there already is refused, unless it waits for the rest of the same import (by its `reason`).
+        """
+
+    async def restore(self, images: list[HostImage]) -> None:
+        """Take hosts in, the parts of each in their order. What is there already stays: repeating it is harmless."""
+
+    async def forget(self, host: HostId) -> None:
+        """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""

@@ -17,6 +17,7 @@ from typing import Any
 from tarrafa.clock import boottime
 from tarrafa.errors import FrontierError, Refused, TarrafaError, Unreachable
 from tarrafa.frontier import handshake, wire
+from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
@@ -278,6 +279,24 @@ class RemoteFrontier:
     async def drop_plans(self, collection: int, limit: int) -> int:
         count: int = await self._call("drop_plans", collection, limit)
         return count
+
+    async def catalogue(self) -> Catalogue:
+        catalogue: Catalogue = await self._call("catalogue")
+        return catalogue
+
+    async def images(self, after: Place, limit: int) -> Album:
+        album: Album = await self._call("images", after, limit)
+        return album
+
+    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+        row: CollectionRow = await self._call("restore_collection", image)
+        return row
+
+    async def restore(self, images: list[HostImage]) -> None:
+        await self._call("restore", images)
+
+    async def forget(self, host: HostId) -> None:
+        await self._call("forget", host)
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:

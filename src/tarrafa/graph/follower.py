@@ -8,6 +8,7 @@ Knows nothing of how `deliver` reaches the frontier.
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from itertools import groupby
 from types import TracebackType
 
@@ -118,6 +119,15 @@ def rebuild(data: DataDirectory) -> int:
         forget(data)
     with Follower(data, lambda collection, weights: None) as follower:
         return follower.read()
+
+
+def tell_again(data: DataDirectory) -> int:
+    """The frontier was made anew: all that the graph knows is news to it. How much that is."""
+    with writer_lock(data), closing(open_writer(data)) as connection, in_our_words(path_of(data), connection):
+        with connection:
+            connection.execute("UPDATE nodes SET told = NULL")
+            connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
+        return int(rows(connection, "SELECT count(*) FROM dirty")[0][0])
 
 
 def cursor(data: DataDirectory) -> Cursor:

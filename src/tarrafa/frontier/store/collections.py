@@ -5,24 +5,30 @@ its end; `value()` sees both.
 """
 
 from collections import defaultdict, deque
-from dataclasses import astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 
 import msgspec
 
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
+from tarrafa.frontier.images import CollectionImage
+from tarrafa.frontier.order import Order, order_of
 from tarrafa.frontier.protocol import CollectionRow, CollectionStatus
 from tarrafa.frontier.store.schema import Database
 from tarrafa.model import UrlState
 
 STATES = ("running", "paused", "stopped", "finished")
+IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
 RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
 REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
 OUT_AGAIN = "again"  # those of them that are handed out
 PAID = "paid"  # revisits that the budget was charged for
 CHOSEN_WAITING, DISMISSED_WAITING, FULL = "chosen", "dismissed", "full"  # see exchange.py
+EVENTS = (VISITS, REQUESTS, REVISITS, CHANGES, PAID, FULL)  # what happened, whatever is there now
+EVENT_KINDS = ("status:", "type:")
+TABLE, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth.py
 
 
 def state_bucket(state: int) -> str:
@@ -141,6 +147,10 @@ class Known:
     sequence: int
     tuning: Tuning = Tuning()
     tokens: Tokens = field(default_factory=Tokens)
+    order: Order = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.order = order_of(self.config.strategy)
 
 
 class Collections:
@@ -195,6 +205,7 @@ class Collections:
             )
             number, revision, before = int(self._db.value("SELECT max(id) FROM collection")), 1, None
         else:
+            _check_whole(known)
             number, before = known.row.id, known.config
             revision = known.row.revision + (content != known.row.config)
             if before.identity != wanted.identity:
@@ -218,12 +229,54 @@ class Collections:
         if state not in STATES:
             raise FrontierError(f"no such state: {state!r} (allowed: {', '.join(STATES)})")
         known = self.named(name)
+        if state == "running":
+            _check_whole(known)
         self._db.run("UPDATE collection SET state = ?, reason = ? WHERE id = ?", (state, reason, known.row.id))
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
 
     def set_revision(self, known: Known, revision: int) -> None:
         self._db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, known.row.id))
         known.row = msgspec.structs.replace(known.row, revision=revision)
+
+    def images(self) -> list[CollectionImage]:
+        """All collections without their hosts."""
+        created = dict(self._db.rows("SELECT id, created FROM collection"))
+        images = []
+        for number, known in self._by_id.items():
+            row = known.row
+            facts = (row.name, row.state, row.reason, row.config, row.revision, created[number], known.sequence)
+            images.append(CollectionImage(*facts, counters=self._events(number), **asdict(known.tuning)))
+        return images
+
+    def _events(self, number: int) -> dict[str, int]:
+        counted = {bucket: self._counters.value(number, bucket) for bucket in EVENTS}
+        for kind in EVENT_KINDS:
+            counted |= {f"{kind}{name}": count for name, count in self._counters.with_prefix(number, kind).items()}
+        return {bucket: count for bucket, count in counted.items() if count}
+
+    def restore(self, image: CollectionImage, number: int | None = None) -> Known:
+        """Make room for one that comes from elsewhere. It is `importing` until somebody says that its hosts are all
+        here; what stands there as its reason tells one import from another."""
+        known = self.find(image.name)
+        if known is not None:
+            if known.row.state != IMPORTING or known.row.reason != image.reason:
+                raise FrontierError(f"a collection named {image.name!r} is here already; nothing was changed")
+            return known
+        if self._decode(image.config).name != image.name:
+            raise FrontierError(f"the collection {image.name!r} has the configuration of another one")
+        self._db.run(
+            "INSERT INTO collection (id, name, state, reason, config, revision, created, sequence, price, plan,"
+            " plan_end, factor, priced_at, priced_revisits) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, image.name, IMPORTING, image.reason, image.config, image.revision, image.created, image.sequence,
+             image.price, image.plan, image.plan_end, image.factor, image.priced_at, image.priced_revisits),
+        )  # fmt: skip
+        number = int(self._db.value("SELECT max(id) FROM collection"))
+        for bucket, count in image.counters.items():
+            if bucket in EVENTS or bucket.startswith(EVENT_KINDS):
+                self._counters.add(number, bucket, count)
+        self.flush()
+        self.reload()
+        return self.by_id(number)
 
     def find(self, name: str) -> Known | None:
         return next((known for known in self._by_id.values() if known.row.name == name), None)
@@ -303,6 +356,7 @@ class Collections:
             return self._counters.value(number, state_bucket(which))
 
         again, revisits = self._counters.value(number, OUT_AGAIN), self._counters.value(number, REVISITS)
+        passed_over = self._counters.value(number, PASSED_OVER)
         fetched = state(UrlState.FETCHED) + again  # a page is no less kept while somebody looks at it again
         return CollectionStatus(
             name=known.row.name,
@@ -310,7 +364,7 @@ class Collections:
             reason=known.row.reason,
             known=self._counters.value(number, KNOWN),
             fetched=fetched,
-            pending=state(UrlState.PENDING),
+            pending=state(UrlState.PENDING) - passed_over,
             failed=state(UrlState.FAILED),
             hosts=self._counters.value(number, HOSTS),
             pages_per_s=round(self._rate(number, fetched + revisits), 2),
@@ -327,6 +381,9 @@ class Collections:
             changes=self._counters.value(number, CHANGES),
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
+            passed_over=passed_over,
+            table=self._counters.value(number, TABLE),
+            sites_chosen=self._counters.value(number, SITES_CHOSEN),
         )
 
     def _rate(self, number: int, kept: int) -> float:
@@ -337,3 +394,10 @@ class Collections:
             window.popleft()
         elapsed = now - window[0][0]
         return (kept - window[0][1]) / elapsed if elapsed > 0.2 else 0.0
+
+
+def _check_whole(known: Known) -> None:
+    if known.row.state == IMPORTING:
+        raise FrontierError(
+            f"{known.row.name}: was not wholly imported; run the same `tarrafa import frontier` command again"
+        )

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from tarrafa.frontier.protocol import Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections
 from tarrafa.frontier.store.revisits import Revisits
 from tarrafa.frontier.store.schema import ALL, Database
@@ -17,7 +18,9 @@ HISTORY_MAX = 100  # the newest
 PLACE_MAX = 10_000  # nobody counts further
 
 
-def look_up(db: Database, host: HostId, url: UrlId, collections: Collections, revisits: Revisits) -> Facts:
+def look_up(
+    db: Database, host: HostId, url: UrlId, collections: Collections, revisits: Revisits, breadth: Breadth
+) -> Facts:
     db.need("host", [(host,)])
     db.need_first("work", [(host,)], ALL)
     db.need("robots", db.rows("SELECT robots_digest FROM host WHERE id = ? AND robots_digest IS NOT NULL", (host,)))
@@ -40,6 +43,7 @@ def look_up(db: Database, host: HostId, url: UrlId, collections: Collections, re
         replace(
             _facts(db, host, url, one),
             freshness=revisits.freshness(collections.by_id(one[0]), (host, one[0], url)),
+            site=breadth.facts(collections.by_id(one[0]), host),
         )
         for one in rows
     ]

@@ -27,7 +27,7 @@ from tarrafa.frontier.protocol import (
 )
 from tarrafa.frontier.store.collections import Collections, Known
 from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.schema import NEW, OLD, Database
+from tarrafa.frontier.store.schema import NEW, OLD, OPEN, Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId
@@ -319,7 +319,7 @@ class Hosts:
             (report.next_at, report.ended_at, report.delay_s, report.failures, report.trouble[:NOTE_MAX], report.host),
         )
         if report.robots is not None:
-            self._store_robots(report.host, report.robots)
+            self.store_robots(report.host, report.robots)
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
         if not report.keep and report.failures > max(known.config.fetch.host_failures_max, row[1]):
@@ -339,8 +339,8 @@ class Hosts:
     def _others_wait(self, report: HostReport) -> bool:
         """Another running collection has work on this host: after its visits the holder lets go."""
         rows = self._db.rows(
-            "SELECT collection FROM work WHERE host = ? AND collection != ? AND (pending > 0 OR due <= ?)",
-            (report.host, report.collection, self._clock.now()),
+            "SELECT collection FROM work WHERE host = ? AND collection != ? AND (pending > 0 AND gate = ? OR due <= ?)",
+            (report.host, report.collection, OPEN, self._clock.now()),
         )
         return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
 
@@ -349,7 +349,7 @@ class Hosts:
         text: bytes | None = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
         return text or b""
 
-    def _store_robots(self, host: HostId, robots: RobotsCopy) -> None:
+    def store_robots(self, host: HostId, robots: RobotsCopy) -> None:
         self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
         self._db.run(
             "UPDATE host SET robots_status = ?, robots_digest = ?, robots_expires = ? WHERE id = ?",

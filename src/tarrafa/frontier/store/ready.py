@@ -1,12 +1,22 @@
 """Which hosts could be leased, and from when on?
 
 A host that is with nobody stands here once per collection and kind of work: NEW for URLs that were never visited, from
-its next polite moment on; OLD for pages to see again, from when the first of them is worth it. Promise: rows are added
-and removed by their whole key, which follows from `host` and `work` alone; nothing is ever looked for.
+its next polite moment on, or FAVOURED where the collection favours the host; OLD for pages to see again, from when the
+first of them is worth it. Promise: rows are added and removed by their whole key, which follows from `host` and `work`
+alone; nothing is ever looked for.
+
+While favoured hosts and others could be visited, the favoured ones get four places of five: they are first, and nobody
+starves.
 """
 
-from tarrafa.frontier.store.schema import NEW, OLD, Database
+from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN, Database
 from tarrafa.model import HostId
+
+FAVOURED_OF_FIVE = 4
+NEW_ROWS = (
+    f"INTO ready SELECT collection, CASE favoured WHEN 0 THEN {NEW} ELSE {FAVOURED} END, next_at, host"  # noqa: S608
+    f" FROM work JOIN host ON host.id = work.host WHERE worker IS NULL AND gate = {OPEN} AND pending > 0"
+)
 
 
 class Ready:
@@ -14,15 +24,17 @@ class Ready:
 
     def __init__(self, db: Database) -> None:
         self._db = db
+        self._turn = 0
 
     def _rows(self, host: HostId) -> list[tuple[int, int, float, int]]:
         found: list[tuple[int, int, float, int]] = []
-        for number, pending, due, next_at in self._db.rows(
-            "SELECT collection, pending, due, next_at FROM work JOIN host ON host.id = work.host WHERE host = ?",
+        for number, pending, due, gate, favoured, next_at in self._db.rows(
+            "SELECT collection, pending, due, gate, favoured, next_at FROM work JOIN host ON host.id = work.host"
+            " WHERE host = ?",
             (host,),
         ):
-            if pending > 0:
-                found.append((number, NEW, next_at, host))
+            if pending > 0 and gate == OPEN:
+                found.append((number, FAVOURED if favoured else NEW, next_at, host))
             if due is not None:
                 found.append((number, OLD, max(next_at, due), host))
         return found
@@ -39,10 +51,12 @@ class Ready:
 
     def add_new(self, number: int, host: HostId) -> None:
         """It has new URLs; if it is with somebody, that one will hear of them."""
-        self._db.run(
-            "INSERT OR IGNORE INTO ready SELECT ?, ?, next_at, id FROM host WHERE id = ? AND worker IS NULL",
-            (number, NEW, host),
-        )
+        self._db.run(f"INSERT OR IGNORE {NEW_ROWS} AND host = ? AND collection = ?", (host, number))
+
+    def renew(self, number: int) -> None:
+        """Gates or favours changed all over a collection. Scans its hosts, once per such change."""
+        self._db.run("DELETE FROM ready WHERE collection = ? AND kind IN (?, ?)", (number, NEW, FAVOURED))
+        self._db.run(f"INSERT {NEW_ROWS} AND collection = ?", (number,))
 
     def set_due(self, number: int, host: HostId, due: float | None) -> None:
         """From when on one of its pages is worth another visit; None: nothing is."""
@@ -64,7 +78,26 @@ class Ready:
             self._db.run("INSERT OR IGNORE INTO ready VALUES (?, ?, ?, ?)", (number, OLD, max(next_at, due), host))
 
     def first(self, number: int, kind: int, now: float, limit: int) -> list[HostId]:
-        """Those that may be visited now, the longest ready first."""
+        """Those that may be visited now, the longest ready first; of NEW, favoured ones among the first."""
+        if kind == NEW and (favoured := self._first(number, FAVOURED, now, limit)):
+            return self._mixed(favoured, self._first(number, NEW, now, limit))[: max(0, limit)]
+        return self._first(number, kind, now, limit)
+
+    def count_new(self, number: int, now: float, limit: int) -> int:
+        """How many hosts have new URLs and may be visited now; nobody counts further than `limit`."""
+        return sum(len(self._first(number, kind, now, limit)) for kind in (FAVOURED, NEW))
+
+    def _mixed(self, favoured: list[HostId], others: list[HostId]) -> list[HostId]:
+        """Four favoured ones, then another one, and so on; who asks for one host at a time gets them so as well."""
+        self._turn = (self._turn + 1) % 5
+        found: list[HostId] = []
+        one, other = iter(favoured), iter(others)
+        for place in range(self._turn, self._turn + 5 * (len(favoured) + len(others))):
+            host = next(one if place % 5 < FAVOURED_OF_FIVE else other, None)
+            found += [] if host is None else [host]
+        return found
+
+    def _first(self, number: int, kind: int, now: float, limit: int) -> list[HostId]:
         self._db.need_first("ready", [(number, kind)], max(0, limit))
         rows = self._db.rows(
             "SELECT host FROM ready WHERE collection = ? AND kind = ? AND next_at <= ? ORDER BY next_at, host LIMIT ?",

@@ -19,7 +19,6 @@ from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import Freshness, Report
 from tarrafa.frontier.store.collections import (
     CHANGES,
-    CHOSEN_WAITING,
     DISMISSED_WAITING,
     OUT_AGAIN,
     PAID,
@@ -306,7 +305,7 @@ class Revisits:
                 modified = announced
             page = see(found[3], at, changed, modified, dates[0].is_believed)
             self._counters.add(known.row.id, CHANGES, int(changed))
-        self._count(known, key[0], before.role, found[3] if found and not before.was_listing else None, page)
+        self.count(known, key[0], before.role, found[3] if found and not before.was_listing else None, page)
         self._stand(key, page, self._place(known, before.role, page))
 
     def _place(self, known: Known, role: int, page: History) -> tuple[int, float]:
@@ -352,7 +351,7 @@ class Revisits:
         )
         return belief.Record(*row[:2]), belief.Record(*row[2:])
 
-    def _count(self, known: Known, host: HostId, role: int, old: History | None, new: History | None) -> None:
+    def count(self, known: Known, host: HostId, role: int, old: History | None, new: History | None) -> None:
         """What a site's pages have in common is what a new one of them is believed to be like."""
         if role != Role.PAGE:
             return
@@ -381,7 +380,7 @@ class Revisits:
             return
         self._leave(key, found)
         role = self._db.value("SELECT role FROM url WHERE host = ? AND collection = ? AND id = ?", key)
-        self._count(known, key[0], role, found[3], None)
+        self.count(known, key[0], role, found[3], None)
         self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key)
         self._db.run(  # whoever comes back must come whole: search has forgotten it too
             "UPDATE url SET etag = NULL, last_modified = NULL, content_id = NULL"
@@ -450,7 +449,7 @@ class Revisits:
 
     def begin_adoption(self, known: Known) -> None:
         """What is counted of the collection as a whole is counted anew, host by host."""
-        for bucket in (RATES, CHOSEN_WAITING, DISMISSED_WAITING, OUT_AGAIN):
+        for bucket in (RATES, DISMISSED_WAITING, OUT_AGAIN):
             self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
 
     def adopt(self, known: Known) -> None:
@@ -494,7 +493,7 @@ class Revisits:
             return
         weight = importance(known, in_links) if role == Role.PAGE else LISTING_WEIGHT
         page = msgspec.structs.replace(page, weight=weight)
-        self._count(known, key[0], role, None, page)
+        self.count(known, key[0], role, None, page)
         place, gone = self._place(known, role, page), 0
         if found is not None and found[0] == LATER:
             place, gone = (LATER, found[1]), found[2]

@@ -18,6 +18,7 @@ import apsw
 from tarrafa.clock import Clock
 from tarrafa.data import try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
+from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
     FIRST_HOST,
     CollectionRow,
@@ -35,6 +36,7 @@ from tarrafa.frontier.protocol import (
     Terms,
     Weight,
 )
+from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections, Counters, Known
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import LeaseClock
@@ -156,7 +158,7 @@ class SqliteFrontier:
                 f"{self._path}: the disk is full or cannot be written ({error}); "
                 "free some space and run the command again"
             )
-        return DataError(f"{self._path}: {error}")
+        return _in_our_words(self._path, error)
 
     async def _call(self, work: Callable[[Store], T]) -> T:
         loop = asyncio.get_running_loop()
@@ -242,6 +244,21 @@ class SqliteFrontier:
     async def drop_plans(self, collection: int, limit: int) -> int:
         return await self._plan(collection, lambda known, planning: planning.drop_plans(known, limit))
 
+    async def catalogue(self) -> Catalogue:
+        return await self._call(lambda store: store.images.catalogue())
+
+    async def images(self, after: Place, limit: int) -> Album:
+        return await self._call(lambda store: store.images.after(after, limit))
+
+    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+        return await self._call(lambda store: store.catalogue.restore(image).row)
+
+    async def restore(self, images: list[HostImage]) -> None:
+        await self._call(lambda store: store.images.restore(images))
+
+    async def forget(self, host: HostId) -> None:
+        await self._call(lambda store: store.images.forget(host))
+
     async def _plan(self, collection: int, work: Callable[[Known, Planning], T]) -> T:
         return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))
 
@@ -270,8 +287,9 @@ def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[Collec
 
     def read(db: Database) -> tuple[Facts, list[CollectionRow]]:
         counters, clock = Counters(db), Clock.real()
-        collections = Collections(db, counters, clock)
-        return look_up(db, host, url, collections, Revisits(db, counters, Ready(db), clock)), collections.rows()
+        collections, ready = Collections(db, counters, clock), Ready(db)
+        revisits, breadth = Revisits(db, counters, ready, clock), Breadth(db, counters, ready, clock)
+        return look_up(db, host, url, collections, revisits, breadth), collections.rows()
 
     return _read(path, read)
 
@@ -317,4 +335,13 @@ def _read(path: Path, question: Callable[[Database], T]) -> T:
         finally:
             db.connection.close()
     except apsw.Error as error:
-        raise DataError(f"{path}: {error}") from None
+        raise _in_our_words(path, error) from None
+
+
+def _in_our_words(path: Path, error: apsw.Error) -> DataError:
+    remedy = "`tarrafa rebuild frontier` makes it again from the archive"
+    if isinstance(error, apsw.CorruptError | apsw.NotADBError):
+        return DataError(f"{path}: damaged ({error}); {remedy}")
+    if isinstance(error, apsw.CantOpenError) and not path.exists():
+        return DataError(f"{path}: is missing; {remedy}")
+    return DataError(f"{path}: {error}")

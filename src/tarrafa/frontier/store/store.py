@@ -4,12 +4,14 @@ Every method runs inside a transaction that the caller commits. It is the same f
 file of its own (sqlite.py), or a working copy of what a database has (postgres/).
 """
 
+from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.frontier.protocol import CollectionRow, Facts, Lease, Offer, Overview, Terms, Weight
 from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts, LeaseClock
+from tarrafa.frontier.store.images import Images
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.schema import Database
@@ -35,17 +37,22 @@ class Store:
         self.db, self.clock, self._marked = db, clock, 0.0
         self.counters = counters or Counters(db)
         self.catalogue = catalogue or Collections(db, self.counters, clock)
-        ready = Ready(self.db)
+        self.ready = ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
         self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
+        self.images = Images(self.db, self.counters, self.catalogue, self.urls, ready, clock)
 
     def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
+        earlier = self.catalogue.find(config.decode(content).name)
+        was_finished = earlier is not None and earlier.row.state == "finished"
         known, before = self.catalogue.open(content)
         if before is not None:
             self.begin_change(known, before)
             self.change(known, before)
+            if was_finished:
+                self.urls.breadth.begin_again(known)
         self.urls.seed(known.row.id, roots)
         return known.row
 
@@ -62,8 +69,8 @@ class Store:
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):
             self.urls.reopen_depth(known)
-        if before.strategy.order != known.config.strategy.order:
-            self.urls.reorder(known, before.strategy.order)
+        if before.strategy != known.config.strategy:
+            self.urls.reorder(known, before.strategy)
         if before.scope != known.config.scope:
             self.urls.judge_again(known)
         if _is_kept_otherwise(known, before):
@@ -72,7 +79,7 @@ class Store:
             self.urls.exchange.rebuild(known)
 
     def look_up(self, host: HostId, url: UrlId) -> Facts:
-        return look_up(self.db, host, url, self.catalogue, self.urls.revisits)
+        return look_up(self.db, host, url, self.catalogue, self.urls.revisits, self.urls.breadth)
 
     def weigh(self, name: str, weights: list[Weight]) -> None:
         """An archive may be older than its frontier: what belongs to no collection here is nobody's business."""

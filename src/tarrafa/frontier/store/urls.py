@@ -7,8 +7,10 @@ every move, so that nobody ever looks for waiting URLs by scanning.
 from typing import Any
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.order import rank
+from tarrafa.config import Strategy
+from tarrafa.frontier.order import order_of
 from tarrafa.frontier.protocol import Offer, Weight
+from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import (
     HOSTS,
     KNOWN,
@@ -20,7 +22,7 @@ from tarrafa.frontier.store.collections import (
 from tarrafa.frontier.store.exchange import Exchange
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import Revisits
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.schema import CLOSED, OPEN, Database
 from tarrafa.model import (
     GIVEN_UP,
     HostId,
@@ -32,6 +34,7 @@ from tarrafa.model import (
 from tarrafa.parse.site import Suffixes
 
 IN_LINKS_OF = "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?"
+RANKED_BY = "SELECT url, sequence, in_links, attempts, role FROM url WHERE host = ? AND collection = ? AND id = ?"
 
 
 class Urls:
@@ -42,6 +45,7 @@ class Urls:
         self._ready = ready
         self.revisits = Revisits(db, counters, ready, clock)
         self.exchange = Exchange(db, counters, collections, self.revisits, clock)
+        self.breadth = Breadth(db, counters, ready, clock)
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         self._suffixes: dict[tuple[str, ...], Suffixes] = {}
 
@@ -78,6 +82,8 @@ class Urls:
         if self.revisits.find((offer.host, known.row.id, offer.id)) is not None:
             return  # it is kept as a page
         turned_away = state == UrlState.DROPPED and status == Status.TYPE_NOT_WANTED
+        if state == UrlState.PENDING:
+            self._rerank(known, offer.host, offer.id, role=offer.role)
         if turned_away or state in (UrlState.PENDING, UrlState.HANDED_OUT):
             self._db.run(
                 "UPDATE url SET role = ?, state = ? WHERE host = ? AND collection = ? AND id = ?",
@@ -100,17 +106,33 @@ class Urls:
             )
             if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.run(
-                    "UPDATE url SET state = 0, depth = 0, etag = NULL, last_modified = NULL"
-                    " WHERE host = ? AND collection = ? AND id = ?",
+                    "UPDATE url SET depth = 0 WHERE host = ? AND collection = ? AND id = ?",
                     (root.host, number, root.id),
                 )
-                self._drop_page(known, (root.host, number, root.id))
-                self.requeue(known, root.host, root.id, row[0], waiting)
+                self._fetch_whole(known, root.host, root.id, row[0], waiting)
         self.add_waiting(number, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
             self._ensure_host(known, root)
             self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, number))
         self.discover(number, roots)
+
+    def read_again(self, known: Known, host: HostId, url: UrlId) -> None:
+        """What it said is lost: it is fetched whole once more."""
+        key, waiting = (host, known.row.id, url), dict[HostId, int]()
+        state = self._db.value("SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        if state in (UrlState.FETCHED, UrlState.DROPPED):
+            self._db.run("UPDATE url SET payload = '' WHERE host = ? AND collection = ? AND id = ?", key)
+            self._fetch_whole(known, host, url, state, waiting)
+            self.add_waiting(known.row.id, waiting)
+
+    def _fetch_whole(self, known: Known, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]) -> None:
+        key = (host, known.row.id, url)
+        self._db.run(
+            "UPDATE url SET state = 0, etag = NULL, last_modified = NULL WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        self._drop_page(known, key)
+        self.requeue(known, host, url, state, waiting)
 
     def _insert(self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int]) -> None:
         number, limit = known.row.id, known.config.scope.depth_max
@@ -132,7 +154,7 @@ class Urls:
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(state))
         if state == UrlState.PENDING:
-            self.enqueue(known, offer.host, offer.id, (sequence, 0, 0), waiting)
+            self.enqueue(known, offer.host, offer.id, (offer.url, sequence, 0, 0, offer.role), waiting)
 
     def _closed(self, known: Known, host: HostId) -> int:
         """Why nothing new of this host waits; 0 if it may."""
@@ -151,11 +173,17 @@ class Urls:
         """Its rows; a site's first hosts only are visited, or a wildcard in the DNS would have no end."""
         self.ensure_host_row(offer.host, offer.host_key, known.config.network.suffixes)
         if not self._db.run(
-            "INSERT OR IGNORE INTO work (host, collection, pending) VALUES (?, ?, 0)", (offer.host, known.row.id)
+            "INSERT OR IGNORE INTO work (host, collection, pending, gate, favoured) VALUES (?, ?, 0, ?, ?)",
+            (offer.host, known.row.id, *self.gate_of(known, offer.url)),
         ):
             return
         self._counters.add(known.row.id, HOSTS)
         self._admit(known, offer.host)
+
+    @staticmethod
+    def gate_of(known: Known, url: str) -> tuple[int, bool]:
+        """How a host comes in: whether anything of it may be handed out yet, and whether it is favoured."""
+        return CLOSED if known.order.is_breadth else OPEN, known.order.favours(url)
 
     def _admit(self, known: Known, host: HostId) -> None:
         """Count the host among those of its site that are visited, or refuse it."""
@@ -194,22 +222,28 @@ class Urls:
 
     def requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
         """Put a known URL among the waiting ones; its row says PENDING already."""
-        facts = self._db.must(
-            "SELECT sequence, in_links, attempts FROM url WHERE host = ? AND collection = ? AND id = ?",
-            (host, known.row.id, url),
-        )
+        facts = self._db.must(RANKED_BY, (host, known.row.id, url))
         self._counters.move(known.row.id, before, UrlState.PENDING)
         self.enqueue(known, host, url, facts, waiting)
 
     def enqueue(
         self, known: Known, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
     ) -> None:
-        """`facts` are sequence, in-links and attempts."""
-        sequence, in_links, attempts = facts
-        place = rank(known.config.strategy.order, sequence, url, in_links, attempts)
-        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, place, url))
-        self.exchange.enter(known, False, in_links, host, url)
+        """`facts` are those of `RANKED_BY`."""
+        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, place_of(known, url, facts), url))
+        self.exchange.enter(known, False, facts[2], host, url)
         waiting[host] = waiting.get(host, 0) + 1
+
+    def _rerank(self, known: Known, host: HostId, url: UrlId, *, role: int) -> None:
+        """It turns out to be something else while it waits."""
+        facts = self._db.must(RANKED_BY, (host, known.row.id, url))
+        place = (host, known.row.id, place_of(known, url, facts), url)
+        self._db.need("pending", [place])
+        self._db.run(
+            "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+            (place_of(known, url, (*facts[:4], role)), *place),
+        )
+        self.breadth.look_again(known, host)
 
     def _drop_page(self, known: Known, key: tuple[HostId, int, UrlId]) -> None:
         """It is not kept any more, for whatever reason."""
@@ -225,38 +259,43 @@ class Urls:
             self._db.run(
                 "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (added, host, number)
             )
+            self.breadth.wait(self._collections.by_id(number), host, added)
             self._ready.add_new(number, host)
 
     def weigh(self, known: Known, weights: list[Weight]) -> None:
         """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
         number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
         self._db.need("url", [(weight.host, number, weight.id) for weight in weights])
+        mentions = dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, sequence, in_links, attempts, role FROM url"
+                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, sequence, in_links, attempts, role = row
+            depth, redirects, state, url, sequence, in_links, attempts, role = row
             key = (weight.host, number, weight.id)
             if weight.in_links != in_links:
                 self._db.run(
                     "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
                 )
+                mentions[weight.host] = mentions.get(weight.host, 0) + weight.in_links - in_links
                 self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
                 if known.config.keeps_fresh and role == Role.PAGE:
                     self.revisits.weigh(known, key, weight.in_links)
                 if state == UrlState.PENDING and order == "backlinks":
-                    place = (weight.host, number, rank(order, sequence, weight.id, in_links, attempts), weight.id)
+                    old = place_of(known, weight.id, (url, sequence, in_links, attempts, role))
+                    place = (weight.host, number, old, weight.id)
                     self._db.need("pending", [place])
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-                        (rank(order, sequence, weight.id, weight.in_links, attempts), *place),
+                        (place_of(known, weight.id, (url, sequence, weight.in_links, attempts, role)), *place),
                     )
             if 0 <= weight.depth < depth:
                 self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
+        self.breadth.weigh(known, mentions)
         self.add_waiting(number, waiting)
 
     def reopen_depth(self, known: Known) -> None:
@@ -278,9 +317,9 @@ class Urls:
             self._admit(known, host)
         rows = self._db.rows(
             "SELECT host, id, status FROM url WHERE collection = ? AND state = ?"
-            " AND (status IN (?, ?, ?) OR status = ? AND type IS NULL)",
-            (number, int(UrlState.DROPPED),
-             *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE, Status.TYPE_NOT_WANTED))),
+            " AND (status IN (?, ?, ?, ?) OR status = ? AND type IS NULL)",
+            (number, int(UrlState.DROPPED), *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE,
+             Status.LANGUAGE_OUTSIDE, Status.TYPE_NOT_WANTED))),
         )  # fmt: skip
         for host, url, status in rows:
             if status == Status.HOST_FULL and self._closed(known, host) == status:
@@ -316,16 +355,34 @@ class Urls:
         if worker is None:
             self._ready.add(host)
 
-    def reorder(self, known: Known, before: str) -> None:
+    def reorder(self, known: Known, before: Strategy) -> None:
         """The order of discovery was changed: every waiting URL gets its new rank. Scans what waits, once."""
-        number, order = known.row.id, known.config.strategy.order
+        number, old = known.row.id, order_of(before)
         rows = self._db.rows(
-            "SELECT url.host, url.id, sequence, in_links, attempts FROM pending JOIN url USING (host, collection, id)"
-            " WHERE pending.collection = ?",
+            "SELECT url.host, url.id, url, sequence, in_links, attempts, role"
+            " FROM pending JOIN url USING (host, collection, id) WHERE pending.collection = ?",
             (number,),
         )
-        moves = [
-            (rank(order, seen, url, links, tries), host, number, rank(before, seen, url, links, tries), url)
-            for host, url, seen, links, tries in rows
-        ]
+        moves = []
+        for host, url, text, seen, links, tries, role in rows:
+            facts = (text, seen, url, links, tries, role)
+            moves.append((known.order.rank(*facts), host, number, old.rank(*facts), url))
         self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
+        if before.favour != known.config.strategy.favour:
+            self._favour(known)
+        self.breadth.adopt(known, before.order)
+
+    def _favour(self, known: Known) -> None:
+        """Other hosts are favoured now. Scans them, once per such change."""
+        hosts = self._db.rows("SELECT id, key FROM work JOIN host ON id = host WHERE collection = ?", (known.row.id,))
+        self._db.many(
+            "UPDATE work SET favoured = ? WHERE host = ? AND collection = ?",
+            [(known.order.favours(f"{key}/"), host, known.row.id) for host, key in hosts],
+        )
+        self._ready.renew(known.row.id)
+
+
+def place_of(known: Known, url: UrlId, facts: tuple[Any, ...]) -> float:
+    """Where a URL stands in its host's queue; `facts` are those of `RANKED_BY`."""
+    text, sequence, in_links, attempts, role = facts
+    return known.order.rank(text, sequence, url, in_links, attempts, role)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.order import rank
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, Report
+from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
@@ -27,7 +27,7 @@ from tarrafa.frontier.store.exchange import Exchange
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
 from tarrafa.frontier.store.schema import ALL, Database
-from tarrafa.frontier.store.urls import Urls
+from tarrafa.frontier.store.urls import RANKED_BY, Urls, place_of
 from tarrafa.model import (
     BUSY,
     GIVEN_UP,
@@ -49,7 +49,7 @@ TRIMMED_AT_ONCE = 8  # of those beyond
 TYPES_COUNTED_MAX = 200  # servers invent them
 AHEAD_S = 60.0  # pages to see again are handed out for so long
 STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
-STARVED_MAX = 10  # visits; who is too slow on an idle machine too must be told so in the end
+STARVED_MAX = 10  # in a row; who is too slow on an idle machine too must be told so in the end
 
 
 class Visits:
@@ -60,6 +60,7 @@ class Visits:
         self._urls, self._ready = urls, ready
         self._revisits: Revisits = urls.revisits
         self._exchange: Exchange = urls.exchange
+        self._breadth: Breadth = urls.breadth
         self._chance = random.Random(0)
 
     def take(self, known: Known, host: HostId, count: int, held: int = 0) -> list[Visit]:
@@ -144,7 +145,7 @@ class Visits:
         slots = 0 if self._exchange.is_full(known) else self._collections.slots(known)
         if visited >= limit or refused:
             self.give_up(known, host, Status.HOST_FULL)
-        most = max(0, min(count, room, slots))
+        most = self._breadth.room(known, host, max(0, min(count, room, slots)))
         self._db.need_first("pending", [(host, number)], most)
         rows = self._db.rows(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
@@ -158,6 +159,8 @@ class Visits:
         self._db.run(
             "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (len(visits), host, number)
         )
+        for visit in visits:
+            self._breadth.hand_out(known, host, visit.id)
         return visits
 
     def _unqueue(self, known: Known, host: HostId, place: float, url: UrlId) -> None:
@@ -174,7 +177,10 @@ class Visits:
     def places(self, known: Known) -> int:
         """How many new URLs may go out. A collection that is full takes in only what it chooses itself."""
         if not self._exchange.is_full(known):
-            return self._collections.slots(known)
+            slots = self._collections.slots(known)
+            if slots and known.order.is_breadth:
+                self._breadth.cycle(known)
+            return slots
         while (best := self._exchange.next_chosen(known)) is not None:
             self._choose(known, best[0], best[1])
         if self._collections.requests_left(known):
@@ -184,38 +190,36 @@ class Visits:
     def _choose(self, known: Known, host: HostId, url: UrlId) -> None:
         """It waits no longer in its host's queue, but on the shelf of the chosen ones."""
         self._db.need("url", [(host, known.row.id, url)])
-        sequence, in_links, attempts, worker = self._db.must(
-            "SELECT sequence, in_links, attempts, worker FROM url JOIN host ON host.id = url.host"
-            " WHERE url.host = ? AND collection = ? AND url.id = ?",
-            (host, known.row.id, url),
-        )
+        worker = self._db.value("SELECT worker FROM host WHERE id = ?", (host,))
         if worker is None:
             self._ready.remove(host)
-        place = rank(known.config.strategy.order, sequence, url, in_links, attempts)
+        place = place_of(known, url, self._db.must(RANKED_BY, (host, known.row.id, url)))
         self._db.need("pending", [(host, known.row.id, place, url)])
         self._unqueue(known, host, place, url)
         self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
         if worker is None:
             self._ready.add(host)
+        self._breadth.lose(known, host, 1)
         self._exchange.choose(known, host, url)
 
     def unchoose(self, known: Known) -> None:
         """The limits changed: what was chosen waits again in its host's queue."""
         waiting: dict[HostId, int] = {}
         rows = self._db.rows(
-            "SELECT due.host, due.key, due.id, sequence, in_links, attempts FROM due"
+            "SELECT due.host, due.key, due.id, url, sequence, in_links, attempts, role FROM due"
             " JOIN url USING (host, collection, id) WHERE due.collection = ? AND due.shelf = ?",
             (known.row.id, CHOSEN),
         )
         for host, key, url, *facts in rows:
             self._revisits.pull(host, known.row.id, CHOSEN, key, url)
-            self._urls.enqueue(known, host, url, (facts[0], facts[1], facts[2]), waiting)
+            self._counters.add(known.row.id, CHOSEN_WAITING, -1)
+            self._urls.enqueue(known, host, url, tuple(facts), waiting)
         self._urls.add_waiting(known.row.id, waiting)
 
     def finish(self, known: Known, host: HostId, reports: Iterable[Report], worker: str) -> None:
         """Take what became of visits. A report on what is no longer handed out changes nothing."""
         number, waiting = known.row.id, dict[HostId, int]()
-        settled = 0
+        settled, step = 0, None
         for report in reports:
             held = self._db.run(
                 "DELETE FROM handed WHERE host = ? AND collection = ? AND id = ? AND number = ?",
@@ -223,6 +227,7 @@ class Visits:
             )
             if held:
                 again = known.config.keeps_fresh and self._revisits.find((host, number, report.id)) is not None
+                step = report if self._breadth.is_step(known, host, report.id) else step
                 self._settle(known, host, report, waiting, worker)
                 settled += _was_asked(report.outcome) and not again
         self._revisits.look_again(known, host)
@@ -231,6 +236,37 @@ class Visits:
                 "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
             )
         self._urls.add_waiting(number, waiting)
+        if step is not None:
+            again = self._db.value(STATE_OF, (host, number, step.id)) == UrlState.PENDING
+            self._breadth.step(known, host, step.outcome, again)
+
+    def repeat(self, known: Known, host: HostId, report: Report, worker: str) -> bool:
+        """A visit that was made in a former life of this frontier, as its record tells it: the URL is handed out under
+        that very number, and at once reported on. False: that visit, or a later one, is known."""
+        number, key = known.row.id, (host, known.row.id, report.id)
+        state, last = self._db.must(
+            "SELECT state, (SELECT max(number) FROM visit WHERE visit.host = url.host"
+            " AND visit.collection = url.collection AND visit.id = url.id) FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        if report.number <= (last or 0):
+            return False
+        found = self._revisits.find(key)
+        if state == UrlState.PENDING:
+            self._unqueue(known, host, place_of(known, report.id, self._db.must(RANKED_BY, key)), report.id)
+            self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, number))
+        elif found is not None:
+            self._revisits.pull(host, number, found[0], found[1], report.id)
+            self._counters.add(number, OUT_AGAIN, int(state == UrlState.FETCHED))
+        self._db.run(
+            "UPDATE url SET state = 1, visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
+            (report.number, *key),
+        )
+        self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, report.number))
+        self._counters.move(number, state, UrlState.HANDED_OUT)
+        self.finish(known, host, [report], worker)
+        return True
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
@@ -247,7 +283,7 @@ class Visits:
             before = dataclasses.replace(before, role=int(Role.PAGE), was_listing=True)
         state = self._state_after(known, host, report, before, blamed)
         again = state == UrlState.PENDING
-        blame = again and not _is_excused(report)
+        blame = again and not _is_excused(outcome.status, before)
         tried = again or (state == UrlState.FETCHED and is_weather(outcome.status) and outcome.status != 304)
         self._db.run(
             "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
@@ -295,7 +331,9 @@ class Visits:
                 return state
             if found is not None:  # who gave up its place waits again: it may be the best that can be had
                 return UrlState.PENDING if outcome.status == Status.REPLACED else state_after(outcome)
-        again = outcome.status in TRANSIENT and (_is_excused(report) or blamed < known.config.fetch.retries)
+        again = outcome.status in TRANSIENT and (
+            _is_excused(outcome.status, before) or blamed < known.config.fetch.retries
+        )
         # or it was asked for as a page, and meanwhile turned out to be a sitemap or feed
         again = again or (outcome.status == Status.TYPE_NOT_WANTED and outcome.role != before.role)
         if again:
@@ -335,6 +373,8 @@ class Visits:
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
             self._urls.requeue(known, host, url, UrlState.HANDED_OUT, waiting)
             self._urls.add_waiting(number, waiting)
+            if self._breadth.is_step(known, host, url):
+                self._breadth.take_back(known, host)
 
     def give_up(self, known: Known, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
         """A host that failed too often in a row, or has given enough: nothing of it waits any more."""
@@ -360,16 +400,16 @@ class Visits:
                 self._counters.add(number, f"status:{int(status)}")
             self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
+        self._breadth.lose(known, host, len(gone))
 
 
 def _was_asked(outcome: Outcome) -> bool:
     return outcome.requested and outcome.status not in NO_REQUEST
 
 
-def _is_excused(report: Report) -> bool:
+def _is_excused(status: int, before: Before) -> bool:
     """Nobody is to blame for it: the host is busy, or we are."""
-    status = report.outcome.status
-    return status in UNBLAMED and (status in BUSY or report.number <= STARVED_MAX)
+    return status in UNBLAMED and (status in BUSY or before.attempts < STARVED_MAX)
 
 
 def state_after(outcome: Outcome) -> UrlState:

@@ -23,6 +23,7 @@ from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import LeaseLost
 from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
     CollectionRow,
     CollectionStatus,
@@ -46,7 +47,8 @@ from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.member import Away, Member
 from tarrafa.frontier.store.postgres.outbox import Outbox
-from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, DatabaseLeaseClock, Moved, Server
+from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
+from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock, Moved
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
@@ -289,10 +291,15 @@ class PostgresFrontier:
         self._turn = (self._turn + 1) % len(self._members)
         members = self._members[self._turn :] + self._members[: self._turn]
         leases: list[Lease] = []
-        for place, member in enumerate(members):
-            share = -(-(hosts - len(leases)) // (len(members) - place))
-            with contextlib.suppress(Away):
-                leases += await self._lease_from(member, worker, share)
+        while members and len(leases) < hosts:  # whoever gave its share may have more
+            generous: list[Member] = []
+            for place, member in enumerate(members):
+                share = -(-(hosts - len(leases)) // (len(members) - place))
+                with contextlib.suppress(Away):
+                    found = await self._lease_from(member, worker, share)
+                    leases += found
+                    generous += [member] if share and len(found) == share else []
+            members = generous
         return leases
 
     async def _lease_from(self, member: Member, worker: int, hosts: int) -> list[Lease]:
@@ -435,6 +442,10 @@ class PostgresFrontier:
 
     # -- plans ------------------------------------------------------------------------------------------------
 
+    async def may_plan(self) -> bool:
+        """Many supervise; one plans."""
+        return await self._ask(self._first, lambda server: server.may_plan())
+
     async def unplanned(self) -> list[int]:
         return await self._ask(self._first, lambda server: server.unplanned())
 
@@ -465,6 +476,54 @@ class PostgresFrontier:
 
     async def drop_plans(self, collection: int, limit: int) -> int:
         return sum(count for _, count in await self._everywhere(lambda server: server.drop_plans(collection, limit)))
+
+    # -- hosts as a whole -------------------------------------------------------------------------------------
+
+    async def catalogue(self) -> Catalogue:
+        first, *others = [one for _, one in await self._all(lambda server: server.catalogue())]
+        collections = []
+        for image in first.collections:
+            counters = defaultdict(int, image.counters)
+            for other in others:
+                for there in other.collections:
+                    for bucket, count in there.counters.items() if there.name == image.name else ():
+                        counters[bucket] += count
+            collections.append(replace(image, counters=dict(counters)))
+        return Catalogue(collections, first.suffixes)
+
+    async def images(self, after: Place, limit: int) -> Album:
+        """In the order of hosts over all servers: as far as all of them were looked at."""
+        albums = [album for _, album in await self._all(lambda server: server.images(after, limit))]
+        ends = [album.end for album in albums if album.end is not None]
+        if not ends:
+            return Album(sorted((one for album in albums for one in album.images), key=lambda one: one.id), None)
+        end = min(ends, key=lambda place: place.host)
+        images = [one for album in albums for one in album.images if one.id <= end.host]
+        return Album(sorted(images, key=lambda one: one.id), end)
+
+    async def _all(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
+        """Every one of them, or none."""
+        return [(member, await self._ask(member, work)) for member in self._members]
+
+    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+        row = await self._ask(self._first, lambda server: server.restore_collection(image))
+        for member in self._members[1:]:
+            await self._ask(member, lambda server: server.restore_collection(replace(image, counters={}), row.id))
+        return row
+
+    async def restore(self, images: list[HostImage]) -> None:
+        parts: defaultdict[Member, list[HostImage]] = defaultdict(list)
+        for image in images:
+            parts[self._member_of(image.key)].append(image)
+        for member, part in parts.items():
+
+            def take_in(server: Server, part: list[HostImage] = part) -> None:
+                server.restore(part)
+
+            await self._ask(member, take_in)
+
+    async def forget(self, host: HostId) -> None:
+        await self._all(lambda server: server.forget(host))
 
 
 def _left(scope: configuration.Scope, used: Tally) -> int:

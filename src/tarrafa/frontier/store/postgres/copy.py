@@ -19,7 +19,8 @@ from typing import Any
 import apsw
 import psycopg
 
-from tarrafa.frontier.store.schema import ALL, NEW, OLD, TABLES, Database
+from tarrafa.frontier.store.ready import NEW_ROWS
+from tarrafa.frontier.store.schema import ALL, OLD, STATEMENTS_KEPT, TABLES, Database
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
@@ -79,7 +80,7 @@ class Copy(Database):
     is_copy = True
 
     def __init__(self, suffix_list: str) -> None:
-        super().__init__(apsw.Connection(":memory:"))
+        super().__init__(apsw.Connection(":memory:", statementcachesize=STATEMENTS_KEPT))
         self.connection.execute(TABLES)
         self.run("INSERT INTO meta VALUES ('suffix_list', ?)", (suffix_list,))
         names = self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
@@ -153,6 +154,10 @@ class Copy(Database):
         for prefix in wanted:
             while not self._has(table, prefix, count, last):
                 self._more(table, prefix, count, last)
+
+    def start_behind(self, table: str, prefix: Sequence[Any], key: Sequence[Any]) -> None:
+        """What lies before this key is not needed."""
+        self._ranges[table, tuple(prefix), False] = _Range(tuple(key))
 
     def _first(self, table: str, prefixes: list[Row], count: int, last: bool) -> None:
         shape, size = self.tables[table], len(prefixes[0])
@@ -249,10 +254,9 @@ class Copy(Database):
         self._session.enabled = False
         self.many("DELETE FROM ready WHERE host = ?", [(host,) for host in hosts])
         self.many(
-            f"INSERT INTO ready SELECT collection, {NEW}, next_at, id FROM work JOIN host ON host.id = work.host"
-            " WHERE host = ? AND worker IS NULL AND pending > 0 UNION ALL"
+            f"INSERT {NEW_ROWS} AND work.host = ? UNION ALL"
             f" SELECT collection, {OLD}, max(next_at, due), id FROM work JOIN host ON host.id = work.host"
-            " WHERE host = ? AND worker IS NULL AND due IS NOT NULL",
+            " WHERE work.host = ? AND worker IS NULL AND due IS NOT NULL",
             [(host, host) for host in hosts],
         )
         self._session.enabled = True

@@ -12,7 +12,8 @@ from typing import TypeVar
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.postgres.server import Server, describe
+from tarrafa.frontier.store.postgres.server import Server
+from tarrafa.frontier.store.postgres.session import describe
 
 AWAY_S = 5.0
 PATIENCE_S = 3.0  # with one of several

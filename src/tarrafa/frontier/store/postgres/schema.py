@@ -30,7 +30,6 @@ CREATE TABLE claim (
     next_at DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
-CREATE INDEX host_site ON host (site);
 CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
 """
 

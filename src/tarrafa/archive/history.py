@@ -1,0 +1,151 @@
+"""What happened, in the order in which it happened?
+
+`follow` shows visits file by file, as they become durable. Here all files are read from their beginning and merged by
+time, the notes between the visits included: that is what a lost frontier is made of again. Promises: what one file says
+comes in its order; a file is open only from its first moment to its last, so memory does not grow with the archive.
+Knows nothing of frontiers.
+"""
+
+import heapq
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from fastwarc.warc import WarcRecord, WarcRecordType
+
+from tarrafa.archive.follow import Cursor, parse_record, whole_records
+from tarrafa.archive.writer import read_durable
+from tarrafa.errors import DataError
+from tarrafa.model import CollectionNote, Note, RebuiltNote, Record
+
+TOLD = WarcRecordType.metadata | WarcRecordType.resource
+FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
+
+Tell = Callable[[int], None]
+
+
+class Happening(NamedTuple):
+    """A visit, or a note; `file` is where it was written down."""
+
+    at: float
+    file: str
+    what: Record | Note
+
+
+@dataclass(slots=True)
+class Survey:
+    """What an archive speaks of, in short."""
+
+    starts: dict[str, float] = field(default_factory=dict)  # when each file begins
+    names: set[str] = field(default_factory=set)  # of collections
+    visited: set[str] = field(default_factory=set)  # those that visits were made for
+    configs: dict[str, CollectionNote] = field(default_factory=dict)  # the first of each
+    visits: int = 0
+
+
+class _Named(msgspec.Struct):
+    """As much of a record as says whose it is."""
+
+    collection: str
+
+
+_decode_note: Callable[[bytes], Note] = msgspec.json.Decoder(Note).decode
+_decode_name = msgspec.json.Decoder(_Named).decode
+
+
+def lengths(directory: Path) -> Cursor:
+    """How far each meta file is durable, its last notes included."""
+    found = {
+        path.name.removesuffix(".durable"): read_durable(path).meta for path in sorted(directory.glob("*.durable"))
+    }
+    return {name: length for name, length in found.items() if length}
+
+
+def worker_of(file: str) -> str:
+    """Who wrote it."""
+    match = FILE_NAME.fullmatch(file)
+    return match[1] if match else ""
+
+
+def survey(directory: Path, tell: Tell = lambda size: None, after: Cursor | None = None) -> Survey:
+    """Read everything once, quickly, or what lies behind a cursor; `tell` hears of the bytes read."""
+    found = Survey()
+    for file, length in lengths(directory).items():
+        path, read = directory / f"{file}.meta.warc.gz", min((after or {}).get(file, 0), length)
+        for position, raw, body in whole_records(path, read, length, TOLD):
+            tell(position - read)
+            read = position
+            found.starts.setdefault(file, _moment(path, position, raw))
+            if raw.record_type == WarcRecordType.resource:
+                note = _note(path, position, body)
+                if not isinstance(note, RebuiltNote):
+                    found.names.add(note.collection)
+                if isinstance(note, CollectionNote):
+                    first = found.configs.setdefault(note.collection, note)
+                    found.configs[note.collection] = min(first, note, key=lambda one: one.revision)
+            else:
+                found.visits += 1
+                found.visited.add(_name(path, position, body))
+        found.names |= found.visited
+        tell(length - read)
+    return found
+
+
+def happenings(directory: Path, starts: dict[str, float], tell: Tell = lambda size: None) -> Iterator[Happening]:
+    """Everything that was noted down, from the beginning; `starts` are those of a survey."""
+    until = lengths(directory)
+    closed = sorted(((at, file) for file, at in starts.items()), reverse=True)
+    opened: list[tuple[float, str, Happening, Iterator[Happening]]] = []
+    while closed or opened:
+        while closed and (not opened or closed[-1][0] <= opened[0][0]):
+            file = closed.pop()[1]
+            _push(opened, file, _read(directory, file, until[file], tell))
+        if opened:
+            _, file, happening, rest = heapq.heappop(opened)
+            yield happening
+            _push(opened, file, rest)
+
+
+def _push(
+    opened: list[tuple[float, str, Happening, Iterator[Happening]]], file: str, rest: Iterator[Happening]
+) -> None:
+    happening = next(rest, None)
+    if happening is not None:
+        heapq.heappush(opened, (happening.at, file, happening, rest))
+
+
+def _read(directory: Path, file: str, length: int, tell: Tell) -> Iterator[Happening]:
+    path, read = directory / f"{file}.meta.warc.gz", 0
+    for position, raw, body in whole_records(path, 0, length, TOLD):
+        tell(position - read)
+        read = position
+        at = _moment(path, position, raw)
+        if raw.record_type == WarcRecordType.resource:
+            yield Happening(at, file, _note(path, position, body))
+        else:
+            yield Happening(at, file, parse_record(path, position, body))
+    tell(length - read)
+
+
+def _moment(path: Path, position: int, raw: WarcRecord) -> float:
+    date = raw.record_date
+    if date is None:
+        raise DataError(f"{path}: the record at {position} has no date")
+    return date.timestamp()
+
+
+def _note(path: Path, position: int, body: bytes) -> Note:
+    try:
+        return _decode_note(body)
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{path}: the note at {position} cannot be read: {error}") from None
+
+
+def _name(path: Path, position: int, body: bytes) -> str:
+    try:
+        return _decode_name(body).collection
+    except msgspec.MsgspecError as error:
+        raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None

@@ -1,0 +1,332 @@
+"""The frontier is lost: what of it does the archive still tell?
+
+Every visit left a record, and beside the records stand notes: how the collections were configured, what robots.txt and
+sitemaps said. They are read in the order in which they were made, and judged by the same rules as on that day: what a
+page led to is offered to a new frontier, and the visit is finished there as it was then (`frontier/store/replay.py`).
+The link graph, if there is one, tells how many links lead where.
+
+Promises: bounded memory; the frontier that was there, if any, is untouched until the new one is whole, and kept aside
+then; who is killed in between simply runs it again. What no record tells is lost: the back-off of hosts, what walks had
+learned about traps, revisits saved up. See docs/checkpoint.md.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import apsw
+
+from tarrafa import config
+from tarrafa.archive import history
+from tarrafa.archive.history import Happening, Survey
+from tarrafa.archive.writer import Writer, recover
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.crawl.collection import Admission
+from tarrafa.crawl.delivered import Delivered
+from tarrafa.crawl.rules import robots_digest
+from tarrafa.crawl.visit import leads
+from tarrafa.data import DataDirectory, sync_directory, try_lock
+from tarrafa.errors import ConfigError, DataError, DiskFull, from_os
+from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.frontier.checkpoint import Contents, inspect, load
+from tarrafa.frontier.protocol import Offer, RobotsCopy, Weight
+from tarrafa.frontier.store.collections import Known
+from tarrafa.frontier.store.replay import Replay
+from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.graph import follower as graph
+from tarrafa.graph.store import is_there
+from tarrafa.model import CollectionNote, HostNote, Listing, ListingNote, Outcome, RebuiltNote, Record, Role, Visit
+from tarrafa.parse.url import host_id, host_key, url_id
+
+BATCH = 1_000  # happenings in one transaction
+REASON = "made again from the archive; `tarrafa crawl FILE` goes on where it was"
+
+Tell = Callable[[int], None]
+Progress = Callable[[str, int], AbstractContextManager[Tell]]  # what is done, and how much of it there is
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What came back."""
+
+    visits: int
+    urls: int
+    pages: int
+    waiting: int
+    aside: Path | None = None  # where the former frontier is now
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past(Clock):
+    """Shows when that was which is lived again."""
+
+    moment: list[float] = field(default_factory=lambda: [0.0])
+
+    def now(self) -> float:
+        return self.moment[0]
+
+
+def rebuild(
+    data: DataDirectory, given: list[Collection], base: Path | None, progress: Progress, *, force: bool = False
+) -> Rebuilt:
+    """Make the frontier again. `given` are configurations that hold instead of those in the archive; `base` is an
+    exported frontier to begin with."""
+    data.check_version()
+    lock, own = data.try_lock(), try_lock(data.frontier.with_name(f"{data.frontier.name}.lock"))
+    if lock is None or own is None:
+        raise ConfigError(f"{data.root}: a crawl runs here; stop it first")
+    with lock, own:
+        if _is_usable(data.frontier) and not force:
+            raise ConfigError(
+                f"{data.frontier}: is there and can be used; nothing was changed (--force makes it again, and keeps it)"
+            )
+        recover(data.archive)
+        contents = _looked_through(base, progress)
+        with progress("looking through the archive", sum(history.lengths(data.archive).values())) as tell:
+            survey = history.survey(data.archive, tell)
+        _check(data, survey, given, contents)
+        scratch = data.frontier.with_name(f"{data.frontier.name}.rebuilding")
+        try:
+            _remove(scratch)
+            made = _make(data, scratch, survey, {one.name: one for one in given}, contents, progress)
+            _note_down(data, made)
+            return replace(made, aside=_put_in_place(data.frontier, scratch))
+        except OSError as error:
+            raise from_os(error, scratch) from None
+        except apsw.Error as error:
+            if isinstance(error, apsw.FullError | apsw.IOError):
+                raise DiskFull(f"{scratch}: the disk is full or cannot be written ({error}); free some space") from None
+            raise DataError(f"{scratch}: {error}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                _remove(scratch)
+
+
+def _is_usable(path: Path) -> bool:
+    """Whatever SQLite opens and that has collections in it is not ours to throw away."""
+    if not path.exists():
+        return False
+    with contextlib.suppress(apsw.Error):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            return bool(connection.execute("SELECT count(*) FROM collection").fetchone())
+        finally:
+            connection.close()
+    return False
+
+
+def _looked_through(base: Path | None, progress: Progress) -> Contents | None:
+    if base is None:
+        return None
+    with progress("looking through", base.stat().st_size if base.is_file() else 0) as tell:
+        return inspect(base, tell)
+
+
+def _check(data: DataDirectory, survey: Survey, given: list[Collection], contents: Contents | None) -> None:
+    """Everything that is needed is there, or what is missing is said at once."""
+    if not survey.names:
+        raise DataError(f"{data.archive}: holds no visits; there is nothing to make a frontier from")
+    known = {one.name for one in given} | set(survey.configs)
+    if contents is not None:
+        known |= {image.name for image in contents.header.catalogue.collections}
+    if missing := sorted(survey.names - known):
+        raise ConfigError(
+            f"{data.archive}: does not say how {', '.join(missing)} was configured; give that with --collection FILE"
+        )
+    if unknown := sorted({one.name for one in given} - survey.names):
+        raise ConfigError(
+            f"{data.archive}: holds no visits of {', '.join(unknown)} (there are: {', '.join(sorted(survey.names))})"
+        )
+
+
+def _make(
+    data: DataDirectory,
+    scratch: Path,
+    survey: Survey,
+    given: dict[str, Collection],
+    contents: Contents | None,
+    progress: Progress,
+) -> Rebuilt:
+    past, since, suffixes = Past(0.0, 0.0), 0.0, bundled_list()
+    if contents is not None:
+        since, suffixes = contents.header.at, contents.header.catalogue.suffixes or suffixes
+        with progress("importing", contents.summary.urls) as tell:
+            asyncio.run(_begin_with(scratch, contents, suffixes, tell))
+    replay = Replay(str(scratch), past, suffixes)
+    try:
+        life = Life(replay, past, survey, given, since)
+        with progress("making the frontier again", sum(history.lengths(data.archive).values())) as tell:
+            told = history.happenings(data.archive, survey.starts, tell)
+            while batch := list(islice(told, BATCH)):
+                with replay.transaction():
+                    for happening in batch:
+                        life.live(happening)
+        past.moment[0] = max(past.moment[0], Clock.from_environment().now())
+        warning = _weigh(data, replay, progress)
+        replay.end(REASON)
+        status = replay.store.catalogue.status()
+        return Rebuilt(
+            life.visits,
+            sum(one.known for one in status),
+            sum(one.fetched for one in status),
+            sum(one.pending for one in status),
+            warning=warning,
+        )
+    finally:
+        replay.close()
+
+
+async def _begin_with(scratch: Path, contents: Contents, suffixes: str, tell: Tell) -> None:
+    frontier = SqliteFrontier(scratch, Clock.from_environment(), suffixes)
+    try:
+        await load(frontier, contents, tell)
+    finally:
+        await frontier.close()
+
+
+class Life:
+    """A frontier's former life, lived again happening by happening."""
+
+    def __init__(self, replay: Replay, past: Past, survey: Survey, given: dict[str, Collection], since: float) -> None:
+        self._replay, self._past, self._survey, self._given, self._since = replay, past, survey, given, since
+        self._admissions: dict[str, tuple[int, Admission]] = {}
+        self._delivered = Delivered()
+        self._listing: ListingNote | None = None
+        self.visits = 0
+
+    def live(self, happening: Happening) -> None:
+        self._past.moment[0] = happening.at
+        what = happening.what
+        if isinstance(what, CollectionNote):
+            if what.collection not in self._given and what.revision > self._replay.revision(what.collection):
+                self._open(config.decode(bytes(what.config)), what.revision)
+        elif isinstance(what, HostNote):
+            self._hear(what, happening.at)
+        elif isinstance(what, ListingNote):
+            self._listing = what
+        elif isinstance(what, RebuiltNote):
+            self._replay.lives += 1
+        else:
+            self._visit(what, history.worker_of(happening.file))
+
+    def _known(self, name: str) -> tuple[Known, Admission]:
+        """A collection, opened when it is first spoken of; its rules are those of its last configuration so far."""
+        catalogue = self._replay.store.catalogue
+        if catalogue.find(name) is None or (name in self._given and name not in self._admissions):
+            if name in self._given:
+                self._open(self._given[name], 1)
+            else:
+                note = self._survey.configs[name]
+                self._open(config.decode(bytes(note.config)), note.revision)
+        known = catalogue.named(name)
+        revision, admission = self._admissions.get(name, (0, None))
+        if admission is None or revision != known.row.revision:
+            admission = Admission(known.config)
+            self._admissions[name] = (known.row.revision, admission)
+        return known, admission
+
+    def _open(self, collection: Collection, revision: int) -> None:
+        self._replay.open(config.encode(collection), revision, list(Admission(collection).roots()))
+
+    def _hear(self, note: HostNote, at: float) -> None:
+        """What a host's robots.txt said; an older frontier that we began with may know better."""
+        known, _ = self._known(note.collection)
+        host, robots = host_id(note.host), None
+        if note.status:
+            robots = RobotsCopy(note.status, robots_digest(note.text), note.expires, note.text)
+        if at >= self._since:
+            self._replay.rules(known, host, note.host, robots, note.delay_s)
+        self._offer(known, [_offer(url, note.depth, role=int(Role.SITEMAP)) for url in note.sitemaps])
+
+    def _visit(self, record: Record, worker: str) -> None:
+        """As on that day: first where it leads, then that it is over."""
+        listing, self._listing = self._listed(record), None
+        known, admission = self._known(record.collection)
+        outcome, url = record.outcome, _offer(record.url, record.depth, record.redirects, record.outcome.role)
+        before = self._replay.before(known, url.host, url.id)
+        if before is not None and record.visit <= before.last:
+            return
+        facts = (url.host, url.id, url.url, url.depth, url.redirects, record.visit)
+        parent = before.parent if before is not None else b""
+        visit = Visit(known.row.id, *facts, role=outcome.role, parent=parent)
+        self._offer(known, list(leads(record, visit, listing, admission)))
+        self._replay.visit(known, url, record.visit, outcome, worker)
+        if listing is None and _was_listing(outcome) and outcome.payload != (before.payload if before else ""):
+            self._replay.read_again(known, url.host, url.id)
+        self.visits += 1
+
+    def _listed(self, record: Record) -> Listing | None:
+        note = self._listing
+        is_its = note is not None and (note.collection, note.url, note.visit) == (
+            record.collection, record.url, record.visit)  # fmt: skip
+        return note.listing if note is not None and is_its else None
+
+    def _offer(self, known: Known, offers: list[Offer]) -> None:
+        news = self._delivered.news(known.row.id, offers)
+        self._replay.discover(known, news)
+        self._delivered.remember(known.row.id, news)
+
+
+def _offer(url: str, depth: int, redirects: int = 0, role: int = Role.PAGE) -> Offer:
+    key = host_key(url)
+    return Offer(host_id(key), url_id(url), url, key, depth, redirects, role)
+
+
+def _was_listing(outcome: Outcome) -> bool:
+    return outcome.role != Role.PAGE and outcome.status == 200
+
+
+def _weigh(data: DataDirectory, replay: Replay, progress: Progress) -> str:
+    """What the link graph knows; what to say if that is nothing."""
+    if not is_there(data):
+        return ""
+
+    try:
+        with progress("counting links", graph.tell_again(data)) as tell:
+
+            def deliver(collection: str, weights: list[Weight]) -> None:
+                with replay.transaction():
+                    replay.weigh(collection, weights)
+                tell(len(weights))
+
+            graph.catch_up(data, deliver)
+    except DataError as error:
+        return f"the link graph cannot tell in-links now ({error})"
+    return ""
+
+
+def _note_down(data: DataDirectory, made: Rebuilt) -> None:
+    """Who makes it again another time must know how often that was."""
+    now = Clock.from_environment().now()
+    writer = Writer(data.archive, "rebuild", now)
+    writer.append_note(RebuiltNote(made.visits), now)
+    writer.close()
+
+
+def _put_in_place(frontier: Path, scratch: Path) -> Path | None:
+    """The new one for the old one, which is kept; its log would harm the new one if it stayed."""
+    with scratch.open("rb") as file:
+        os.fsync(file.fileno())
+    aside = next(
+        path for n in range(1, 10_000) if not (path := frontier.with_name(f"{frontier.name}.old-{n}")).exists()
+    )
+    kept = frontier.exists()
+    for suffix in ("-wal", "-shm", ""):
+        part = frontier.with_name(frontier.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    scratch.rename(frontier)
+    sync_directory(frontier.parent)
+    return aside if kept else None
+
+
+def _remove(scratch: Path) -> None:
+    for suffix in ("", "-wal", "-shm", ".lock"):
+        scratch.with_name(scratch.name + suffix).unlink(missing_ok=True)

@@ -1,0 +1,387 @@
+"""Which site is chosen next, and where does the walk through it stand?
+
+The rows of `order/breadth.py`: each site's own in `site`, and the gates of its hosts in `work`. New URLs of a host
+whose gate is closed wait and are not handed out. A site that is being walked has one gate that is not: that of the host
+where its best URL waits (OPEN), or from where one is out (OUT); so a site's pages are visited one after the other,
+whichever hosts they are on and whoever has them.
+
+Promises: what happens to a URL touches the row of its own site only, by its key; other hosts of that site are looked at
+when a walk takes a step. Other sites are looked at only by `cycle`, when hosts are to be leased, through an index.
+Mentions are exact: the sum of the in-links of a site's URLs, as they were weighed. In other orders nothing of this is
+kept up; a collection that changes its order is read once as a whole.
+"""
+
+from typing import NamedTuple
+
+from tarrafa.clock import Clock
+from tarrafa.frontier.order import breadth
+from tarrafa.frontier.order.breadth import VAIN_MAX, Stage
+from tarrafa.frontier.protocol import SiteFacts
+from tarrafa.frontier.store.collections import (
+    OUT_AGAIN,
+    PASSED_OVER,
+    SITES_CHOSEN,
+    TABLE,
+    Counters,
+    Known,
+    state_bucket,
+)
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.schema import CLOSED, OPEN, OUT, Database
+from tarrafa.model import HostId, Outcome, UrlId, UrlState
+
+SITE_OF = "(SELECT site FROM host WHERE id = ?)"
+MOST_MENTIONED = "ORDER BY mentions DESC, best, name LIMIT ?"
+EXCHANGED_MAX = 1_000  # at once; the most mentioned come in first
+LEAST_MENTIONED = "ORDER BY mentions, best DESC, name DESC LIMIT ?"
+
+
+class Site(NamedTuple):
+    """A site's row."""
+
+    name: str
+    stage: int
+    mentions: int
+    best: float | None  # the rank of its best URL
+    host: HostId | None
+    url: UrlId | None
+    walked: int
+    vain: int
+    links: int
+
+
+COLUMNS = ", ".join(Site._fields)
+
+
+class Breadth:
+    """The sites of one frontier."""
+
+    def __init__(self, db: Database, counters: Counters, ready: Ready, clock: Clock) -> None:
+        self._db, self._counters, self._ready, self._clock = db, counters, ready, clock
+
+    # -- what happens to URLs ---------------------------------------------------------------------------------
+
+    def wait(self, known: Known, host: HostId, added: int) -> None:
+        """So many more URLs of a host wait."""
+        if not known.order.is_breadth:
+            return
+        site = self._site(known, host)
+        if site.stage == Stage.OVER:
+            self._counters.add(known.row.id, PASSED_OVER, added)
+        if site.stage >= Stage.CHOSEN:
+            return
+        place, url = self._db.must(
+            "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT 1",
+            (host, known.row.id),
+        )
+        if site.best is None or (place, host) < (site.best, site.host):
+            self._put(known, site.name, (place, host, url))
+        if site.stage == Stage.UNHEARD:
+            self._move(known, site, Stage.HEARD)
+
+    def lose(self, known: Known, host: HostId, count: int) -> None:
+        """So many URLs of a host wait no longer, and it was no walk that took them."""
+        if not known.order.is_breadth or not count:
+            return
+        site = self._site(known, host)
+        if site.stage == Stage.OVER:
+            self._counters.add(known.row.id, PASSED_OVER, -count)
+        self._look(known, site)
+
+    def look_again(self, known: Known, host: HostId) -> None:
+        """Something that waits on a host has another rank now."""
+        if known.order.is_breadth:
+            self._look(known, self._site(known, host))
+
+    def _look(self, known: Known, site: Site) -> None:
+        if site.stage < Stage.CHOSEN:
+            self._survey(known, site)
+        elif site.stage == Stage.CHOSEN and self._gate(known, site.host) == OPEN:
+            self._go_on(known, site)
+
+    def weigh(self, known: Known, mentions: dict[HostId, int]) -> None:
+        """By how much the in-links of the hosts' URLs have changed."""
+        if known.order.is_breadth:
+            self._db.many(
+                f"UPDATE site SET mentions = mentions + ? WHERE collection = ? AND name = {SITE_OF}",  # noqa: S608
+                [(by, known.row.id, host) for host, by in sorted(mentions.items()) if by],
+            )
+
+    # -- a walk -----------------------------------------------------------------------------------------------
+
+    def room(self, known: Known, host: HostId, count: int) -> int:
+        """How many of so many new URLs of a host may be handed out."""
+        if not known.order.is_breadth:
+            return count
+        return min(count, 1) if self._gate(known, host) == OPEN else 0
+
+    def hand_out(self, known: Known, host: HostId, url: UrlId) -> None:
+        """The walk's next page is fetched."""
+        if known.order.is_breadth:
+            self._set_gate(known, host, OUT)
+            site = self._site(known, host)
+            self._put(known, site.name, (site.best, host, url))
+
+    def is_step(self, known: Known, host: HostId, url: UrlId) -> bool:
+        """Whether this is the visit that the walk through its site waits for."""
+        if not known.order.is_breadth or self._gate(known, host) != OUT:
+            return False
+        site = self._site(known, host)
+        return (site.host, site.url) == (host, url)
+
+    def take_back(self, known: Known, host: HostId) -> None:
+        """The visit was not made: what it was to ask for waits again."""
+        self._set_gate(known, host, OPEN)
+        self._go_on(known, self._site(known, host))
+
+    def step(self, known: Known, host: HostId, outcome: Outcome, again: bool) -> None:
+        """A visit of the walk is over; `again`: it will be tried once more, and has said nothing yet."""
+        self._set_gate(known, host, OPEN)
+        site = self._site(known, host)
+        if (outcome.kept or outcome.content_id) and not outcome.location:
+            site = site._replace(walked=site.walked + 1, links=outcome.external)
+            ends = not breadth.goes_on(site.walked, site.links)
+        else:
+            site = site._replace(vain=site.vain + (not again))
+            ends = site.vain >= VAIN_MAX
+        self._db.run(
+            "UPDATE site SET walked = ?, vain = ?, links = ? WHERE collection = ? AND name = ?",
+            (site.walked, site.vain, site.links, known.row.id, site.name),
+        )
+        if ends:
+            self._end(known, site)
+        else:
+            self._go_on(known, site)
+
+    def _go_on(self, known: Known, site: Site) -> None:
+        """To the host where the best URL of the site waits; if none does, the walk is over."""
+        best = self._best(known, site.name)
+        if best is None:
+            self._end(known, site)
+            return
+        if site.host is not None and site.host != best[1]:
+            self._set_gate(known, site.host, CLOSED)
+        self._put(known, site.name, best)
+        self._set_gate(known, best[1], OPEN)
+
+    def _end(self, known: Known, site: Site) -> None:
+        if site.host is not None:
+            self._set_gate(known, site.host, CLOSED)
+        self._put(known, site.name, (None, None, None))
+        self._move(known, site, Stage.OVER)
+        self._counters.add(known.row.id, PASSED_OVER, self._waiting(known, site.name))
+
+    # -- the table --------------------------------------------------------------------------------------------
+
+    def cycle(self, known: Known) -> None:
+        """Bring the table up to date and, if it is time, choose from it."""
+        strategy, number = known.config.strategy, known.row.id
+        self._fill(known)
+        if not breadth.is_due(self._under_way(known), strategy.cycle):
+            return
+        self._exchange(known)
+        rows = self._db.rows(
+            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ? {MOST_MENTIONED}",  # noqa: S608
+            (number, int(Stage.LISTED), strategy.cycle),
+        )
+        for site in map(Site._make, rows):
+            self._move(known, site, Stage.CHOSEN)
+            self._counters.add(number, SITES_CHOSEN)
+            self._db.run(
+                "UPDATE site SET walked = 0, vain = 0, links = 0 WHERE collection = ? AND name = ?", (number, site.name)
+            )
+            self._go_on(known, site._replace(stage=Stage.CHOSEN))
+        self._fill(known)
+
+    def _under_way(self, known: Known) -> int:
+        """How many new URLs are out, or could be at once. Who waits for a delay or in back-off keeps nobody waiting."""
+        number, cycle = known.row.id, known.config.strategy.cycle
+        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT)) - self._counters.value(number, OUT_AGAIN)
+        return out + self._ready.count_new(number, self._clock.now(), cycle)
+
+    def _fill(self, known: Known) -> None:
+        """While there is room, the most mentioned that were left out come in. If there is too little, it is made."""
+        number = known.row.id
+        room = known.config.strategy.table_max - self._counters.value(number, TABLE)
+        if not room:
+            return
+        stages = (Stage.HEARD, Stage.LISTED) if room > 0 else (Stage.LISTED, Stage.HEARD)
+        rows = self._db.rows(
+            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ?"  # noqa: S608
+            f" {MOST_MENTIONED if room > 0 else LEAST_MENTIONED}",
+            (number, int(stages[0]), abs(room)),
+        )
+        for site in map(Site._make, rows):
+            self._move(known, site, stages[1])
+
+    def _exchange(self, known: Known) -> None:
+        """The least mentioned of the table give way to those that were left out and are mentioned more often."""
+        sql = f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ?"  # noqa: S608
+        for _ in range(EXCHANGED_MAX):
+            outside = self._db.row(f"{sql} {MOST_MENTIONED}", (known.row.id, int(Stage.HEARD), 1))
+            inside = self._db.row(f"{sql} {LEAST_MENTIONED}", (known.row.id, int(Stage.LISTED), 1))
+            if outside is None or inside is None or Site._make(outside).mentions <= Site._make(inside).mentions:
+                return
+            self._move(known, Site._make(inside), Stage.HEARD)
+            self._move(known, Site._make(outside), Stage.LISTED)
+
+    # -- all sites --------------------------------------------------------------------------------------------
+
+    def adopt(self, known: Known, before: str) -> None:
+        """The strategy was changed: the sites are looked at anew, or no longer. Scans the collection, once per change.
+
+        A site of which something was visited, or is being visited, counts as one that was walked.
+        """
+        number = known.row.id
+        if known.order.is_breadth and before == "breadth":
+            for name in self._names(known, Stage.HEARD, Stage.LISTED):
+                self._survey(known, self._named(known, name))
+            self._fill(known)  # its maximum may be another one
+        if known.order.is_breadth == (before == "breadth"):
+            return
+        self._forget(known, CLOSED if known.order.is_breadth else OPEN)
+        if known.order.is_breadth:
+            self._db.run(
+                "UPDATE site SET mentions = (SELECT coalesce(sum(in_links), 0) FROM host JOIN url ON url.host = host.id"
+                " AND url.collection = site.collection WHERE host.site = site.name) WHERE collection = ?",
+                (number,),
+            )
+            for (name,) in self._db.rows("SELECT name FROM site WHERE collection = ?", (number,)):
+                self._judge(known, self._named(known, name))
+        self._ready.renew(number)
+
+    def _forget(self, known: Known, gate: int) -> None:
+        number = known.row.id
+        self._db.run("UPDATE work SET gate = ? WHERE collection = ?", (gate, number))
+        self._db.run(
+            "UPDATE site SET stage = 0, mentions = 0, best = NULL, host = NULL, url = NULL, walked = 0, vain = 0,"
+            " links = 0 WHERE collection = ?",
+            (number,),
+        )
+        for bucket in (TABLE, PASSED_OVER, SITES_CHOSEN):
+            self._counters.add(number, bucket, -self._counters.value(number, bucket))
+
+    def _judge(self, known: Known, site: Site) -> None:
+        visited = self._db.value(
+            "SELECT 1 FROM host JOIN work ON work.host = host.id AND work.collection = ? WHERE host.site = ?"
+            " AND (visited > 0 OR EXISTS (SELECT 1 FROM handed WHERE handed.host = work.host"
+            " AND handed.collection = work.collection)) LIMIT 1",
+            (known.row.id, site.name),
+        )
+        if visited is not None:
+            self._end(known, site)
+        else:
+            self._survey(known, site)
+
+    def begin_again(self, known: Known) -> None:
+        """Somebody starts a collection that had nothing left to do: another run, in which every site may be chosen."""
+        number = known.row.id
+        waiting = self._counters.value(number, state_bucket(UrlState.PENDING))
+        out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
+        if known.order.is_breadth and not out and waiting == self._counters.value(number, PASSED_OVER):
+            for name in self._names(known, Stage.OVER):
+                self._revive(known, self._named(known, name))
+
+    def _revive(self, known: Known, site: Site) -> None:
+        self._counters.add(known.row.id, PASSED_OVER, -self._waiting(known, site.name))
+        self._move(known, site, Stage.UNHEARD)
+        self._survey(known, site._replace(stage=Stage.UNHEARD))
+
+    # -- rows -------------------------------------------------------------------------------------------------
+
+    def facts(self, known: Known, host: HostId) -> SiteFacts | None:
+        """Where the site of a host stands, for people."""
+        if not known.order.is_breadth:
+            return None
+        site = self._site(known, host)
+        best = self._db.value(
+            "SELECT url FROM url WHERE host = ? AND collection = ? AND id = ?", (site.host, known.row.id, site.url)
+        )
+        stage = Stage(site.stage).name.lower()
+        in_table = self._counters.value(known.row.id, TABLE)
+        return SiteFacts(site.name, stage, site.mentions, best or "", site.walked, site.links, site.vain, in_table)
+
+    def _site(self, known: Known, host: HostId) -> Site:
+        row = self._db.must(
+            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND name = {SITE_OF}",  # noqa: S608
+            (known.row.id, host),
+        )
+        return Site._make(row)
+
+    def _named(self, known: Known, name: str) -> Site:
+        row = self._db.must(
+            f"SELECT {COLUMNS} FROM site WHERE collection = ? AND name = ?",  # noqa: S608
+            (known.row.id, name),
+        )
+        return Site._make(row)
+
+    def _names(self, known: Known, *stages: Stage) -> list[str]:
+        return [
+            name
+            for stage in stages
+            for (name,) in self._db.rows(
+                "SELECT name FROM site WHERE collection = ? AND stage = ?", (known.row.id, int(stage))
+            )
+        ]
+
+    def _move(self, known: Known, site: Site, stage: Stage) -> None:
+        self._counters.add(known.row.id, TABLE, (stage == Stage.LISTED) - (site.stage == Stage.LISTED))
+        self._db.run(
+            "UPDATE site SET stage = ? WHERE collection = ? AND name = ?", (int(stage), known.row.id, site.name)
+        )
+
+    def _put(self, known: Known, name: str, best: tuple[float | None, HostId | None, UrlId | None]) -> None:
+        self._db.run(
+            "UPDATE site SET best = ?, host = ?, url = ? WHERE collection = ? AND name = ?", (*best, known.row.id, name)
+        )
+
+    def _survey(self, known: Known, site: Site) -> None:
+        """Find the best URL of a site that was not chosen; without one it has no place in the table."""
+        best = self._best(known, site.name)
+        self._put(known, site.name, best or (None, None, None))
+        if best is None:
+            self._move(known, site, Stage.UNHEARD)
+        elif site.stage == Stage.UNHEARD:
+            self._move(known, site, Stage.HEARD)
+
+    def _best(self, known: Known, name: str) -> tuple[float, HostId, UrlId] | None:
+        """The best URL that waits on any host of the site: one look at the head of each queue."""
+        row = self._db.row(
+            "SELECT (SELECT min(rank) FROM pending WHERE pending.host = work.host"
+            " AND pending.collection = work.collection) AS head, work.host FROM host"
+            " JOIN work ON work.host = host.id AND work.collection = ? WHERE site = ? AND head IS NOT NULL"
+            " ORDER BY 1, 2 LIMIT 1",
+            (known.row.id, name),
+        )
+        if row is None:
+            return None
+        url: UrlId = self._db.value(
+            "SELECT id FROM pending WHERE host = ? AND collection = ? AND rank = ? ORDER BY id LIMIT 1",
+            (row[1], known.row.id, row[0]),
+        )
+        return row[0], row[1], url
+
+    def _waiting(self, known: Known, name: str) -> int:
+        return int(
+            self._db.value(
+                "SELECT coalesce(sum(pending), 0) FROM host JOIN work ON work.host = host.id AND work.collection = ?"
+                " WHERE site = ?",
+                (known.row.id, name),
+            )
+        )
+
+    def _gate(self, known: Known, host: HostId | None) -> int:
+        return int(
+            self._db.value("SELECT gate FROM work WHERE host = ? AND collection = ?", (host, known.row.id)) or CLOSED
+        )
+
+    def _set_gate(self, known: Known, host: HostId, gate: int) -> None:
+        """If it is with nobody, it is ready when its gate is open, and not when it is not."""
+        if self._gate(known, host) == gate:
+            return
+        is_free = self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None
+        if is_free:
+            self._ready.remove(host)
+        self._db.run("UPDATE work SET gate = ? WHERE host = ? AND collection = ?", (gate, host, known.row.id))
+        if is_free:
+            self._ready.add(host)

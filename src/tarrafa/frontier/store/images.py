@@ -1,0 +1,316 @@
+"""How is a host taken out of this frontier, and how does one come in?
+
+`after` walks through the hosts in the order of their ids and shows them whole, the large ones in parts; `restore` takes
+images in. Promise: what is there already stays as it is, so taking an image in twice is harmless; a visit's
+number only ever rises. What is derived (queues, shelves, counters of what is there) is made from
+what comes in, by the same code that makes it in daily life. `forget` is the other side of a move.
+"""
+
+from collections import defaultdict
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from tarrafa.clock import Clock
+from tarrafa.errors import FrontierError
+from tarrafa.frontier.images import (
+    BYTES_MAX,
+    URLS_MAX,
+    Album,
+    Catalogue,
+    HostImage,
+    HostRow,
+    PageImage,
+    Place,
+    RobotsImage,
+    Share,
+    UrlImage,
+    VisitImage,
+    check,
+    size_of,
+)
+from tarrafa.frontier.store.collections import (
+    CHOSEN_WAITING,
+    DISMISSED_WAITING,
+    HOSTS,
+    KNOWN,
+    Collections,
+    Counters,
+    Known,
+    state_bucket,
+)
+from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, read_history
+from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.urls import Urls
+from tarrafa.model import HostId, Role, UrlId, UrlState
+
+URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage))[:-2]
+HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRow))[:-1]
+VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitImage))
+BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
+
+_encode = msgspec.msgpack.Encoder().encode
+Rows = list[tuple[Any, ...]]
+
+
+def _marks(count: int) -> str:
+    return ", ".join("?" * count)
+
+
+# Names of our own only: nothing that came from anywhere stands in these.
+_URLS = f"SELECT collection, {', '.join(URL_COLUMNS)} FROM url WHERE host = ?"  # noqa: S608
+_VISITS = f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND collection = ?"  # noqa: S608
+_HOST = f"SELECT {', '.join(HOST_COLUMNS)}, worker, robots_status, robots_digest, robots_expires FROM host"  # noqa: S608
+_INSERT_HOST = (
+    f"INSERT OR IGNORE INTO host (id, key, site, {', '.join(HOST_COLUMNS)}, robots_status, robots_digest,"  # noqa: S608
+    f" robots_expires) VALUES ({_marks(len(HOST_COLUMNS) + 6)})"
+)
+_INSERT_URL = (
+    f"INSERT OR IGNORE INTO url (host, collection, {', '.join(URL_COLUMNS)})"  # noqa: S608
+    f" VALUES ({_marks(len(URL_COLUMNS) + 2)})"
+)
+_INSERT_VISIT = (
+    f"INSERT OR IGNORE INTO visit (host, collection, id, {', '.join(VISIT_COLUMNS)})"  # noqa: S608
+    f" VALUES ({_marks(len(VISIT_COLUMNS) + 3)})"
+)
+
+
+class Images:
+    """What goes out of one frontier and comes in."""
+
+    def __init__(
+        self, db: Database, counters: Counters, collections: Collections, urls: Urls, ready: Ready, clock: Clock
+    ) -> None:
+        self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
+        self._ready, self._clock = ready, clock
+
+    def catalogue(self) -> Catalogue:
+        """Plans do not travel: who has one is to make it again."""
+        suffixes = str(self._db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
+        images = [
+            msgspec.structs.replace(image, plan_end=0.0)
+            if self._collections.named(image.name).config.revisit.policy in PLANNED
+            else image
+            for image in self._collections.images()
+        ]
+        return Catalogue(images, suffixes)
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    def after(self, place: Place, limit: int) -> Album:
+        """The hosts behind a place, with up to so many URLs in all; the last one may go on in the next album."""
+        images: list[HostImage] = []
+        left, size, start = max(1, min(limit, URLS_MAX)), 0, place.host
+        while True:
+            image, place = self.of(place, left)
+            if image is not None and (image.shares or image.id != start):
+                images.append(image)
+                left, size = left - max(1, image.urls), size + size_of(image)
+            if left <= 0 or size > BYTES_MAX:
+                return Album(images, place)
+            host = self._db.value("SELECT min(id) FROM host WHERE id > ?", (place.host,))
+            if host is None:
+                return Album(images, None)
+            place = Place(host)
+
+    def of(self, place: Place, limit: int) -> tuple[HostImage | None, Place]:
+        """One host, or what of it lies behind a place; and how far that goes. None: there is no such host."""
+        host = place.host
+        row = self._db.row("SELECT key, site FROM host WHERE id = ?", (host,))
+        if row is None:
+            return None, place
+        rows = self._db.rows(
+            f"{_URLS} AND (collection, id) > (?, ?) ORDER BY collection, id LIMIT ?",
+            (host, place.collection, place.url, limit),
+        )
+        shares = [self._share(host, number, list(some)) for number, some in groupby(rows, key=lambda one: one[0])]
+        image = HostImage(host, row[0], row[1], None if place.collection else self._row(host), shares)
+        return image, Place(host, *rows[-1][:2]) if rows else place
+
+    def _row(self, host: HostId) -> HostRow:
+        """With somebody, its last request may be going out just now."""
+        *facts, worker, status, digest, expires = self._db.must(f"{_HOST} WHERE id = ?", (host,))
+        robots = None
+        if status is not None:
+            text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
+            robots = RobotsImage(status, digest, expires, text or b"")
+        row = HostRow(*[*facts, robots])
+        if worker is not None:
+            now = self._clock.now()
+            moments = {"next_at": max(row.next_at, now + row.delay_s), "ended_at": max(row.ended_at, now)}
+            row = msgspec.structs.replace(row, **moments)
+        return row
+
+    def _share(self, host: HostId, number: int, rows: Rows) -> Share:
+        visited, refused, site_hosts = self._db.must(
+            "SELECT visited, refused, coalesce((SELECT hosts FROM site WHERE site.collection = work.collection"
+            " AND name = host.site), 0) FROM work JOIN host ON host.id = work.host WHERE host = ? AND collection = ?",
+            (host, number),
+        )
+        key, (first, last) = (host, number), (rows[0][1], rows[-1][1])
+        history: defaultdict[UrlId, list[VisitImage]] = defaultdict(list)
+        for url, *visit in self._db.rows(f"{_VISITS} AND id BETWEEN ? AND ? ORDER BY id, number", (*key, first, last)):
+            history[url].append(VisitImage(*visit))
+        pages = {
+            url: PageImage(shelf, at, gone, read_history(content))
+            for url, shelf, at, gone, content in self._db.rows(
+                "SELECT id, shelf, key, gone, history FROM page"
+                " WHERE host = ? AND collection = ? AND id BETWEEN ? AND ?",
+                (*key, first, last),
+            )
+        }
+        urls = [UrlImage(*[*row[1:], history[row[1]], pages.get(row[1])]) for row in rows]
+        name = self._collections.by_id(number).row.name
+        return Share(name, visited, refused, site_hosts, [_at_home(url) for url in urls])
+
+    # -- in ---------------------------------------------------------------------------------------------------
+
+    def restore(self, images: list[HostImage]) -> None:
+        for image in images:
+            check(image)
+            self._ready.remove(image.id)
+            self._restore_host(image)
+            for share in image.shares:
+                self._restore_share(image.id, image.key, share)
+            if self._db.value("SELECT worker FROM host WHERE id = ?", (image.id,)) is None:
+                self._ready.add(image.id)
+
+    def _restore_host(self, image: HostImage) -> None:
+        """Of two rows the one that is there stays, but for what politeness asks, and for what it does not know."""
+        row = image.row
+        if row is None:
+            self._db.run(
+                "INSERT OR IGNORE INTO host (id, key, site) VALUES (?, ?, ?)", (image.id, image.key, image.site)
+            )
+            return
+        robots = row.robots
+        if robots is not None:
+            self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
+        rules = (robots.status, robots.digest, robots.expires) if robots is not None else (None, None, None)
+        facts = [getattr(row, column) for column in HOST_COLUMNS]
+        self._db.run(_INSERT_HOST, (image.id, image.key, image.site, *facts, *rules))
+        self._db.run(
+            "UPDATE host SET next_at = max(next_at, ?), ended_at = max(ended_at, ?), delay_s = max(delay_s, ?),"
+            " memory = coalesce(memory, ?) WHERE id = ?",
+            (row.next_at, row.ended_at, row.delay_s, row.memory, image.id),
+        )
+        self._db.run(
+            "UPDATE host SET robots_status = ?, robots_digest = ?, robots_expires = ?"
+            " WHERE id = ? AND robots_status IS NULL",
+            (*rules, image.id),
+        )
+
+    def _restore_share(self, host: HostId, key: str, share: Share) -> None:
+        known, waiting = self._collections.named(share.collection), dict[HostId, int]()
+        number = known.row.id
+        if self._db.run(
+            "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured)"
+            " VALUES (?, ?, 0, ?, ?, ?, ?)",
+            (host, number, share.visited, share.refused, *self._urls.gate_of(known, f"{key}/")),
+        ):
+            self._counters.add(number, HOSTS)
+        self._db.run(
+            "UPDATE work SET visited = max(visited, ?) WHERE host = ? AND collection = ?", (share.visited, host, number)
+        )
+        self._db.run(
+            "INSERT INTO site (collection, name, hosts) SELECT ?, site, ? FROM host WHERE id = ?"
+            " ON CONFLICT DO UPDATE SET hosts = max(hosts, excluded.hosts)",
+            (number, share.site_hosts, host),
+        )
+        mentions = sum(url.in_links for url in share.urls if self._restore_url(known, host, url, waiting))
+        self._urls.breadth.weigh(known, {host: mentions})
+        self._urls.add_waiting(number, waiting)
+        self._urls.revisits.look_again(known, host)
+
+    def _restore_url(self, known: Known, host: HostId, url: UrlImage, waiting: dict[HostId, int]) -> bool:
+        """False: it was here already."""
+        number, key = known.row.id, (host, known.row.id, url.id)
+        if not self._db.run(_INSERT_URL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
+            self._db.run(
+                "UPDATE url SET visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
+                (url.visits, *key),
+            )
+            return False
+        known.sequence = max(known.sequence, url.sequence + 1)
+        self._counters.add(number, KNOWN)
+        self._counters.add(number, state_bucket(url.state))
+        self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
+        if url.state == UrlState.PENDING:
+            facts = (url.url, url.sequence, url.in_links, url.attempts, url.role)
+            self._urls.enqueue(known, host, url.id, facts, waiting)
+        if url.page is not None and known.config.keeps_fresh:
+            self._restore_page(known, key, url, url.page)
+        return True
+
+    def _restore_page(self, known: Known, key: tuple[HostId, int, UrlId], url: UrlImage, page: PageImage) -> None:
+        self._db.run(
+            "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*key, page.shelf, page.key, page.gone, _encode(page.history)),
+        )
+        self._urls.revisits.put(key[0], key[1], page.shelf, page.key, url.id)
+        self._urls.revisits.count(known, key[0], url.role, None, page.history)
+        if page.shelf == DISMISSED:
+            self._counters.add(known.row.id, DISMISSED_WAITING)
+        else:
+            self._urls.exchange.enter(known, True, url.in_links, key[0], url.id)
+
+    # -- away -------------------------------------------------------------------------------------------------
+
+    def forget(self, host: HostId) -> None:
+        """A host that was moved is no longer known here, nor counted."""
+        row = self._db.row("SELECT worker, site FROM host WHERE id = ?", (host,))
+        if row is None:
+            return
+        if row[0] is not None:
+            raise FrontierError("a host that is with a worker cannot be moved; wait until it comes back")
+        self._ready.remove(host)
+        for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
+            self._forget_share(self._collections.by_id(number), host)
+            self._counters.add(number, HOSTS, -1)
+            self._db.run(
+                "UPDATE site SET hosts = max(0, hosts - ?) WHERE collection = ? AND name = ?",
+                (not refused, number, row[1]),
+            )
+            self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
+        for table in BELOW_HOSTS:
+            self._db.run(f"DELETE FROM {table} WHERE host = ?", (host,))  # noqa: S608 (names of our own)
+        self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
+        self._db.run("DELETE FROM host WHERE id = ?", (host,))
+
+    def _forget_share(self, known: Known, host: HostId) -> None:
+        number, key = known.row.id, (host, known.row.id)
+        mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
+        self._urls.breadth.weigh(known, {host: -mentions})
+        waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
+        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
+        self._urls.breadth.lose(known, host, waiting)
+        for state, count in self._db.rows(
+            "SELECT state, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1", key
+        ):
+            self._counters.add(number, state_bucket(state), -count)
+            self._counters.add(number, KNOWN, -count)
+        chosen = self._db.value(
+            "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN)
+        )
+        self._counters.add(number, CHOSEN_WAITING, -chosen)
+        for shelf, history, role in self._db.rows(
+            "SELECT shelf, history, role FROM page JOIN url USING (host, collection, id)"
+            " WHERE page.host = ? AND page.collection = ?",
+            key,
+        ):
+            self._urls.revisits.count(known, host, role, read_history(history), None)
+            self._counters.add(number, DISMISSED_WAITING, -int(shelf == DISMISSED))
+        if known.config.exchanges:
+            for url, in_links in self._db.rows("SELECT id, in_links FROM url WHERE host = ? AND collection = ?", key):
+                for kept in (True, False):
+                    self._urls.exchange.leave(known, kept, in_links, host, url)
+
+
+def _at_home(url: UrlImage) -> UrlImage:
+    """What was handed out is kept as it was, or waits again."""
+    if url.state != UrlState.HANDED_OUT:
+        return url
+    kept = UrlState.FETCHED if url.role == Role.PAGE else UrlState.DROPPED
+    return msgspec.structs.replace(url, state=int(UrlState.PENDING if url.page is None else kept))

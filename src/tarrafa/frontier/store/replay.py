@@ -1,0 +1,132 @@
+"""How is a lost frontier lived again?
+
+From what others wrote down of it: configurations, what visits led to, how they ended. Everything goes through the same
+code as in daily life, in the order in which it happened, under a clock that shows when that was. Promises: a visit that
+is known already changes nothing; no number of a visit that may have been given to somebody is given again.
+
+While it lasts, every host that was visited is held by nobody real, so that nobody waits in line; `end` frees them all.
+Nothing of this is durable before `end` has returned: who is interrupted begins anew.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from tarrafa.clock import Clock
+from tarrafa.frontier.protocol import FIRST_HOST, Offer, Report, RobotsCopy, Weight
+from tarrafa.frontier.store.collections import Known
+from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.schema import open_tables
+from tarrafa.frontier.store.store import Store
+from tarrafa.model import HostId, Outcome, UrlId
+
+HOLDER = 0  # no worker has this number
+NUMBERS_SKIPPED = 10  # per life: what was handed out and never archived had numbers too
+HOSTS_PER_TURN = 500
+
+
+class Before(NamedTuple):
+    """What is known of a URL before one more of its visits is lived again."""
+
+    last: int  # the newest visit that is known
+    parent: bytes  # see `Visit`
+    payload: str  # the digest of its body as it was last archived
+
+
+class Replay:
+    """One frontier that is being made again."""
+
+    def __init__(self, path: str, clock: Clock, suffix_list: str) -> None:
+        db = open_tables(path, suffix_list)
+        db.connection.pragma("synchronous", "off")
+        self.store = Store(db, clock, LeaseClock())
+        self.lives = 1  # that it had before; each may have given numbers that nobody wrote down
+
+    def close(self) -> None:
+        """With everything in the one file."""
+        self.store.db.connection.pragma("wal_checkpoint(truncate)")
+        self.store.db.connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        store = self.store
+        store.db.connection.execute("BEGIN IMMEDIATE")
+        yield
+        store.counters.flush()
+        store.catalogue.flush()
+        store.db.connection.execute("COMMIT")
+        store.counters.settle()
+
+    def open(self, content: bytes, revision: int, roots: list[Offer]) -> Known:
+        """A collection as it was configured from now on."""
+        row = self.store.open_collection(content, roots)
+        if revision > row.revision:
+            self.store.db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, row.id))
+            self.store.catalogue.flush()
+            self.store.catalogue.reload()
+        return self.store.catalogue.by_id(row.id)
+
+    def revision(self, name: str) -> int:
+        """Of the configuration that holds now; 0: there is no such collection."""
+        known = self.store.catalogue.find(name)
+        return 0 if known is None else known.row.revision
+
+    def discover(self, known: Known, offers: list[Offer]) -> None:
+        self.store.urls.discover(known.row.id, offers)
+
+    def before(self, known: Known, host: HostId, url: UrlId) -> "Before | None":
+        """What is known of a URL so far; None: nothing."""
+        row = self.store.db.row(
+            "SELECT coalesce((SELECT max(number) FROM visit WHERE visit.host = url.host"
+            " AND visit.collection = url.collection AND visit.id = url.id), 0), coalesce(parent, x''), payload FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            (host, known.row.id, url),
+        )
+        return None if row is None else Before(*row)
+
+    def visit(self, known: Known, url: Offer, number: int, outcome: Outcome, worker: str) -> bool:
+        """What became of a visit; False: that, or what came later, is known."""
+        db, key = self.store.db, (url.host, known.row.id, url.id)
+        row = db.row("SELECT depth, redirects FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        if row is None or (url.depth, url.redirects) < row:
+            self.discover(known, [url])
+        self._hold(url.host)
+        if not self.store.visits.repeat(known, url.host, Report(url.id, number, outcome), worker):
+            return False
+        if outcome.requested:
+            db.run(
+                "UPDATE host SET ended_at = max(ended_at, ?1), next_at = max(next_at, ?1 + delay_s) WHERE id = ?2",
+                (outcome.at, url.host),
+            )
+        return True
+
+    def _hold(self, host: HostId) -> None:
+        if self.store.db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (HOLDER, host)):
+            self.store.ready.remove(host)
+
+    def read_again(self, known: Known, host: HostId, url: UrlId) -> None:
+        self.store.urls.read_again(known, host, url)
+
+    def rules(self, known: Known, host: HostId, key: str, robots: RobotsCopy | None, delay_s: float) -> None:
+        """What a host asked for."""
+        self.store.urls.ensure_host_row(host, key, known.config.network.suffixes)
+        if robots is not None:
+            self.store.hosts.store_robots(host, robots)
+        self.store.db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
+
+    def weigh(self, collection: str, weights: list[Weight]) -> None:
+        self.store.weigh(collection, weights)
+
+    def end(self, reason: str) -> None:
+        """All hosts are with nobody, all collections paused, and the numbers of visits go on well above."""
+        db, last, skipped = self.store.db, FIRST_HOST, self.lives * NUMBERS_SKIPPED
+        while rows := db.rows("SELECT id FROM host WHERE id > ? ORDER BY id LIMIT ?", (last, HOSTS_PER_TURN)):
+            with self.transaction():
+                for (host,) in rows:
+                    db.run("UPDATE url SET visits = visits + ? WHERE host = ?", (skipped, host))
+                    if db.run("UPDATE host SET worker = NULL WHERE id = ? AND worker = ?", (host, HOLDER)):
+                        self.store.ready.add(host)
+            last = rows[-1][0]
+        with self.transaction():
+            for known in self.store.catalogue.all():
+                self.store.catalogue.control(known.row.name, "paused", reason)

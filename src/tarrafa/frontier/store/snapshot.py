@@ -1,0 +1,55 @@
+"""What did the frontier hold at one moment?
+
+One read transaction on the file: SQLite shows it as it was when the first row was read, whoever goes on writing. So a
+crawl need not stop to be copied exactly. While it lasts, the owner's log of changes (`-wal`) cannot be folded in, and
+grows by what is written meanwhile.
+"""
+
+from pathlib import Path
+from types import TracebackType
+
+import apsw
+
+from tarrafa.clock import Clock
+from tarrafa.errors import DataError
+from tarrafa.frontier.images import Album, Catalogue, Place
+from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.schema import Database, check_schema
+from tarrafa.frontier.store.store import Store
+
+BUSY_MS = 10_000
+
+
+class Snapshot:
+    """Gives a frontier's images from its file. Use it in a `with`."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        try:
+            self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            self._connection.set_busy_timeout(BUSY_MS)
+            self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # see schema.py
+            check_schema(Database(self._connection), path)
+            self._connection.execute("BEGIN")
+            self._store = Store(Database(self._connection), clock, LeaseClock())
+        except apsw.Error as error:
+            raise DataError(f"{path}: {error}") from None
+
+    def __enter__(self) -> "Snapshot":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._connection.close()
+
+    async def catalogue(self) -> Catalogue:
+        return self._store.images.catalogue()
+
+    async def images(self, after: Place, limit: int) -> Album:
+        try:
+            return self._store.images.after(after, limit)
+        except apsw.Error as error:
+            raise DataError(f"{self._path}: {error}") from None
+
+    def known(self, collection: str | None = None) -> int:
+        """How many URLs there are, in one collection or in all."""
+        return sum(one.known for one in self._store.catalogue.status() if collection in (None, one.name))
