@@ -71,7 +71,7 @@ def children() -> Iterator[list["subprocess.Popen[str]"]]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.communicate()
+            process.communicate()
 
 
 def begin(journey: Journey) -> "subprocess.Popen[str]":
