@@ -8,6 +8,7 @@ DATA/archive/           the only truth about content
 DATA/index/ graph/      follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
 DATA/outbox/            what workers have to tell a server of the frontier that is away
+DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
 """
 
 import fcntl
@@ -67,6 +68,10 @@ class DataDirectory:
     @property
     def outbox(self) -> Path:
         return self.root / "outbox"
+
+    @property
+    def crawlers(self) -> Path:
+        return self.root / "crawlers.sqlite"
 
     @property
     def socket(self) -> str:

@@ -224,6 +224,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     outcome: Outcome
     redirects: int = 0
     page: Page | None = None
+    worker: str = ""  # who made the visit, where that is a crawler elsewhere, who wants to hear of its links
 
 
 class CollectionNote(msgspec.Struct, frozen=True, tag="collection"):

@@ -36,6 +36,11 @@ def write(directory: Path, numbers: range, worker: str = "w1") -> Writer:
     return writer
 
 
+def killed(writer: Writer) -> None:
+    """Its process is gone, and with it its lock."""
+    os.close(writer._durable_fd)
+
+
 def test_what_is_appended_and_published_is_followed_in_order_with_its_text(tmp_path):
     write(tmp_path, range(5)).close()
     entries = list(follow(tmp_path, {}))
@@ -88,6 +93,8 @@ def test_recovery_cuts_what_was_not_made_durable_and_nothing_else(tmp_path, torn
     for path in tmp_path.glob("*.warc.gz"):
         with path.open("ab") as file:
             file.write(os.urandom(torn))
+    assert recover(tmp_path) == 0, "its writer lives"
+    killed(writer)
     assert recover(tmp_path) == 2 * torn
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
@@ -112,7 +119,10 @@ def test_damage_within_the_durable_part_is_reported(tmp_path):
 
 
 def test_recovery_removes_files_that_never_published(tmp_path):
-    write(tmp_path, range(3))
+    writer = write(tmp_path, range(3))
+    recover(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3, "its writer lives"
+    killed(writer)
     recover(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.frontier.protocol import (
@@ -66,6 +67,28 @@ def test_a_host_is_with_one_worker_at_a_time(play):
         (answer,) = await frontier.finish(two.worker, [done(lease, lease.visits)])
         assert answer == Continuation(False, [])
         assert (await numbers(frontier)).fetched == 0
+
+    play(scene)
+
+
+def test_who_has_forgotten_what_it_holds_is_told_so_and_gives_back_what_it_only_borrowed(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(f"http://{name}.br/{n}") for name in "ab" for n in range(2)])
+        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        leases = await frontier.lease(one.worker, 1) + await frontier.lease(two.worker, 1)
+        (held,) = await frontier.held(one.worker)
+        assert sorted(held.visits, key=lambda visit: visit.url) == leases[0].visits
+        assert replace(held, visits=leases[0].visits) == leases[0]
+        await frontier.finish(one.worker, [done(leases[0], leases[0].visits[:1], ended_at=1_000_003.0)])
+        (again,) = await frontier.held(one.worker)
+        assert (again.visits, again.ended_at) == (leases[0].visits[1:], 1_000_003.0)
+        assert (await frontier.borrow(one.worker, row.id, host_id("http://c.br:80"), "http://c.br:80")).granted
+        assert len(await frontier.held(one.worker)) == 1
+        assert (await frontier.borrow(two.worker, row.id, host_id("http://c.br:80"), "http://c.br:80")).granted
+        FalseLeaseClock.shift[0] = 31.0
+        with pytest.raises(LeaseLost):
+            await frontier.held(one.worker)
 
     play(scene)
 

@@ -1,14 +1,17 @@
 """How does a visit get into the archive, for certain?
 
 Promises: each record is a gzip member of its own; what `publish` has returned for survives a power cut; what it has
-not returned for is cut away by `recover` after a crash, so that every file is whole. One writer, one pair of files.
+not returned for is cut away by `recover` after a crash, so that every file is whole. One writer, one pair of files,
+locked while it lives: `recover` leaves them alone.
 Knows nothing of HTTP clients, frontiers or parsing.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import os
 from base64 import b32encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -189,9 +192,12 @@ class Writer:
             try:
                 flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
                 self._durable_fd = os.open(f"{name}.durable", flags, 0o644)
-                break
             except FileExistsError:
                 continue
+            fcntl.flock(self._durable_fd, fcntl.LOCK_EX)
+            if os.fstat(self._durable_fd).st_nlink:  # else `recover` came by before it was locked
+                break
+            os.close(self._durable_fd)
         self._warc, self._meta = _File(Path(f"{name}.warc.gz")), _File(Path(f"{name}.meta.warc.gz"))
         self._told = 0
         for file in (self._warc, self._meta):
@@ -275,23 +281,42 @@ def read_durable(path: Path) -> Durable:
 def recover(directory: Path) -> int:
     """Cut away what crashed writers had not made durable; returns the number of bytes cut.
 
-    Only for a directory in which nobody writes. What is cut was promised to nobody: its visits were never finished.
+    What is cut was promised to nobody: its visits were never finished. A writer that lives is left alone.
     """
     cut = 0
     for path in sorted(directory.glob("*.durable")):
-        durable = read_durable(path)
-        name = path.name.removesuffix(".durable")
-        pairs = ((f"{name}.warc.gz", durable.warc), (f"{name}.meta.warc.gz", durable.meta))
-        for file, length in pairs:
-            target = directory / file
-            size = target.stat().st_size if target.exists() else 0
-            if size < length:
-                raise DataError(f"{target}: {length} bytes were made durable, only {size} are there")
-            cut += size - length
-            if size > length and length:
-                os.truncate(target, length)
-        if durable.meta == 0:  # never published: nothing in it is anyone's
-            for file, _ in pairs:
-                (directory / file).unlink(missing_ok=True)
-            path.unlink()
+        with _deserted(path) as deserted:
+            if deserted:
+                cut += _cut(path)
+    return cut
+
+
+@contextlib.contextmanager
+def _deserted(path: Path) -> Iterator[bool]:
+    """Whether the files belong to nobody any more; nobody takes them up meanwhile."""
+    with path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def _cut(path: Path) -> int:
+    durable, cut = read_durable(path), 0
+    name = path.name.removesuffix(".durable")
+    pairs = ((f"{name}.warc.gz", durable.warc), (f"{name}.meta.warc.gz", durable.meta))
+    for file, length in pairs:
+        target = path.with_name(file)
+        size = target.stat().st_size if target.exists() else 0
+        if size < length:
+            raise DataError(f"{target}: {length} bytes were made durable, only {size} are there")
+        cut += size - length
+        if size > length and length:
+            os.truncate(target, length)
+    if durable.meta == 0:  # never published: nothing in it is anyone's
+        for file, _ in pairs:
+            path.with_name(file).unlink(missing_ok=True)
+        path.unlink()
     return cut

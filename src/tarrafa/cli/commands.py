@@ -10,7 +10,7 @@ tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
-tarrafa serve       the search page
+tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
 tarrafa import      take such a file in
@@ -128,7 +128,9 @@ def init(
 def crawl(
     file: Annotated[Path, typer.Argument(help="A collection file (TOML); `tarrafa init` writes one.")],
     data: Data = DEFAULT_DATA,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Crawling processes.")] = 2,
+    workers: Annotated[
+        int, typer.Option(min=0, max=64, help="Crawling processes here; 0: crawlers elsewhere do it all.")
+    ] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     where: cluster.Where = None,
     token_file: cluster.TokenFile = None,
@@ -271,20 +273,40 @@ def serve(
     data: Data = DEFAULT_DATA,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8080,
+    crawlers: Annotated[
+        bool, typer.Option("--crawlers", help="Also give work to crawlers elsewhere that know the token.")
+    ] = False,
+    token_file: Annotated[
+        Path | None, typer.Option(help="A file with the token; without it, the environment's TARRAFA_TOKEN.")
+    ] = None,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
     from tarrafa.frontier.address import from_environment
-    from tarrafa.serve.server import run
+    from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, find_token
+    from tarrafa.serve.server import NO_TOKEN, run
 
     directory, address = DataDirectory(data), from_environment()
     directory.check_version()
+    if token_file is not None and not crawlers:
+        raise ConfigError("--token-file: there is nobody to show a token to without --crawlers")
+    token = find_token(token_file) if crawlers else NO_TOKEN
+    if crawlers and not token:
+        raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {MAKE_ONE}")
+
+    def ready(page: str) -> None:
+        typer.echo(f"search page: {page}   (Ctrl-C stops)")
+        if crawlers:
+            typer.echo(f"crawlers: {page}crawl/v1/")
+
     run(
         directory,
         host,
         port,
         status=lambda: overview_of(directory, address),
-        on_ready=lambda page: typer.echo(f"search page: {page}   (Ctrl-C stops)"),
+        on_ready=ready,
+        token=token,
+        address=address,
     )
 
 

@@ -221,7 +221,7 @@ def conclude(
         finished.exchange = exchange_of(request, response, at, payload, same_as)
     elif status in REDIRECTS:
         finished.exchange = exchange_of(request, response, at)
-    elif status == 304 and visit.archived:
+    elif status == 304 and visit.archived and visit.payload:  # else a crawler elsewhere has seen it, and no bytes came
         finished.exchange = exchange_of(request, response, at, visit.payload, visit.archived)
     if listing is not None and finished.exchange is not None and not finished.exchange.same_as:
         finished.listing = listing

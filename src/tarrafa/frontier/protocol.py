@@ -335,6 +335,9 @@ class Frontier(Protocol):
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
 
+    async def held(self, worker: int) -> list[Lease]:
+        """What a worker has in hand, for one that has forgotten. A host without visits (a loan) goes back."""
+
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         """Take one host for an errand (a robots.txt that lives elsewhere), or learn what is known of it already."""
 

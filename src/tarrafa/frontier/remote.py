@@ -220,6 +220,10 @@ class RemoteFrontier:
         leases: list[Lease] = await self._call("lease", worker, hosts)
         return leases
 
+    async def held(self, worker: int) -> list[Lease]:
+        leases: list[Lease] = await self._call("held", worker)
+        return leases
+
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         loan: Loan = await self._call("borrow", worker, collection, host, host_key)
         return loan

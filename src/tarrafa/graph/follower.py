@@ -18,9 +18,10 @@ from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import Weight
 from tarrafa.graph.store import (
+    FORMAT,
     forget,
+    format_of,
     in_our_words,
-    is_there,
     open_reader,
     open_writer,
     path_of,
@@ -146,7 +147,7 @@ def behind(data: DataDirectory) -> int:
 
 def _progress(data: DataDirectory) -> tuple[Cursor, int]:
     """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
-    if not is_there(data):
+    if format_of(data) < FORMAT:  # none yet, or one that the follower has to bring up to date first
         return {}, 0
     connection = open_reader(data)
     with in_our_words(path_of(data), connection):

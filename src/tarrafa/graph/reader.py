@@ -37,6 +37,16 @@ class Node(msgspec.Struct, frozen=True):
     title: str
 
 
+class Stamped(msgspec.Struct, frozen=True):
+    """A URL whose in-links have changed, for its owner."""
+
+    stamp: int
+    collection: str
+    id: UrlId
+    url: str
+    in_links: int
+
+
 class Counts(msgspec.Struct, frozen=True):
     """How large is it?"""
 
@@ -132,6 +142,36 @@ class GraphReader:
             )
             counts.update(found)
         return counts
+
+    def in_link_ids(self, key: UrlId, collection: str, limit: int) -> tuple[list[UrlId], int]:
+        """The ids of up to so many URLs that link to one, the first known first, and how many there are."""
+        found = self._rows(
+            "SELECT node, in_links FROM nodes WHERE id = ? AND collection ="
+            " (SELECT collection FROM collections WHERE name = ?)",
+            (key, collection),
+        )
+        if not found:
+            return [], 0
+        ids = self._rows(
+            """SELECT n.id FROM (SELECT DISTINCT src FROM edges WHERE dst = ?1 AND src <> ?1 ORDER BY src LIMIT ?2) e
+               JOIN nodes n ON n.node = e.src ORDER BY e.src""",
+            (found[0][0], limit),
+        )
+        return [one for (one,) in ids], found[0][1]
+
+    def incarnation(self) -> int:
+        """Names this making of the graph: stamps of another one say nothing."""
+        number: int = self._rows("SELECT value FROM counters WHERE name = 'incarnation'", ())[0][0]
+        return number
+
+    def stamped(self, owner: str, after: int, limit: int) -> list[Stamped]:
+        """What has changed in the in-links of an owner's URLs since a stamp, the oldest news first."""
+        found = self._rows(
+            """SELECT n.stamp, c.name, n.id, n.url, n.in_links FROM nodes n JOIN collections c USING (collection)
+               WHERE n.owner = (SELECT owner FROM owners WHERE name = ?) AND n.stamp > ? ORDER BY n.stamp LIMIT ?""",
+            (owner, after, limit),
+        )
+        return [Stamped(*row) for row in found]
 
     def anchors(self, url: str, collection: str) -> list[str]:
         """Different texts of links from other pages, the most frequent first (among the first ones known)."""

@@ -2,7 +2,9 @@
 
 Promises: one process writes, any number read at the same time (WAL); what is half done is never seen. A URL of a
 collection is a *node* with a small number, counted upwards and never reused: edges of numbers take a quarter of the
-room of edges of 128-bit ids, and are ready for arrays.
+room of edges of 128-bit ids, and are ready for arrays. A node whose newest visit was made by a crawler elsewhere has
+that one for its owner, and is stamped with the next number whenever its in-links change: whoever has read up to a stamp
+sees by it what has changed since. Stamps of another `incarnation` (the graph was made again) say nothing.
 Knows nothing of records or frontiers.
 """
 
@@ -17,7 +19,7 @@ from tarrafa.archive.follow import Cursor
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
 
-FORMAT = 1
+FORMAT = 2
 BUSY_MS = 10_000
 CACHE_KIB = 64 << 10
 
@@ -35,7 +37,9 @@ CREATE TABLE nodes (
     visit      INTEGER NOT NULL DEFAULT -1,    -- the newest visit applied
     status     INTEGER,
     visited_at REAL,
-    title      TEXT
+    title      TEXT,
+    owner      INTEGER,                        -- who made that visit; NULL: one of our own workers
+    stamp      INTEGER                         -- of an owned node: when its in-links or its owner changed last
 );
 CREATE UNIQUE INDEX nodes_by_id ON nodes (id, collection);
 CREATE TABLE edges (                           -- n: the link's place on its page
@@ -49,6 +53,12 @@ CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROW
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('edges', 0);
 """
+OWNERS = """
+CREATE TABLE owners (owner INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE INDEX nodes_by_owner ON nodes (owner, stamp) WHERE owner IS NOT NULL;
+INSERT INTO counters VALUES ('stamp', 0), ('incarnation', abs(random() >> 1));
+"""
+MIGRATIONS = {1: "ALTER TABLE nodes ADD COLUMN owner INTEGER; ALTER TABLE nodes ADD COLUMN stamp INTEGER;" + OWNERS}
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -95,8 +105,12 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
         connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
         connection.pragma("cache_size", -CACHE_KIB)
         with connection:
-            if connection.pragma("user_version") == 0:
-                connection.execute(SCHEMA)
+            found = connection.pragma("user_version")
+            if found == 0:
+                connection.execute(SCHEMA + OWNERS)
+            elif found in MIGRATIONS:
+                connection.execute(MIGRATIONS[found])
+            if found == 0 or found in MIGRATIONS:
                 connection.pragma("user_version", FORMAT)
         _check_format(connection, path)
     return connection
@@ -113,14 +127,19 @@ def open_reader(data: DataDirectory) -> apsw.Connection:
 
 
 def is_there(data: DataDirectory) -> bool:
-    """Whether there is a graph to read: its follower may have created the file and not yet its tables."""
+    """Whether there is a graph: its follower may have created the file and not yet its tables."""
+    return format_of(data) > 0
+
+
+def format_of(data: DataDirectory) -> int:
+    """The format of the graph that is there; 0: there is none yet."""
     path = path_of(data)
     if not path.exists():
-        return False
+        return 0
     with in_our_words(path):
         connection = _open_read_only(path)
         try:
-            return bool(connection.pragma("user_version"))
+            return int(connection.pragma("user_version"))
         finally:
             connection.close()
 
@@ -134,7 +153,8 @@ def _open_read_only(path: Path) -> apsw.Connection:
 def _check_format(connection: apsw.Connection, path: Path) -> None:
     found = connection.pragma("user_version")
     if found != FORMAT:
-        raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT})")
+        remedy = "; `tarrafa crawl` brings it up to date" if found in MIGRATIONS else ""
+        raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT}){remedy}")
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 Promises: the graph after a batch is what its records say, one after the other: a newer visit replaces the page's ways
 out exactly, one that is not newer changes nothing; in-link counts are exact; a depth that fell is carried on along
 everything already known. Data and cursor are committed together, so that a crash at any moment repeats and never
-doubles.
+doubles. A node that a crawler elsewhere visited last is that one's, and stamped anew whenever its in-links change.
 Knows nothing of loops, processes or who is told.
 """
 
@@ -36,6 +36,8 @@ class _Node:
     told: int | None = None
     in_links: int = 0
     visit: int = -1
+    owner: int | None = None
+    stamp: int | None = None
 
 
 def _lower(old: int | None, new: int) -> bool:
@@ -58,6 +60,8 @@ class Graph:
         """Begin from what is on the disk."""
         self._next_node: int = 1 + (self._rows("SELECT max(node) FROM nodes")[0][0] or 0)
         self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
+        self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
+        self._stamp: int = self._rows("SELECT value FROM counters WHERE name = 'stamp'")[0][0]
         self._by_id: dict[tuple[int, UrlId], _Node] = {}
         self._by_number: dict[int, _Node] = {}
         self._new: list[tuple[int, UrlId, int, str, int]] = []
@@ -102,6 +106,7 @@ class Graph:
             return
         known_before = node.visit >= 0
         node.visit = record.visit
+        self._pass_to(node, record.worker)
         outcome, page = record.outcome, record.page
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
         self._visited.append((outcome.status, outcome.at, title, node.number))
@@ -147,7 +152,25 @@ class Graph:
             target = self._numbered(number)
             target.in_links += by
             self._changed.add(target)
+            self._stamped(target)
         self._dirty |= targets
+
+    # -- owners ----------------------------------------------------------------------------------------------------
+
+    def _pass_to(self, node: _Node, name: str) -> None:
+        """The node is that crawler's from now on; without a name, nobody's that wants to hear of it."""
+        owner = self._owners.get(name) if name else None
+        if name and owner is None:
+            owner = self._owners[name] = len(self._owners) + 1
+            self._connection.execute("INSERT INTO owners VALUES (?, ?)", (owner, name))
+        if owner != node.owner:
+            node.owner, node.stamp = owner, None
+            self._stamped(node)
+
+    def _stamped(self, node: _Node) -> None:
+        if node.owner is not None:
+            self._stamp += 1
+            node.stamp = self._stamp
 
     # -- depths ----------------------------------------------------------------------------------------------------
 
@@ -195,7 +218,7 @@ class Graph:
         node = self._by_id.get(key)
         if node is not None:
             return node
-        sql = "SELECT node, depth, told, in_links, visit FROM nodes WHERE id = ? AND collection = ?"
+        sql = "SELECT node, depth, told, in_links, visit, owner, stamp FROM nodes WHERE id = ? AND collection = ?"
         found = self._rows(sql, (key[1], collection))
         if not found:
             node = _Node(self._next_node)
@@ -209,7 +232,7 @@ class Graph:
     def _numbered(self, number: int) -> _Node:
         node = self._by_number.get(number)
         if node is None:
-            sql = "SELECT node, depth, told, in_links, visit FROM nodes WHERE node = ?"
+            sql = "SELECT node, depth, told, in_links, visit, owner, stamp FROM nodes WHERE node = ?"
             node = self._by_number[number] = _Node(*self._rows(sql, (number,))[0])
         return node
 
@@ -217,8 +240,8 @@ class Graph:
         many = self._connection.executemany
         many("INSERT INTO nodes (node, id, collection, url, host) VALUES (?, ?, ?, ?, ?)", self._new)
         many(
-            "UPDATE nodes SET depth = ?, told = ?, in_links = ?, visit = ? WHERE node = ?",
-            ((n.depth, n.told, n.in_links, n.visit, n.number) for n in self._changed),
+            "UPDATE nodes SET depth = ?, told = ?, in_links = ?, visit = ?, owner = ?, stamp = ? WHERE node = ?",
+            ((n.depth, n.told, n.in_links, n.visit, n.owner, n.stamp, n.number) for n in self._changed),
         )
         many(
             "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title) WHERE node = ?",
@@ -228,6 +251,7 @@ class Graph:
         many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node in self._falling))
         balance = self._edges_added - self._edges_removed
         self._connection.execute("UPDATE counters SET value = value + ? WHERE name = 'edges'", (balance,))
+        self._connection.execute("UPDATE counters SET value = ? WHERE name = 'stamp'", (self._stamp,))
         self._new, self._visited, self._edges_added, self._edges_removed = [], [], 0, 0
         self._changed, self._dirty = set(), set()
         self._falling.clear()

@@ -2,5 +2,6 @@
 
 A search page that works without JavaScript, each page's relations, the crawl's state, and the same answers as JSON.
 Everything that came from the Web is hostile here: it is escaped, never linked unless http(s), and shown under a policy
-that runs nothing of it. The answers themselves are made in search/ and graph/; this room only shows them.
+that runs nothing of it. The answers themselves are made in search/ and graph/; this room only shows them. Another door
+(`crawlers`) is for programs that crawl for us.
 """

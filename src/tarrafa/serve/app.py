@@ -4,6 +4,7 @@
     /page?url=     a page's relations                     /page.json     the same as JSON
     /status        the crawl, if somebody can tell        /status.json   the same as JSON
     /healthz       for those who watch the process        /static/       style, script, logo
+    /crawl/v1/     for crawlers elsewhere (crawlers/app.py), where they are served
 
 Promises: a search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; the
 loop never waits for a disk (search and graph run in threads).
@@ -29,6 +30,7 @@ from tarrafa.graph.reader import GraphReader, Node
 from tarrafa.index import schema as index
 from tarrafa.model import Neighbour, SearchResult
 from tarrafa.search.searcher import Searcher
+from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
 from tarrafa.serve.pages import LINKS_PER_PAGE, PER_PAGE, Drawing, Pager, results_pager, shown_hits
 from tarrafa.serve.shields import Shields
 
@@ -212,8 +214,8 @@ def _healthy(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def create_app(data: DataDirectory, status: StatusSource | None = None) -> Starlette:
-    """The whole site. `status` tells the crawl's state, where somebody can."""
+def create_app(data: DataDirectory, status: StatusSource | None = None, crawlers: Starlette | None = None) -> Starlette:
+    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere."""
     site = Site(data, status)
     routes = [
         Route("/", site.search),
@@ -224,6 +226,7 @@ def create_app(data: DataDirectory, status: StatusSource | None = None) -> Starl
         Route("/status.json", site.status_json),
         Route("/healthz", _healthy),
         Mount("/static", StaticFiles(packages=[("tarrafa.serve", "static")])),
+        *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
     ]
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
     return Starlette(

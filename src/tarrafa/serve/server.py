@@ -3,6 +3,7 @@
 Promises: a port that cannot be had is one `ServeError`, before anything else is started; `serve` runs inside whatever
 loop calls it, touches no signal handlers, and returns when its stop event is set or it is cancelled; `run` is the same
 for a process that does nothing else, until Ctrl-C.
+Crawlers elsewhere are served only where there is a token.
 Knows nothing of pages.
 """
 
@@ -14,15 +15,19 @@ import socket
 from collections.abc import Callable, Iterator
 
 import uvicorn
+from starlette.applications import Starlette
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ServeError
+from tarrafa.frontier.address import Address
+from tarrafa.frontier.token import Token
 from tarrafa.serve.app import StatusSource, create_app
 
 HOST, PORT = "127.0.0.1", 8080
 BACKLOG = 512
 GRACE_S = 3
 CONNECTIONS_MAX = 1_000
+NO_TOKEN = Token()
 
 OnReady = Callable[[str], None]
 
@@ -32,7 +37,10 @@ def bind(host: str = HOST, port: int = PORT) -> socket.socket:
     where = f"{host}:{port}"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
+        listening = socket.create_server((host.strip("[]"), port), family=family, backlog=BACKLOG)
+        # asyncio sets it on sockets of its own making only; without it each answer waits 40 ms for its header's receipt
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OverflowError:
         raise ServeError(f"{where}: a port is a number from 0 to 65535") from None
     except OSError as error:
@@ -68,13 +76,33 @@ async def serve(
     stop: asyncio.Event | None = None,
     on_ready: OnReady | None = None,
     listening: socket.socket | None = None,
+    token: Token = NO_TOKEN,
+    address: Address | None = None,
 ) -> None:
-    """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first."""
+    """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
+    knows the `token` may crawl for the frontier at `address`, by default that of the data directory."""
     listening = listening or bind(host, port)
+    async with contextlib.AsyncExitStack() as stack:
+        crawlers = None
+        if token:
+            from tarrafa.serve.crawlers.app import create_app as create_crawlers_app
+            from tarrafa.serve.crawlers.facade import Facade
+
+            crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
+        await _serve(create_app(data, status, crawlers), host, listening, stop, on_ready)
+
+
+async def _serve(
+    app: Starlette,
+    host: str,
+    listening: socket.socket,
+    stop: asyncio.Event | None,
+    on_ready: OnReady | None,
+) -> None:
     number = listening.getsockname()[1]
     address = f"http://{f'[{host}]' if ':' in host else host}:{number}/"
     config = uvicorn.Config(
-        create_app(data, status),
+        app,
         lifespan="off",
         log_config=None,
         log_level="warning",
@@ -102,6 +130,8 @@ def run(
     port: int = PORT,
     status: StatusSource | None = None,
     on_ready: OnReady | None = None,
+    token: Token = NO_TOKEN,
+    address: Address | None = None,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
@@ -110,6 +140,6 @@ def run(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await serve(data, host, port, status, stop, on_ready, listening)
+        await serve(data, host, port, status, stop, on_ready, listening, token, address)
 
     asyncio.run(until_signalled())

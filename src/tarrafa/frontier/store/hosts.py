@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from math import ceil
 
+from msgspec.structs import replace
+
 from tarrafa.clock import Clock, boot_id, boottime
 from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.protocol import (
@@ -231,6 +233,29 @@ class Hosts:
         self._ready.remove(host)
         self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
         self._db.run("UPDATE worker SET hosts = hosts + 1 WHERE id = ?", (worker,))
+
+    def held(self, worker: int) -> list[Lease]:
+        """What a worker has in hand. Where it has no visits, nobody remembers why it took the host: that goes back."""
+        self._check(worker)
+        leases: list[Lease] = []
+        hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
+        for (host,) in hosts:
+            key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
+                "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
+                " coalesce(memory, x'') FROM host WHERE id = ?",
+                (host,),
+            )
+            number = self._db.value("SELECT min(collection) FROM handed WHERE host = ?", (host,))
+            if number is None:
+                self._hand_back(host, next_at)
+                continue
+            known = self._collections.by_id(number)
+            robots = None if status is None else RobotsCopy(status, digest, expires)
+            lease = Lease(
+                host, key, number, known.row.revision, next_at, ended_at, delay_s, failures, robots, [], memory
+            )
+            leases.append(replace(lease, visits=self._visits.still_out(known, host)))
+        return leases
 
     def borrow(self, worker: int, collection: int, host: HostId, key: str) -> Loan:
         """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""

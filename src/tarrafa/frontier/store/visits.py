@@ -116,6 +116,23 @@ class Visits:
         self._counters.move(number, state, UrlState.HANDED_OUT)
         return Visit(number, host, url, *row)
 
+    def still_out(self, known: Known, host: HostId) -> list[Visit]:
+        """What was handed out of a host and not reported yet, as it was handed out."""
+        number, visits = known.row.id, list[Visit]()
+        rows = self._db.rows("SELECT id FROM handed WHERE host = ? AND collection = ?", (host, number))
+        self._db.need("url", [(host, number, url) for (url,) in rows])
+        for (url,) in rows:
+            row = self._db.must(
+                "SELECT url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
+                " coalesce(parent, x''), payload, archived FROM url WHERE host = ? AND collection = ? AND id = ?",
+                (host, number, url),
+            )
+            visit, found = Visit(number, host, url, *row), self._revisits.find((host, number, url))
+            if found is not None:
+                visit = replace(visit, gone=found[2], dismissed=found[0] == DISMISSED)
+            visits.append(visit)
+        return visits
+
     def _take_new(self, known: Known, host: HostId, count: int) -> list[Visit]:
         number = known.row.id
         visited, held, refused = self._db.must(

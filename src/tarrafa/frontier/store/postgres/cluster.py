@@ -312,6 +312,21 @@ class PostgresFrontier:
         self._home.update((lease.host, member) for lease in leases)
         return leases
 
+    async def held(self, worker: int) -> list[Lease]:
+        """Also for a worker that joined when we were another process: where it is known, it takes part."""
+        leases: list[Lease] = []
+        for member in self._members:
+            try:
+                some = await self._ask(member, lambda server: server.held(worker))
+            except (Away, LeaseLost):
+                if member is self._first:
+                    raise
+                continue
+            member.joined.add(worker)
+            self._home.update((lease.host, member) for lease in some)
+            leases += some
+        return leases
+
     async def _maintain(self, worker: int) -> None:
         """What is done now and then: nothing of it is urgent."""
         if len(self._members) == 1 or boottime() - self._maintained_at < MAINTAIN_EVERY_S:

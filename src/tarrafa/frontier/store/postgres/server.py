@@ -324,6 +324,15 @@ class Server(Plans, Moves):
             self._lost_answers = False
             self._call(lambda work: self._free(work, worker, 0.0, self._held[worker] | {-1}))
 
+    def held(self, worker: int) -> list[Lease]:
+        def work(work: Work) -> list[Lease]:
+            work.copy.lock_hosts(work.hosts_after("SELECT id FROM host WHERE worker = %b::bigint ORDER BY id", worker))
+            return work.store.hosts.held(worker)
+
+        leases = self._call(work)
+        self._held[worker] = {lease.host for lease in leases}
+        return leases
+
     def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         self._drop_ghosts(worker)
 

@@ -1,0 +1,99 @@
+"""What is new about who links to a crawler's URLs?
+
+Its URLs are those whose newest visit it made: the graph knows them, and stamps each when its in-links change. What the
+crawler has been told stands in the notebook, so an answer is the difference between the two, and the same link is told
+once, whatever happened to the graph, the crawler or us in between. An answer is given again until it is acknowledged.
+Known weakness: of a URL that more than IN_LINKS_MAX others link to, the first known are told, and the total.
+"""
+
+from collections.abc import Iterator
+
+from tarrafa.errors import DataError
+from tarrafa.graph.reader import GraphReader, Stamped
+from tarrafa.model import UrlId
+from tarrafa.serve.crawlers.notebook import Difference, Notebook, Pending
+from tarrafa.serve.crawlers.refusals import Conflict
+from tarrafa.serve.crawlers.shapes import Change, ChangesTold
+
+IN_LINKS_MAX = 10_000  # of one URL
+STAMPED_PER_LOOK = 500
+LOOKS_MAX = 20  # per call
+IDS_PER_ANSWER = 20_000  # about; no more URLs are looked at beyond it
+
+
+def changes(notebook: Notebook, graph: GraphReader | None, crawler: str, owner: str, after: int | None) -> ChangesTold:
+    """The next answer, or the last one again while it is not acknowledged."""
+    heard = notebook.heard(crawler)
+    pending, cursor = heard.pending, heard.cursor
+    if pending is not None and after == pending.cursor:
+        notebook.acknowledge(crawler, pending)
+        cursor, pending = pending.cursor, None
+    elif after not in (None, cursor):
+        known = f"{cursor} or {pending.cursor}" if pending is not None else str(cursor)
+        raise Conflict(f"after: {after} is not the cursor of the last answer ({known}); leave it out to begin there")
+    more = False
+    if pending is None and graph is not None:
+        pending, more = _news(notebook, graph, crawler, owner)
+    if pending is None:
+        return ChangesTold(cursor, [], more)
+    return ChangesTold(pending.cursor, [_told(one) for one in pending.differences], pending.more)
+
+
+def _news(notebook: Notebook, graph: GraphReader, crawler: str, owner: str) -> tuple[Pending | None, bool]:
+    """What the crawler has not heard, written down before it is told; and whether there may be more."""
+    heard, incarnation = notebook.heard(crawler), graph.incarnation()
+    start = stamp = heard.stamp if heard.incarnation == incarnation else 0
+    found: list[Difference] = []
+    ids = looked_at = 0
+    for one in _stamped(graph, owner, start):
+        difference = _difference(notebook, graph, crawler, one)
+        if difference is not None:
+            found.append(difference)
+            ids += len(difference.new) + len(difference.gone)
+        stamp, looked_at = one.stamp, looked_at + 1
+        if ids >= IDS_PER_ANSWER:
+            break
+    more = ids >= IDS_PER_ANSWER or looked_at == STAMPED_PER_LOOK * LOOKS_MAX
+    if found:
+        pending = Pending(heard.cursor + 1, stamp, found, more)
+        notebook.propose(crawler, incarnation, start, pending)
+        return pending, more
+    if (incarnation, stamp) != (heard.incarnation, heard.stamp):
+        notebook.propose(crawler, incarnation, stamp, None)
+    return None, more
+
+
+def _stamped(graph: GraphReader, owner: str, after: int) -> Iterator[Stamped]:
+    for _ in range(LOOKS_MAX):
+        part = graph.stamped(owner, after, STAMPED_PER_LOOK)
+        yield from part
+        if len(part) < STAMPED_PER_LOOK:
+            return
+        after = part[-1].stamp
+
+
+def _difference(notebook: Notebook, graph: GraphReader, crawler: str, one: Stamped) -> Difference | None:
+    links, total = graph.in_link_ids(one.id, one.collection, IN_LINKS_MAX)
+    before = notebook.told(crawler, one.collection, one.id)
+    known, now = frozenset(before), frozenset(links)
+    new = [link for link in links if link not in known]
+    gone = [link for link in before if link not in now] if len(links) < IN_LINKS_MAX else []
+    return Difference(one.collection, one.id, one.url, new, gone, total) if new or gone else None
+
+
+def _told(one: Difference) -> Change:
+    return Change(one.collection, one.id.hex(), one.url, _hex(one.new), _hex(one.gone), one.total)
+
+
+def _hex(ids: list[UrlId]) -> list[str]:
+    return [one.hex() for one in ids]
+
+
+def in_links_of(graph: GraphReader | None, url: UrlId, collection: str, limit: int) -> tuple[list[UrlId], int]:
+    """Who links to a URL, as far as is known by now: it is worth a visit without that too."""
+    if graph is None:
+        return [], 0
+    try:
+        return graph.in_link_ids(url, collection, limit)
+    except DataError:
+        return [], 0

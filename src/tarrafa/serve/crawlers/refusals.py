@@ -1,0 +1,52 @@
+"""What is a crawler told that cannot have what it asks for?
+
+Refusal
+├── Malformed    400   it cannot be understood
+├── Unknown      404   nobody ever gave it that visit
+├── Conflict     409   it contradicts what was said before
+├── Lost         410   it was, but is no longer the crawler's
+├── TooLarge     413   more than a call may hold
+└── Crowded      503   no room for one more; ask again later
+"""
+
+from tarrafa.errors import TarrafaError
+
+
+class Refusal(TarrafaError):
+    """One sentence for a crawler, and the HTTP code that goes with it."""
+
+    code = 400
+
+
+class Malformed(Refusal):
+    """It cannot be understood."""
+
+
+class Unknown(Refusal):
+    """Nobody ever gave it that visit."""
+
+    code = 404
+
+
+class Conflict(Refusal):
+    """It contradicts what was said before."""
+
+    code = 409
+
+
+class Lost(Refusal):
+    """It was, but is no longer the crawler's."""
+
+    code = 410
+
+
+class TooLarge(Refusal):
+    """More than a call may hold."""
+
+    code = 413
+
+
+class Crowded(Refusal):
+    """No room for one more."""
+
+    code = 503
