@@ -115,7 +115,7 @@ def test_secrets_on_the_command_line_and_frontiers_that_cannot_be_are_refused(to
 def test_asking_a_node_for_its_frontier_says_where_to_ask(tmp_path, here):
     DataDirectory(tmp_path / "node").create()
     said = here("status", "--data", str(tmp_path / "node"))
-    assert "no frontier is kept here; of one that is elsewhere ask with --frontier" in said
+    assert "is missing; of a frontier that is elsewhere ask with --frontier" in said
     assert "nothing runs here; `tarrafa crawl FILE` goes on" in here("pause", "x", "--data", str(tmp_path / "node"))
 
 

@@ -325,7 +325,8 @@ def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, in
 def _read(path: Path, question: Callable[[Database], T]) -> T:
     if not path.exists():
         raise DataError(
-            f"{path.parent}: no frontier is kept here; of one that is elsewhere ask with --frontier ADDRESS"
+            f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
+            " lost, `tarrafa rebuild frontier` makes it again"
         )
     try:
         db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
