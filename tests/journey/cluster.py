@@ -152,7 +152,10 @@ class Cluster:
             status = self.status()
             return status.state != "running" or is_exhausted(status)
 
-        wait_for(over, process)
+        try:
+            wait_for(over, process)
+        except AssertionError as error:
+            raise AssertionError(f"{self.overview()}: {error}") from None
 
     def records(self, *names: str) -> Iterator[Record]:
         """What the nodes have archived."""

@@ -271,7 +271,8 @@ class Worker:
 
         def lost(error: TarrafaError) -> None:
             self._lost = error
-            loop.call_soon_threadsafe(self._stopping.set)
+            with contextlib.suppress(RuntimeError):  # it has ended already
+                loop.call_soon_threadsafe(self._stopping.set)
 
         def apart(ahead_s: float) -> None:
             way = "ahead of" if ahead_s > 0 else "behind"

@@ -57,7 +57,10 @@ class Member:
         return self.server
 
     async def call(self, work: Callable[[Server], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self.do, work)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.do, work)
+        except RuntimeError as error:  # its thread has ended: whoever still asks is ending too
+            raise Unreachable(f"{self.where}: was closed ({error})") from None
 
     def do(self, work: Callable[[Server], T]) -> T:
         """In the calling thread."""

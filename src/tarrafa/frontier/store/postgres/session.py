@@ -40,7 +40,7 @@ PLAN_LOCK = 0x7A66_0004  # held by the one who plans
 LIMIT_LOCK = 0x7A66_0003  # held by who hands out the last visits of a collection with a limit
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
-    "idle_in_transaction_session_timeout": "30s", "statement_timeout": "10min", "lock_timeout": "60s",
+    "idle_in_transaction_session_timeout": "3s", "statement_timeout": "10min", "lock_timeout": "60s",
     "tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
 }  # fmt: skip
 CONNECTION = {
@@ -174,8 +174,11 @@ class Session:
             except psycopg.OperationalError as error:
                 self._lost_answers, self._plans = True, False
                 self._wait_for_it(error, patience)
-            except psycopg.Error as error:
-                raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
+            except psycopg.Error as error:  # of a connection that was taken from us (we stood still) nothing is left
+                if self._connection is None or not self._connection.closed:
+                    raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
+                self._lost_answers, self._plans = True, False
+                self._wait_for_it(error, patience)
 
     def _wait_for_it(self, error: psycopg.Error, until: float) -> None:
         """Its last answer may be lost, but not what it committed: whatever we ask again is harmless."""
@@ -243,21 +246,28 @@ class Session:
         """Of the first server."""
         if "member" in self.meta:
             raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
-        connection = self._connect()
-        with connection.transaction():
+        with self._directly() as connection, connection.transaction():
             return buckets.read(connection, places)
 
+    @contextlib.contextmanager
+    def _directly(self) -> "Iterator[psycopg.Connection[Row]]":
+        """The connection itself, without a copy; nothing is tried again."""
+        try:
+            yield self._connect()
+        except psycopg.OperationalError as error:
+            said = " ".join(str(error).split())
+            raise Unreachable(f"{self.where}: the database went away ({said})") from None
+
     def write_atlas(self, atlas: Atlas) -> None:
-        connection = self._connect()
-        with connection.transaction():
+        with self._directly() as connection, connection.transaction():
             buckets.write(connection, atlas)
 
     def belong(self, first: str, edition: int) -> None:
         """To the frontier of that first server, which may be ourselves."""
-        connection, mine = self._connect(), self.meta["id"]
+        mine = self.meta["id"]
         if "places" in self.meta and first != mine:
             raise ConfigError(f"{self.where}: is the first server of another frontier")
-        with connection.transaction():
+        with self._directly() as connection, connection.transaction():
             if first != mine:
                 connection.execute("INSERT INTO meta VALUES ('member', %s) ON CONFLICT DO NOTHING", (first,))
                 row = connection.execute("SELECT value FROM meta WHERE key = 'member'").fetchone()
@@ -268,16 +278,19 @@ class Session:
     def may_plan(self) -> bool:
         """Whether we are the one who does; until we are gone."""
         if not self._plans:
-            row = self._connect().execute(f"SELECT pg_try_advisory_lock({PLAN_LOCK})").fetchone()
+            with self._directly() as connection:
+                row = connection.execute(f"SELECT pg_try_advisory_lock({PLAN_LOCK})").fetchone()
             self._plans = row is not None and bool(row[0])
         return self._plans
 
     def lock_limits(self) -> None:
         """Held until it is given back, or until we are gone."""
-        self._connect().execute(f"SELECT pg_advisory_lock({LIMIT_LOCK}, 0)")
+        with self._directly() as connection:
+            connection.execute(f"SELECT pg_advisory_lock({LIMIT_LOCK}, 0)")
 
     def unlock_limits(self) -> None:
-        self._connect().execute(f"SELECT pg_advisory_unlock({LIMIT_LOCK}, 0)")
+        with self._directly() as connection:
+            connection.execute(f"SELECT pg_advisory_unlock({LIMIT_LOCK}, 0)")
 
 
 def describe(dsn: str) -> str:
