@@ -11,7 +11,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.errors import DataError, DiskFull
+from tarrafa.errors import DataError, DiskFull, from_os
 
 
 class Outbox:
@@ -19,6 +19,10 @@ class Outbox:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise from_os(error, path.parent) from None
         try:
             self._db = apsw.Connection(str(path))
             self._db.pragma("journal_mode", "wal")
