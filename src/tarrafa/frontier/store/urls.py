@@ -53,6 +53,7 @@ class Urls:
         """Insert what is new, lower what was deeper. Sorted, so that neighbours in the tree are touched together."""
         known = self._collections.by_id(number)
         waiting: dict[HostId, int] = {}
+        closed: dict[HostId, int] = {}
         first = self._collections.number(known, len(offers))
         self._db.need("url", [(offer.host, number, offer.id) for offer in offers])
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
@@ -63,7 +64,7 @@ class Urls:
                 key,
             )
             if row is None:
-                self._insert(known, offer, sequence, waiting)
+                self._insert(known, offer, sequence, waiting, closed)
                 continue
             if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
@@ -134,12 +135,16 @@ class Urls:
         self._drop_page(known, key)
         self.requeue(known, host, url, state, waiting)
 
-    def _insert(self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int]) -> None:
+    def _insert(
+        self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
+    ) -> None:
         number, limit = known.row.id, known.config.scope.depth_max
         if offer.host not in waiting:
             self._ensure_host(known, offer)
             waiting[offer.host] = 0
-        state, status = UrlState.PENDING, offer.status or self._closed(known, offer.host)
+        if offer.host not in closed:
+            closed[offer.host] = self._closed(known, offer.host)
+        state, status = UrlState.PENDING, offer.status or closed[offer.host]
         if limit is not None and offer.depth > limit:
             state, status = UrlState.TOO_DEEP, 0
         elif status:
