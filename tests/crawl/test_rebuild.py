@@ -15,10 +15,12 @@ from tarrafa import config
 from tarrafa.archive.follow import behind, follow, published
 from tarrafa.archive.writer import Writer
 from tarrafa.cli.checkpoint import put_in, take_out
+from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.rebuild import Rebuilt, rebuild
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
+from tarrafa.frontier import owner
 from tarrafa.frontier.images import UrlImage
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.replay import NUMBERS_SKIPPED
