@@ -776,6 +776,24 @@ def test_a_time_limit_that_passed_because_of_us_is_no_try_of_the_url(play):
     play(scene)
 
 
+def test_who_is_too_slow_again_and_again_is_told_so_whatever_the_number_of_the_visit(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier, fetch={"retries": 0})
+        await frontier.discover(number, [offer("http://a.br/")])
+        for _ in range(15):  # numbers are given, and nobody asks
+            (lease,) = await frontier.lease(worker, 1)
+            await frontier.finish(worker, [done(lease, [], keep=False)])
+        tries = 0
+        while leases := await frontier.lease(worker, 1):
+            starved = Outcome(Status.STARVED, 1_000_000.0)
+            await frontier.finish(worker, [done(leases[0], leases[0].visits, starved, keep=False)])
+            tries += 1
+        assert tries == 11
+        assert (await numbers(frontier)).failed == 1
+
+    play(scene)
+
+
 def test_a_worker_has_something_to_say_about_itself(play):
     async def scene(frontier):
         _, worker = await a_worker(frontier)

@@ -137,7 +137,7 @@ def books_of(store: Store) -> dict[str, list[tuple[Any, ...]]]:
 @pytest.mark.parametrize("kind", [name for name in KINDS if "breadth" not in KINDS[name].orders])  # walks begin anew
 def test_what_comes_in_elsewhere_is_what_went_out_table_by_table(tmp_path, kind):
     with a_life(kind, "image", tmp_path) as life:
-        for _ in range(4):
+        for _ in range(2):
             live(life, 40)
             come_home(life)
             before = books_of(life.store)
@@ -152,14 +152,14 @@ def test_what_comes_in_elsewhere_is_what_went_out_table_by_table(tmp_path, kind)
 def test_life_goes_on_elsewhere_from_wherever_it_was(tmp_path, kind):
     """While workers hold hosts, pages are chosen and dismissed, and plans are half made."""
     with a_life(kind, "move", tmp_path) as life:
-        for _ in range(4):
+        for _ in range(2):
             live(life, 40)
             numbers = numbers_given(life.store)
             move(life)
             assert not broken(life.store), life.seed
             moved = numbers_given(life.store)
             assert all(moved[key] >= number for key, number in numbers.items()), life.seed
-        live(life, 40)
+        live(life, 20)
 
 
 def numbers_given(store: Store) -> dict[tuple[Any, ...], int]:
@@ -171,7 +171,7 @@ def test_a_host_moved_away_and_back_leaves_books_that_agree(tmp_path):
     for kind in KINDS:
         with a_life(kind, "away", tmp_path) as life:
             for _ in range(2):
-                live(life, 40)
+                live(life, 20)
                 come_home(life)
                 images = taken_out(life.store, 100)
                 before = books_of(life.store)

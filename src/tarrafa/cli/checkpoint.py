@@ -101,7 +101,10 @@ def _check_archive(data: DataDirectory, contents: Contents) -> None:
     if header.archive is None:
         return
     with Advance("looking through the archive", behind(data.archive, header.archive)) as tell:
-        newer = survey(data.archive, tell, header.archive).visited
+        try:
+            newer = survey(data.archive, tell, header.archive).visited
+        except DataError:  # another machine's file of the same name: nothing in it is known
+            newer = survey(data.archive, tell).visited
     if names := sorted(newer & {image.name for image in header.catalogue.collections}):
         raise DataError(
             f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"

@@ -116,7 +116,7 @@ def _is_usable(path: Path) -> bool:
     with contextlib.suppress(apsw.Error):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
-            return bool(connection.execute("SELECT count(*) FROM collection").fetchone())
+            return bool(connection.execute("SELECT 1 FROM collection LIMIT 1").fetchall())
         finally:
             connection.close()
     return False

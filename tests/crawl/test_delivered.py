@@ -1,0 +1,22 @@
+"""What a worker tells the frontier of what it found: each URL once, and all that is new about it."""
+
+from msgspec.structs import replace
+
+from tarrafa.crawl.worker import Delivered
+from tests.contract.bodies import offer
+
+
+def test_a_date_that_a_sitemap_gives_survives_a_shorter_way_in_the_same_breath():
+    listed = replace(offer("http://a.br/x", 3), announced=900.0)
+    for offers in ([listed, offer("http://a.br/x", 1)], [offer("http://a.br/x", 1), listed]):
+        assert Delivered().news(1, offers) == [replace(offer("http://a.br/x", 1), announced=900.0)]
+
+
+def test_what_was_told_is_not_told_again_unless_it_is_nearer_or_announced():
+    delivered = Delivered()
+    delivered.remember(1, [offer("http://a.br/x", 2)])
+    assert delivered.news(1, [offer("http://a.br/x", 2), offer("http://a.br/x", 3)]) == []
+    assert delivered.news(2, [offer("http://a.br/x", 2)]) == [offer("http://a.br/x", 2)]
+    assert delivered.news(1, [offer("http://a.br/x", 1)]) == [offer("http://a.br/x", 1)]
+    announced = replace(offer("http://a.br/x", 2), announced=5.0)
+    assert delivered.news(1, [announced]) == [announced]
