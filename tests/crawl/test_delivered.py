@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from tarrafa.crawl.worker import Delivered
+from tarrafa.crawl.delivered import Delivered
 from tests.contract.bodies import offer
 
 
