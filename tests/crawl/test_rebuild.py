@@ -407,6 +407,6 @@ def test_a_crawl_does_not_begin_anew_where_a_frontier_was_lost(tmp_path):
         DataError, match="is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it"
     ):
         asyncio.run(owner._open(archive.data, Clock.real(), lambda error: None))
-    with pytest.raises(DataError, match="is missing; .*`tarrafa rebuild frontier` makes it again"):
+    with pytest.raises(DataError, match=r"is missing; .*`tarrafa rebuild frontier` makes it again"):
         read_overview(archive.data.frontier)
     assert not archive.data.frontier.exists()
