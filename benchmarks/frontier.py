@@ -160,6 +160,9 @@ class Sqlite:
     def __init__(self, folder: Path) -> None:
         self.data = DataDirectory(folder / "data")
         self.data.create()
+        self._start()
+
+    def _start(self) -> None:
         line = [sys.executable, "-m", "tarrafa.frontier.owner", "--data", str(self.data.root)]
         self.process = subprocess.Popen([*line, "--parent", str(os.getpid())], stdout=subprocess.PIPE)
         assert self.process.stdout is not None
@@ -173,6 +176,13 @@ class Sqlite:
 
     def size(self) -> int:
         return sum(file.stat().st_size for file in self.data.root.glob("frontier.sqlite*"))
+
+    def reopen(self) -> float:
+        """How long it takes to go on after a stop."""
+        self.close()
+        begun = time.monotonic()
+        self._start()
+        return time.monotonic() - begun
 
     def close(self) -> None:
         self.process.terminate()
@@ -204,6 +214,10 @@ class PostgreSql:
             row = connection.execute("SELECT pg_database_size(current_database())").fetchone()
             assert row is not None
             return int(row[0])
+
+    def reopen(self) -> float:
+        """There is nothing to open."""
+        return 0.0
 
     def close(self) -> None:
         self.server.remove()
@@ -248,6 +262,19 @@ class Run:
         self.known = total
         return rate
 
+    def asked_ms(self) -> float:
+        """How long `status` waits for its numbers."""
+
+        async def ask() -> float:
+            frontier = await self.body.connect()
+            begun = time.perf_counter()
+            await frontier.overview()
+            took_s = time.perf_counter() - begun
+            await frontier.close()
+            return took_s
+
+        return 1000 * asyncio.run(ask())
+
     def measure(self, kind: str) -> list[Done]:
         tasks = []
         for number in range(self.workers):
@@ -269,7 +296,8 @@ def show(body: Any, sizes: list[int], workers: int) -> dict[int, tuple[float, fl
         print(
             f"{body.name:<11}{size:>12,}{growing:>12,.0f}{links:>12,.0f}{sum(pages):>10,.0f}"
             f"{min(pages) / max(*pages, 1e-9):>10.2f}{1000 * cpu_s / max(1, visits):>12.2f}"
-            f"{body.memory_mb():>11,.0f}{max(one.memory_mb for one in crawled):>11,.0f}{body.size() / known:>11,.0f}",
+            f"{body.memory_mb():>11,.0f}{max(one.memory_mb for one in crawled):>11,.0f}{body.size() / known:>11,.0f}"
+            f"{run.asked_ms():>11.1f}{body.reopen():>9.2f}",
             flush=True,
         )
     return rates
@@ -284,7 +312,7 @@ def main() -> None:
     sizes = sorted(options.urls or [1_000_000, 10_000_000])
     print(f"{options.workers} workers; links/s with {KNOWN_SHARE:.0%} known; pages/s with {LINKS_PER_PAGE} links each")
     print(f"{'':<11}{'URLs':>12}{'growing/s':>12}{'links/s':>12}{'pages/s':>10}{'fairness':>10}{'ms/page':>12}"
-          f"{'owner MB':>11}{'worker MB':>11}{'bytes/URL':>11}")  # fmt: skip
+          f"{'owner MB':>11}{'worker MB':>11}{'bytes/URL':>11}{'status ms':>11}{'open s':>9}")  # fmt: skip
     found: dict[str, dict[int, tuple[float, float]]] = {}
     for name, kind in (("sqlite", Sqlite), ("postgres", PostgreSql)):
         if options.body and name not in options.body:

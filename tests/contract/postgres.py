@@ -50,6 +50,9 @@ class Postgres:
             shutil.chown(secret, self._user)
             how = ["--auth=scram-sha-256", f"--pwfile={secret}"]
         self._run("initdb", "-D", str(self.folder / "data"), "-U", "postgres", "-E", "UTF8", "--locale=C", "-N", *how)
+        if listen != "127.0.0.1":
+            with (self.folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {listen}/24 trust\n")
         atexit.register(self.remove)
         self.start()
 

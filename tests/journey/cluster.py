@@ -85,9 +85,19 @@ class Cluster:
     def address(self) -> str:
         return f"tcp://127.0.0.1:{self.port}"
 
+    def prefix(self, name: str) -> list[str]:
+        """Where a node lives, if it is not here."""
+        return []
+
     def start(self, name: str, *arguments: str | Path, **settings: str) -> Process:
         log = self.folder / f"{name}.log"
-        command = [sys.executable, "-c", "from tarrafa.cli import main; main()", *map(str, arguments)]
+        command = [
+            *self.prefix(name),
+            sys.executable,
+            "-c",
+            "from tarrafa.cli import main; main()",
+            *map(str, arguments),
+        ]
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 command, stderr=file, stdout=file, start_new_session=True, env=os.environ | self.settings | settings

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shutil
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -30,6 +32,12 @@ class PostgresCluster(Cluster):
     """Nodes whose URL server is a database, or several."""
 
     dsns: list[str] = field(default_factory=list)
+
+    machines: dict[str, str] = field(default_factory=dict)  # in which network namespace a node lives
+
+    def prefix(self, name: str) -> list[str]:
+        space = self.machines.get(name)
+        return ["ip", "netns", "exec", space] if space else []
 
     def _where(self, name: str) -> list[str | Path]:
         addresses = [word for dsn in self.dsns for word in ("--frontier", dsn)]
@@ -61,8 +69,8 @@ def servers():
         server.remove()
 
 
-def a_cluster(folder: Path, world: World, servers: list[Postgres]) -> PostgresCluster:
-    journey = a_journey(folder, world)
+def a_cluster(folder: Path, world: World, servers: list[Postgres], host: str = "127.0.0.1") -> PostgresCluster:
+    journey = a_journey(folder, world, host=host)
     journey.sections = HASTE
     dsns = [server.database("frontier") for server in servers]
     return PostgresCluster(journey, {"TARRAFA_LEASE_S": str(LEASE_S)}, dsns=dsns)
@@ -136,3 +144,67 @@ def test_eight_workers_on_postgresql_lose_nothing_whatever_happens(tmp_path, ser
             )
         finally:
             cluster.end()
+
+
+# -- three machines -------------------------------------------------------------------------------------------
+
+MARK = os.getpid()
+NET, BRIDGE = f"10.232.{MARK % 250}", f"trb{MARK}"
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def machines():
+    """Three network namespaces on one bridge, each with its cable."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("only root can make network namespaces (and `ip` is needed)")
+    made = {f"tr{MARK}n{number}": f"tr{MARK}c{number}" for number in (1, 2, 3)}
+    try:
+        ip("link", "add", BRIDGE, "type", "bridge")
+        ip("addr", "add", f"{NET}.1/24", "dev", BRIDGE)
+        ip("link", "set", BRIDGE, "up")
+        for number, (space, cable) in enumerate(made.items(), 2):
+            ip("netns", "add", space)
+            ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", space)
+            ip("link", "set", cable, "master", BRIDGE, "up")
+            ip("-n", space, "addr", "add", f"{NET}.{number}/24", "dev", "eth0")
+            ip("-n", space, "link", "set", "eth0", "up")
+            ip("-n", space, "link", "set", "lo", "up")
+        yield made
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"this machine does not let us make network namespaces: {error.stderr!r}")
+    finally:
+        for space in made:
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+        subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True)
+
+
+@pytest.mark.long
+def test_a_machine_that_is_cut_off_for_longer_than_its_lease_loses_and_harms_nothing(tmp_path, machines):
+    server = Postgres(listen=f"{NET}.1")
+    world = World(seed=9, hosts=600, pages=2_400)
+    cluster = a_cluster(tmp_path, world, [server], host=f"{NET}.1")
+    spaces, cables = list(machines), list(machines.values())
+    cluster.machines = dict(zip("abc", spaces, strict=True))
+    with cluster.journey.web:
+        try:
+            a, b, c = (cluster.node(name, "--workers", "2") for name in "abc")
+            cluster.submit(cluster.journey.write_collection())
+            goal = len(expected(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
+            cluster.wait_until_visited(goal // 5, a)
+            ip("link", "set", cables[2], "down")
+            began = boottime()
+            wait_for(lambda: boottime() - began > 3 * LEASE_S, a)
+            ip("link", "set", cables[2], "up")
+            cluster.wait_until_exhausted(a)
+            repeated = assert_exact(cluster, "a", "b", "c")
+            for node in (a, b, c):
+                assert node.stop() == 130, node.said()
+                assert "Traceback" not in node.said(), node.said()
+            print(f"three machines, one cut off for {3 * LEASE_S:.0f} s: {goal:,} pages, {repeated} requests repeated")
+        finally:
+            cluster.end()
+            server.remove()
