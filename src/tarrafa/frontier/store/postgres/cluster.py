@@ -26,14 +26,12 @@ from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
     CollectionRow,
-    CollectionStatus,
     Continuation,
     Facts,
     HostReport,
     Instant,
     Lease,
     Loan,
-    NodeStatus,
     Offer,
     Overview,
     PageFacts,
@@ -44,6 +42,7 @@ from tarrafa.frontier.protocol import (
 )
 from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres import sums
 from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.member import Away, Member
 from tarrafa.frontier.store.postgres.outbox import Outbox
@@ -438,7 +437,7 @@ class PostgresFrontier:
 
     async def overview(self) -> Overview:
         views = [view for _, view in await self._everywhere(lambda server: server.overview())]
-        return views[0] if len(views) == 1 else _merged(views)
+        return sums.overview(views)
 
     # -- plans ------------------------------------------------------------------------------------------------
 
@@ -480,16 +479,7 @@ class PostgresFrontier:
     # -- hosts as a whole -------------------------------------------------------------------------------------
 
     async def catalogue(self) -> Catalogue:
-        first, *others = [one for _, one in await self._all(lambda server: server.catalogue())]
-        collections = []
-        for image in first.collections:
-            counters = defaultdict(int, image.counters)
-            for other in others:
-                for there in other.collections:
-                    for bucket, count in there.counters.items() if there.name == image.name else ():
-                        counters[bucket] += count
-            collections.append(replace(image, counters=dict(counters)))
-        return Catalogue(collections, first.suffixes)
+        return sums.catalogue([one for _, one in await self._all(lambda server: server.catalogue())])
 
     async def images(self, after: Place, limit: int) -> Album:
         """In the order of hosts over all servers: as far as all of them were looked at."""
@@ -530,34 +520,3 @@ def _left(scope: configuration.Scope, used: Tally) -> int:
     pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
     requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
     return min(pages, requests)
-
-
-SUMMED = (
-    "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
-    "visits", "requests", "revisits", "changes",
-)  # fmt: skip
-
-
-def _merged(views: list[Overview]) -> Overview:
-    """Several servers' numbers as one."""
-    collections: dict[str, CollectionStatus] = {}
-    nodes: dict[str, NodeStatus] = {}
-    for view in views:
-        for one in view.collections:
-            before = collections.get(one.name)
-            collections[one.name] = one if before is None else _sum(before, one)
-        for node in view.nodes:
-            other = nodes.get(node.name, replace(node, hosts=0))
-            soonest = min(other.deadline_s, node.deadline_s)
-            nodes[node.name] = replace(other, hosts=other.hosts + node.hosts, deadline_s=soonest)
-    return Overview(list(collections.values()), [nodes[name] for name in sorted(nodes)])
-
-
-def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
-    numbers = {name: getattr(one, name) + getattr(other, name) for name in SUMMED}
-    for name in ("statuses", "types"):
-        both = defaultdict(int, getattr(one, name))
-        for key, value in getattr(other, name).items():
-            both[key] += value
-        numbers[name] = dict(both)
-    return replace(one, **numbers)

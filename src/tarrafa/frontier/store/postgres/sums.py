@@ -1,0 +1,50 @@
+"""Several servers' numbers as one."""
+
+from collections import defaultdict
+
+from msgspec.structs import replace
+
+from tarrafa.frontier.images import Catalogue
+from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
+
+SUMMED = (
+    "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
+    "visits", "requests", "revisits", "changes",
+)  # fmt: skip
+
+
+def overview(views: list[Overview]) -> Overview:
+    collections: dict[str, CollectionStatus] = {}
+    nodes: dict[str, NodeStatus] = {}
+    for view in views:
+        for one in view.collections:
+            before = collections.get(one.name)
+            collections[one.name] = one if before is None else _sum(before, one)
+        for node in view.nodes:
+            other = nodes.get(node.name, replace(node, hosts=0))
+            soonest = min(other.deadline_s, node.deadline_s)
+            nodes[node.name] = replace(other, hosts=other.hosts + node.hosts, deadline_s=soonest)
+    return Overview(list(collections.values()), [nodes[name] for name in sorted(nodes)])
+
+
+def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
+    numbers = {name: getattr(one, name) + getattr(other, name) for name in SUMMED}
+    for name in ("statuses", "types"):
+        both = defaultdict(int, getattr(one, name))
+        for key, value in getattr(other, name).items():
+            both[key] += value
+        numbers[name] = dict(both)
+    return replace(one, **numbers)
+
+
+def catalogue(found: list[Catalogue]) -> Catalogue:
+    """The first server's collections, with what was counted of them everywhere."""
+    first, *others = found
+    collections = []
+    for image in first.collections:
+        counters = defaultdict(int, image.counters)
+        for there in (one for other in others for one in other.collections if one.name == image.name):
+            for bucket, count in there.counters.items():
+                counters[bucket] += count
+        collections.append(replace(image, counters=dict(counters)))
+    return Catalogue(collections, first.suffixes)
