@@ -91,11 +91,9 @@ class Journey:
         return await overview_of(self.data)
 
 
-def a_journey(
-    folder: Path, world: World, *, addresses: bool = False, latency_s: float = 0.004, host: str = "127.0.0.1"
-) -> Journey:
+def a_journey(folder: Path, world: World, *, addresses: bool = False, latency_s: float = 0.004) -> Journey:
     log_path = folder / "requests.jsonl"
-    web = start_process(world, host, addresses=addresses, log_path=log_path, latency_s=latency_s)
+    web = start_process(world, addresses=addresses, log_path=log_path, latency_s=latency_s)
     return Journey(folder, world, web, log_path)
 
 

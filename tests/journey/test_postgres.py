@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -69,8 +70,8 @@ def servers():
         server.remove()
 
 
-def a_cluster(folder: Path, world: World, servers: list[Postgres], host: str = "127.0.0.1") -> PostgresCluster:
-    journey = a_journey(folder, world, host=host)
+def a_cluster(folder: Path, world: World, servers: list[Postgres]) -> PostgresCluster:
+    journey = a_journey(folder, world)
     journey.sections = HASTE
     dsns = [server.database("frontier") for server in servers]
     return PostgresCluster(journey, {"TARRAFA_LEASE_S": str(LEASE_S)}, dsns=dsns)
@@ -152,6 +153,33 @@ MARK = os.getpid()
 NET, BRIDGE = f"10.232.{MARK % 250}", f"trb{MARK}"
 
 
+# The synthetic Web listens on loopback only: this carries the bridge's connections there.
+FORWARD = """
+import asyncio, sys
+
+async def carry(reader, writer):
+    try:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    except OSError:
+        pass
+    finally:
+        writer.close()
+
+async def connected(reader, writer):
+    there = await asyncio.open_connection("127.0.0.1", int(sys.argv[2]))
+    await asyncio.gather(carry(reader, there[1]), carry(there[0], writer), return_exceptions=True)
+
+async def main():
+    server = await asyncio.start_server(connected, sys.argv[1], 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
@@ -186,7 +214,12 @@ def machines():
 def test_a_machine_that_is_cut_off_for_longer_than_its_lease_loses_and_harms_nothing(tmp_path, machines):
     server = Postgres(listen=f"{NET}.1")
     world = World(seed=9, hosts=600, pages=2_400)
-    cluster = a_cluster(tmp_path, world, [server], host=f"{NET}.1")
+    cluster = a_cluster(tmp_path, world, [server])
+    forward = subprocess.Popen(
+        [sys.executable, "-c", FORWARD, f"{NET}.1", str(cluster.journey.web.port)], stdout=subprocess.PIPE, text=True
+    )
+    assert forward.stdout is not None
+    cluster.journey.network = f'connect_to = {{"*.test" = "{NET}.1:{forward.stdout.readline().strip()}"}}'
     spaces, cables = list(machines), list(machines.values())
     cluster.machines = dict(zip("abc", spaces, strict=True))
     with cluster.journey.web:
@@ -207,4 +240,6 @@ def test_a_machine_that_is_cut_off_for_longer_than_its_lease_loses_and_harms_not
             print(f"three machines, one cut off for {3 * LEASE_S:.0f} s: {goal:,} pages, {repeated} requests repeated")
         finally:
             cluster.end()
+            forward.kill()
+            forward.communicate()
             server.remove()
