@@ -493,6 +493,7 @@ def test_favoured_hosts_go_first_and_nobody_starves(play):
     play(scene)
 
 
+@pytest.mark.one_server
 def test_what_is_favoured_may_change(play):
     async def scene(frontier):
         await opened(frontier, a_collection(), *(f"http://h{n}.br/" for n in range(9)), "http://x.pt/")
