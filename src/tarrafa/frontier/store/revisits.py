@@ -254,6 +254,7 @@ class Revisits:
         found = self.find((host, known.row.id, url))
         if found is None:
             return False
+        self._db.need("due", [(host, known.row.id, found[0], found[1], url)])  # it may be planned for just then again
         self.put(host, known.row.id, found[0], found[1], url)
         return True
 
