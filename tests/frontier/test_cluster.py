@@ -320,3 +320,30 @@ def test_many_workers_and_kills_leave_every_book_in_order(dsns, tmp_path, server
         store = copied(dsn, tmp_path / f"{number}.sqlite")
         assert broken(store) == {}
         store.db.connection.close()
+
+
+@pytest.mark.parametrize("servers", [1, pytest.param(2, marks=pytest.mark.long)])
+def test_many_workers_together_keep_no_more_pages_than_the_limit(dsns, tmp_path, servers):
+    dsns, most = dsns[:servers], 90
+
+    async def begin() -> None:
+        frontier = PostgresFrontier(dsns, SUFFIXES, outbox=tmp_path / "outbox.sqlite")
+        scope = {"hosts": ["*"], "pages_max": most}
+        row = await frontier.open_collection(a_collection(politeness={"delay": 0}, scope=scope))
+        await frontier.discover(row.id, [offer(f"http://h{n % 60}.br/{n}", 5) for n in range(600)])
+        await frontier.close()
+
+    async def end() -> int:
+        frontier = PostgresFrontier(dsns, SUFFIXES)
+        fetched = (await numbers(frontier)).fetched
+        await frontier.close()
+        return fetched
+
+    asyncio.run(begin())
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=hammer, args=(dsns, tmp_path, number, 600)) for number in range(4)]
+    for process in workers:
+        process.start()
+    for process in workers:
+        process.join()
+    assert asyncio.run(end()) == most

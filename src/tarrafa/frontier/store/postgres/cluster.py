@@ -361,7 +361,7 @@ class PostgresFrontier:
             return
         async with self._limiting:
             tallies = await self._tallies()
-            near = NEAR_LIMIT * max(1, len(self._workers)) * 2
+            near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
             total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
             if any(_left(limits[number], total[number]) < near for number in limits):
                 async with self._alone():

@@ -35,7 +35,8 @@ from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 EXPIRE_EVERY_S = 1.0
-NEAR_LIMIT = 2_000  # visits per worker
+NEAR_LIMIT = 100_000  # visits per worker: more than any one call hands out
+OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a moment is taken from us
 HOSTS_PER_CHANGE = 500
 
 
@@ -76,11 +77,12 @@ class Server(Plans, Moves):
             work.copy.need_first("shelf", [(number, host) for host in hosts], ALL)
             sites = work.copy.rows("SELECT DISTINCT site FROM host")
             work.copy.need("site", [(number, site) for (site,) in sites])
-            self._need_standing(work, number, hosts)
+            self._need_standing(work, number)
             work.store.change(work.known(number), before)
         self._flush(work)
 
-    def _need_standing(self, work: Work, number: int, hosts: list[HostId]) -> None:
+    @staticmethod
+    def _need_standing(work: Work, number: int) -> None:
         """By no prefix of its key: read as a whole, the few times that this happens."""
         urls = work.copy.rows("SELECT host, id, in_links FROM url WHERE collection = ?", (number,))
         work.copy.need("standing", [(number, kept, links, host, url) for host, url, links in urls for kept in (0, 1)])
@@ -106,6 +108,9 @@ class Server(Plans, Moves):
 
     def tally(self) -> dict[int, Tally]:
         return self._call(lambda work: work.store.catalogue.tally())
+
+    def workers(self) -> int:
+        return self._call(lambda work: len(work.copy.rows("SELECT id FROM worker")))
 
     def share_limits(self, elsewhere: dict[int, Tally]) -> None:
         """What other servers have of the collections counts towards their limits too."""
@@ -135,6 +140,10 @@ class Server(Plans, Moves):
         self._catalogue.reserved = self._call(work) - count
 
     def discover(self, collection: int, offers: list[Offer]) -> None:
+        for start in range(0, len(offers), OFFERS_AT_ONCE):
+            self._discover(collection, offers[start : start + OFFERS_AT_ONCE])
+
+    def _discover(self, collection: int, offers: list[Offer]) -> None:
         news = self._call(lambda work: self._news(work.cursor, collection, offers))
         if not news:
             return

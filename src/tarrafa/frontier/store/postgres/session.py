@@ -40,7 +40,7 @@ PLAN_LOCK = 0x7A66_0004  # held by the one who plans
 LIMIT_LOCK = 0x7A66_0003  # held by who hands out the last visits of a collection with a limit
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
-    "idle_in_transaction_session_timeout": "3s", "statement_timeout": "10min", "lock_timeout": "60s",
+    "idle_in_transaction_session_timeout": "5s", "statement_timeout": "10min", "lock_timeout": "60s",
     "tcp_keepalives_idle": "5", "tcp_keepalives_interval": "2", "tcp_keepalives_count": "3",
 }  # fmt: skip
 CONNECTION = {
@@ -212,6 +212,8 @@ class Session:
             self._counters.forget()
 
     def _begin(self, cursor: Cursor, *, alone: bool) -> None:
+        if alone:  # nobody else is kept waiting by our thinking: they wait for us anyway
+            cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '10min'")
         lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
         cursor.execute(
             f"SELECT {lock}({CHANGE_LOCK}), extract(epoch FROM clock_timestamp())::float8,"
