@@ -27,7 +27,7 @@ from tarrafa.graph import ranks
 from tarrafa.graph.arrays import read
 from tarrafa.graph.pagerank import DAMPING, TOLERANCE, Links, pagerank
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.sites import SiteReader
+from tarrafa.graph.sites import Paging, SiteReader
 from tarrafa.graph.store import open_reader, open_writer, path_of
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -214,7 +214,7 @@ def ask(data: DataDirectory, nodes: int) -> None:
         "its in-links from the last on": lambda: reader.incoming(popular, limit=50, offset=total - 50),
         "a site": lambda: sites.site(f"site{rng.randint(0, nodes // NODES_PER_HOST // 3)}.com.br"),
         "the largest site": lambda: sites.site(largest),
-        "its list of sites, far down": lambda: sites.site(largest, offset=1_000),
+        "its list of sites, far down": lambda: sites.site(largest, paging=Paging(in_offset=1_000, out_offset=1_000)),
     }
     total = reader.incoming(popular)[1]
     whole = sites.site(largest)

@@ -74,7 +74,10 @@ def follow(directory: Path, cursor: Cursor, hear: Hear | None = None) -> Iterato
 
 def entry_at(directory: Path, file: str, start: int) -> Entry | None:
     """The record that begins there; None if the archive has it no more."""
-    length = published(directory).get(file, 0)
+    try:
+        length = read_durable(directory / f"{file}.durable").told
+    except FileNotFoundError:
+        return None
     if start >= length:
         return None
     return next(_read(directory / f"{file}.meta.warc.gz", file, start, length, None), None)
