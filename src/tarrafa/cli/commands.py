@@ -197,11 +197,13 @@ def search(
 ) -> None:
     """Search what was crawled; works while the crawl runs."""
     from tarrafa.cli import show
+    from tarrafa.search.question import Question
     from tarrafa.search.searcher import search as ask
 
     directory = DataDirectory(data)
     directory.check_version()
-    result = ask(directory, " ".join(query), n, offset, collection, all_words, copies)
+    question = Question(" ".join(query), n, offset, collection, all_words=all_words, copies=copies)
+    result = ask(directory, question)
     if as_json:
         show.as_json(result)
     else:

@@ -143,6 +143,20 @@ class GraphReader:
             counts.update(found)
         return counts
 
+    def ranks(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, float]:
+        """How much each matters: so far, by its in-links."""
+        return {key: float(count) for key, count in self.in_links(ids, collection).items()}
+
+    def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
+        """The ids of up to so many other URLs that link to one."""
+        numbers = _list(self._numbers(url, collection))
+        found = self._rows(
+            f"""SELECT DISTINCT n.id FROM edges e JOIN nodes n ON n.node = e.src
+                WHERE e.dst IN ({numbers}) AND e.src NOT IN ({numbers}) LIMIT ?""",  # noqa: S608
+            (limit,),
+        )
+        return [key for (key,) in found]
+
     def in_link_ids(self, key: UrlId, collection: str, limit: int) -> tuple[list[UrlId], int]:
         """The ids of up to so many URLs that link to one, the first known first, and how many there are."""
         found = self._rows(

@@ -1,0 +1,163 @@
+"""What does the index on this disk answer?
+
+Promises: the newest commit answers; the moments of the last few answers are kept, so that what was found can still be
+shown after the next commit. Ranking within a block of BLOCK matches is by text score times what links are worth *now*:
+tantivy orders by what they were worth when the page was indexed, and the quotient is made up for here. Known weakness:
+a page of rank 101 cannot enter the first block, however many have linked to it since.
+Knows nothing of other shards, HTML or HTTP.
+"""
+
+import contextlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from math import log2
+from operator import attrgetter
+
+from tantivy import Query as Said
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError, QueryError
+from tarrafa.graph.reader import GraphReader
+from tarrafa.index import schema
+from tarrafa.index.documents import static_factor
+from tarrafa.index.reader import IndexReader, Match, Snapshot
+from tarrafa.model import UrlId
+from tarrafa.parse.url import host_name
+from tarrafa.search.matching import Counted, Counting, Matching, wanted
+from tarrafa.search.query import parse
+from tarrafa.search.question import BLOCK, Block, Candidate, Question, Shown, Sort, Statistics
+from tarrafa.search.snippet import snippet
+
+MOMENTS_MAX = 8
+LINKING_MAX = 10_000  # pages that `link:` finds
+RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
+RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
+ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
+
+Now = Callable[[], float]
+
+
+class LocalShard:
+    """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
+
+    def __init__(self, data: DataDirectory, now: Now = time.time) -> None:
+        self._data, self._now = data, now
+        self._index = IndexReader(data)
+        self._graph: GraphReader | None = None
+        self._moments: OrderedDict[int, Snapshot] = OrderedDict()
+        self._lock = threading.Lock()
+        self._next = int(now())  # no number is used twice, by whatever process serves this shard
+
+    @property
+    def name(self) -> str:
+        return "here"
+
+    def documents(self) -> int:
+        return self._index.snapshot().documents
+
+    def statistics(self, question: Question) -> Statistics:
+        snapshot = self._index.snapshot()
+        counted = Counted(snapshot)
+        self._said(question, counted, counted)
+        return Statistics(snapshot.documents, counted.counts)
+
+    def best(self, question: Question, together: Statistics, limit: int) -> Block:
+        snapshot = self._index.snapshot()
+        said = self._said(question, snapshot, together)
+        order = ORDERS.get(question.sort)
+        matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
+        candidates: list[Candidate] = []
+        for start in range(0, len(matches), BLOCK):
+            candidates.extend(self._ranked(matches[start : start + BLOCK], question))
+        return Block(self._moment(snapshot), total, candidates)
+
+    def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
+        with self._lock:
+            snapshot = self._moments.get(moment)
+        if snapshot is None:
+            raise QueryError("The results have changed in between: please search again.")
+        terms = wanted(parse(question.text)) if question.text else frozenset()
+        shown = [snapshot.shown(place) for place in places]
+        return [
+            Shown(
+                one.url, one.title, snippet(one.text, terms, one.language), one.updated, one.language, one.type,
+                host_name(one.url),
+            )
+            for one in shown
+        ]  # fmt: skip
+
+    def _said(self, question: Question, local: Counting, together: Counting) -> Said:
+        """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
+        matching = Matching(local, together, lambda url: self._linking(url, question.collection))
+        query = parse(question.text, question.all_words)
+        return matching.query(query, question.collection, question.natural, question.extras)
+
+    def _ranked(self, block: list[Match], question: Question) -> list[Candidate]:
+        """A block, the best first; ids break ties, so that the order never depends on segments."""
+        ids = [match.id for match in block]
+        in_links, ranks = self._links(ids, question.collection)
+        if question.sort is Sort.RELEVANCE:
+            factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in block]
+            scores = [match.score * factor for match, factor in zip(block, factors, strict=True)]
+        elif question.sort is Sort.LINKS:
+            scores = [float(in_links.get(match.id, 0)) for match in block]
+        else:
+            scores = [float(match.updated) for match in block]
+        found = [
+            Candidate(score, match.id, in_links.get(match.id, 0), match.place, *match[4:])
+            for score, match in zip(scores, block, strict=True)
+        ]
+        return in_order(found)
+
+    def _factor(self, match: Match, rank: float, recent: bool) -> float:
+        """What becomes of a text score that tantivy has already multiplied by what links were worth."""
+        factor = static_factor(rank) / log2(2.0 + match.static)
+        if recent:
+            age_s = max(0.0, self._now() - match.updated)
+            factor *= 1.0 + RECENT_SHARE * 0.5 ** (age_s / RECENT_HALF_S)
+        return factor
+
+    def _links(self, ids: list[UrlId], collection: str | None) -> tuple[dict[UrlId, int], dict[UrlId, float]]:
+        """Fresh from the graph; without one, nobody links to anybody."""
+        graph = self._open_graph()
+        if graph is None:
+            return {}, {}
+        try:
+            return graph.in_links(ids, collection), graph.ranks(ids, collection)
+        except DataError:
+            self._graph = None
+            return {}, {}
+
+    def _linking(self, url: str, collection: str | None) -> list[UrlId]:
+        graph = self._open_graph()
+        return graph.linking(url, collection, LINKING_MAX) if graph is not None else []
+
+    def _open_graph(self) -> GraphReader | None:
+        if self._graph is None:
+            with contextlib.suppress(DataError):
+                self._graph = GraphReader(self._data)
+        return self._graph
+
+    def _moment(self, snapshot: Snapshot) -> int:
+        """Keep it until so many others have been asked for."""
+        with self._lock:
+            for number, kept in self._moments.items():
+                if kept is snapshot:
+                    self._moments.move_to_end(number)
+                    return number
+            number = self._next = self._next + 1
+            self._moments[number] = snapshot
+            if len(self._moments) > MOMENTS_MAX:
+                self._moments.popitem(last=False)
+            return number
+
+
+def in_order(candidates: list[Candidate]) -> list[Candidate]:
+    """The best first; ids break ties."""
+    candidates.sort(key=attrgetter("id"))
+    candidates.sort(
+        key=attrgetter("score"), reverse=True
+    )  # stable: two sorts by one key take half the time of one by two
+    return candidates
