@@ -1,5 +1,7 @@
 """Every condition of the query language, every switch of a question, on pages that tell them apart."""
 
+from math import prod
+
 import msgspec
 import pytest
 
@@ -7,7 +9,7 @@ from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.model import Link, Record
-from tarrafa.search.question import Sort
+from tarrafa.search.question import Extra, Question, Sort
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import Asker
 
@@ -173,3 +175,27 @@ def test_the_natural_mode_does_not_ask_for_words_that_stand_in_more_than_half_of
 def test_type_is_kept_for_structured_data(ask):
     with pytest.raises(QueryError, match="structured data"):
         ask("type:schema:Person silva")
+
+
+def test_the_parts_of_a_score_say_why_and_make_the_score(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = {"a": "rede de pesca no mar", "b": "rede no mar de pesca", "c": "coisas"}
+    write(data, [a_record(f"http://{name}.org/", title="Rede", text=text) for name, text in texts.items()])
+    index.catch_up(data)
+    searcher = Asker(data).searcher
+    for question in (
+        Question("rede de pesca", recent=True),
+        Question('+rede "no mar" pes* site:org', all_words=True),
+        Question("(mar OR rede) -nada", extras=(Extra("coisas", 0.5),)),
+        Question("pesca de rede", natural=True),
+    ):
+        for hit in searcher.search(question).hits:
+            parts = searcher.why(question, hit.url)
+            added = sum(part.value for part in parts if part.kind in ("text", "title", "pair", "added"))
+            factor = prod(part.value for part in parts if part.kind in ("links", "recent", "curated"))
+            assert added * factor == pytest.approx(hit.score, rel=1e-3)
+    kinds = {(part.kind, part.what) for part in searcher.why(Question("rede de pesca"), "http://a.org")}
+    assert kinds >= {("text", "rede"), ("text", "pesca"), ("title", "rede"), ("pair", "de pesca"), ("links", "")}
+    assert searcher.why(Question("rede"), "http://c.org/") != []
+    assert searcher.why(Question("mar"), "http://c.org/") == []
+    assert searcher.why(Question("mar"), "http://unknown.org/") == []

@@ -12,9 +12,10 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from math import log2
+from math import exp2, log2
 from operator import attrgetter
 
+from tantivy import Occur
 from tantivy import Query as Said
 
 from tarrafa.data import DataDirectory
@@ -24,10 +25,10 @@ from tarrafa.index import schema
 from tarrafa.index.documents import static_factor
 from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
-from tarrafa.parse.url import host_name
-from tarrafa.search.matching import Counted, Counting, Matching, wanted
+from tarrafa.parse.url import host_name, url_id
+from tarrafa.search.matching import Counted, Counting, Matching, of_page, wanted
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, Block, Candidate, Question, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, Block, Candidate, Part, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 
 MOMENTS_MAX = 8
@@ -88,10 +89,31 @@ class LocalShard:
             for one in shown
         ]  # fmt: skip
 
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        snapshot = self._index.snapshot()
+        said, page = self._said(question, snapshot, together), of_page(url_id(url), question.collection)
+        both = Said.boolean_query([(Occur.Must, said), (Occur.Must, Said.const_score_query(page, 0.0))])
+        matches = [match for match in snapshot.best(both, BLOCK, schema.STATIC)[0] if match.id == url_id(url)]
+        if not matches:
+            return []
+        match = matches[0]
+        leaves = self._matching(question, snapshot, together).leaves(
+            parse(question.text, question.all_words), question.natural, question.extras
+        )
+        parts = [Part(kind, what, snapshot.value(leaf, match.place)) for kind, what, leaf in leaves]
+        rank = self._links([match.id], question.collection)[1].get(match.id, 1.0)
+        factors = [Part("links", "", static_factor(rank))]
+        if question.recent:
+            factors.append(Part("recent", "", self._recency(match)))
+        return [part for part in parts if part.value > 0] + factors
+
+    def _matching(self, question: Question, local: Counting, together: Counting) -> Matching:
+        return Matching(local, together, lambda url: self._linking(url, question.collection))
+
     def _said(self, question: Question, local: Counting, together: Counting) -> Said:
         """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
-        matching = Matching(local, together, lambda url: self._linking(url, question.collection))
         query = parse(question.text, question.all_words)
+        matching = self._matching(question, local, together)
         return matching.query(query, question.collection, question.natural, question.extras)
 
     def _ranked(self, block: list[Match], question: Question) -> list[Candidate]:
@@ -114,10 +136,11 @@ class LocalShard:
     def _factor(self, match: Match, rank: float, recent: bool) -> float:
         """What becomes of a text score that tantivy has already multiplied by what links were worth."""
         factor = static_factor(rank) / log2(2.0 + match.static)
-        if recent:
-            age_s = max(0.0, self._now() - match.updated)
-            factor *= 1.0 + RECENT_SHARE * 0.5 ** (age_s / RECENT_HALF_S)
-        return factor
+        return factor * self._recency(match) if recent else factor
+
+    def _recency(self, match: Match) -> float:
+        age_s = max(0.0, self._now() - match.updated)
+        return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
     def _links(self, ids: list[UrlId], collection: str | None) -> tuple[dict[UrlId, int], dict[UrlId, float]]:
         """Fresh from the graph; without one, nobody links to anybody."""

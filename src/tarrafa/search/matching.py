@@ -66,19 +66,29 @@ class Matching:
     ) -> Said:
         """The query that finds and scores the documents."""
         query = self._natural(query) if natural else query
-        content = Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
+        content = _content_of(query)
         parts = self._conditions(query)
         if content.parts:
-            more = [
-                _boosted(found, extra.share) for extra in extras if (found := self._content(extra.word)) is not None
-            ]
+            more = [said for _, said in self._added(extras)]
             parts.append((Occur.Must, _any([self._group(content), *more])))
-            parts.extend((Occur.Should, _boosted(said, TITLE_SHARE)) for said in self._titles(content))
-            parts.extend((Occur.Should, _boosted(said, PAIR_SHARE)) for said in self._pairs(content))
+            parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
         if collection is not None:
             parts.append((Occur.Must, _exactly(schema.COLLECTION, collection)))
         parts.extend((Occur.MustNot, _exactly(schema.SITE, name)) for name in blocked)
         return Said.boolean_query(parts)
+
+    def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:
+        """What adds to a score: of which kind, for what, and how it is asked. A page's score is the sum of these."""
+        content = _content_of(self._natural(query) if natural else query)
+        words_said = [(text, said) for text in content.texts if (said := self._content(text)) is not None]
+        prefixes = [(f"{text}*", self._prefix(text)) for text in content.prefixes]
+        kinds = {
+            "text": [*words_said, *prefixes],
+            "added": self._added(extras),
+            "title": self._titles(content),
+            "pair": self._pairs(content),
+        }
+        return [(kind, what, said) for kind, found in kinds.items() for what, said in found]
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
@@ -113,9 +123,16 @@ class Matching:
         if isinstance(node, Group):
             return self._group(node)
         if isinstance(node, Prefix):
-            found = Said.regex_query(schema.SCHEMA, schema.WORDS, fold(node.text) + ".*")
-            return Said.const_score_query(found, PREFIX_SCORE)
+            return self._prefix(node.text)
         return self._filter(node)
+
+    def _prefix(self, text: str) -> Said:
+        return Said.const_score_query(Said.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE)
+
+    def _added(self, extras: Iterable[Extra]) -> list[tuple[str, Said]]:
+        """Words that nobody typed."""
+        found = [(extra, self._content(extra.word)) for extra in extras]
+        return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
 
     def _content(self, text: str) -> Said | None:
         """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
@@ -124,21 +141,20 @@ class Matching:
         said = [_boosted(_stand(schema.ALL, terms), boost) for terms, boost in weighed]
         return _any(said) if said else None
 
-    def _titles(self, content: Group) -> list[Said]:
+    def _titles(self, content: Group) -> list[tuple[str, Said]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
-        weighed = [
-            found
+        return [
+            (word, _boosted(_stand(schema.TITLE, terms), boost * TITLE_SHARE))
             for text in content.texts
             for word in words(text)
-            for found in self._weighed(schema.TITLE, readings(word))
+            for terms, boost in self._weighed(schema.TITLE, readings(word))
         ]
-        return [_boosted(Said.term_query(schema.SCHEMA, schema.TITLE, terms[0]), boost) for terms, boost in weighed]
 
-    def _pairs(self, content: Group) -> list[Said]:
+    def _pairs(self, content: Group) -> list[tuple[str, Said]]:
         """Neighbours in the query, as neighbours in the page."""
         plain = [node.text if isinstance(node, Text) else "" for _, node in content.parts]
         return [
-            _boosted(_stand(schema.ALL, terms), boost)
+            (f"{left} {right}", _boosted(_stand(schema.ALL, terms), boost * PAIR_SHARE))
             for left, right in pairwise(plain)
             if left and right and len(words(left)) == len(words(right)) == 1
             for terms, boost in self._weighed(schema.ALL, readings(f"{left} {right}"))
@@ -173,6 +189,11 @@ class Matching:
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
         said = [_stand(field, terms) for terms, _ in self._weighed(field, alternatives)]
         return _any(said) if said else None
+
+
+def _content_of(query: Group) -> Group:
+    """What speaks for a page, without conditions and what must not be there."""
+    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
 
 
 def common_words(query: Group, counting: Counting) -> list[str]:

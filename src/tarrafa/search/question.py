@@ -142,3 +142,6 @@ class Shard(Protocol):
 
     def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
         """What a person sees of these."""
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""

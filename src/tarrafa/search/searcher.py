@@ -33,7 +33,7 @@ from tarrafa.search.copies import Group, Groups, Ranked
 from tarrafa.search.local import LocalShard, in_order
 from tarrafa.search.matching import common_words, of_page, saying, wanted
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, Block, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, Block, Part, Question, Shard, Shown, Sort, Statistics
 from tarrafa.search.snippet import Pieces, marked
 
 LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
@@ -71,6 +71,12 @@ class Searcher:
         time_s = round(perf_counter() - started, 6)
         return SearchResult(question.text, total, time_s, hits, None, asking.reports(), asking.ignored)
 
+    def why(self, question: Question, url: str) -> list[Part]:
+        """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
+        among the answers."""
+        asking = _Asking(question, self._shards, self._pool)
+        return asking.why(canonical(url) or url)
+
 
 class _Asking:
     """One question on its way through the shards. Those that do not answer are asked no more."""
@@ -83,10 +89,7 @@ class _Asking:
 
     def find(self) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
-        question = self._question
-        together = Statistics()
-        for answer in self._each(lambda shard: shard.statistics(question)).values():
-            together.add(answer)
+        question, together = self._question, self._together()
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
         groups = Groups(apart=question.copies and not question.like)
@@ -95,6 +98,17 @@ class _Asking:
             alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
             return len(alike), alike
         return total, groups.all
+
+    def why(self, url: str) -> list[Part]:
+        together = self._together()
+        answers = self._each(lambda shard: shard.why(self._question, together, url))
+        return next((parts for parts in answers.values() if parts), [])
+
+    def _together(self) -> Statistics:
+        together = Statistics()
+        for answer in self._each(lambda shard: shard.statistics(self._question)).values():
+            together.add(answer)
+        return together
 
     def hits(self, groups: list[Group]) -> list[Hit]:
         """What is seen of these, each asked of the shard that it came from."""
