@@ -33,7 +33,7 @@ LINKING_MAX = 10_000  # pages that `link:` looks at
 
 Terms = tuple[str, ...]
 Linking = Callable[[str], Iterable[UrlId]]  # who links to a URL
-Synonyms = Callable[[str], tuple[str, ...]]  # what else a folded word may be called
+Synonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be called
 
 
 class Counting(Protocol):
@@ -62,7 +62,7 @@ class Matching:
         collection: str | None = None,
         natural: bool = False,
         extras: Iterable[Extra] = (),
-        blocked: Iterable[str] = (),
+        blocked: Said | None = None,
     ) -> Said:
         """The query that finds and scores the documents."""
         query = self._natural(query) if natural else query
@@ -73,8 +73,9 @@ class Matching:
             parts.append((Occur.Must, _any([self._group(content), *more])))
             parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
         if collection is not None:
-            parts.append((Occur.Must, _exactly(schema.COLLECTION, collection)))
-        parts.extend((Occur.MustNot, _exactly(schema.SITE, name)) for name in blocked)
+            parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
+        if blocked is not None:
+            parts.append((Occur.MustNot, blocked))
         return Said.boolean_query(parts)
 
     def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:
@@ -136,7 +137,7 @@ class Matching:
 
     def _content(self, text: str) -> Said | None:
         """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
-        meant = [text, *(self._synonyms(fold(text)) if text.isalnum() else ())]
+        meant = [text, *self._synonyms(text)]
         weighed = self._weighed(schema.ALL, [reading for one in meant for reading in readings(one)])
         said = [_boosted(_stand(schema.ALL, terms), boost) for terms, boost in weighed]
         return _any(said) if said else None
@@ -242,10 +243,21 @@ def saying(contents: Iterable[int], collection: str | None) -> Said:
     return _numbered(schema.CONTENT, list(contents), collection)
 
 
+def below(domains: Iterable[str]) -> Said | None:
+    """The documents of these domains and of everything below them."""
+    names = list(domains)
+    return Said.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
+
+
+def among(ids: Iterable[UrlId]) -> Said:
+    """The documents of these URLs (see `of_page`)."""
+    return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, [halves(key)[0] for key in ids])
+
+
 def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
     found = [(Occur.Must, Said.term_set_query(schema.SCHEMA, field, numbers))]
     return Said.boolean_query(
-        found if collection is None else [*found, (Occur.Must, _exactly(schema.COLLECTION, collection))]
+        found if collection is None else [*found, (Occur.Must, exactly(schema.COLLECTION, collection))]
     )
 
 
@@ -284,6 +296,6 @@ def _literal(text: str) -> str:
     return "".join(letter if letter.isalnum() else f"\\{letter}" for letter in text)
 
 
-def _exactly(field: str, value: str) -> Said:
+def exactly(field: str, value: str) -> Said:
     """A condition that adds nothing to the score."""
     return Said.const_score_query(Said.term_query(schema.SCHEMA, field, value), 0.0)

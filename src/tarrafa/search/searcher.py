@@ -27,9 +27,10 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import ShardAway
 from tarrafa.index import schema
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import Hit, SearchResult, ShardReport
+from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search.copies import Group, Groups, Ranked
+from tarrafa.search.curation import Curation
 from tarrafa.search.local import LocalShard, in_order
 from tarrafa.search.matching import common_words, of_page, saying, wanted
 from tarrafa.search.query import parse
@@ -46,14 +47,14 @@ Answer = TypeVar("Answer")
 class Searcher:
     """Stays open over many questions, in any number of threads."""
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = list(shards)
+    def __init__(self, shards: Sequence[Shard], curation: Curation | None = None) -> None:
+        self._shards, self._curation = list(shards), curation
         self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
 
     @classmethod
     def at(cls, data: DataDirectory) -> "Searcher":
         """Over the index of a data directory."""
-        return cls([LocalShard(data)])
+        return cls([LocalShard(data)], Curation(data))
 
     @property
     def documents(self) -> int:
@@ -66,10 +67,16 @@ class Searcher:
         question.check()
         parse(question.text)
         asking = _Asking(question, self._shards, self._pool)
-        total, found = asking.find()
+        total, found = asking.find(self._pinned(question))
         hits = asking.hits(found[question.offset : question.offset + question.n])
         time_s = round(perf_counter() - started, 6)
         return SearchResult(question.text, total, time_s, hits, None, asking.reports(), asking.ignored)
+
+    def _pinned(self, question: Question) -> list[UrlId]:
+        """The pages that those who run the engine put first."""
+        if self._curation is None or question.sort is not Sort.RELEVANCE or question.like:
+            return []
+        return [url_id(url) for url in self._curation.rules().pinned(question.text)]
 
     def why(self, question: Question, url: str) -> list[Part]:
         """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
@@ -85,19 +92,32 @@ class _Asking:
         self._question, self._shards, self._pool = question, shards, pool
         self.ignored: list[str] = []
         self._away: dict[int, str] = {}
+        self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
 
-    def find(self) -> tuple[int, list[Group]]:
+    def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
         question, together = self._question, self._together()
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
         groups = Groups(apart=question.copies and not question.like)
+        self._pin(groups, pinned)
         total = self._look(groups, together, LOOKED_MAX if question.like else question.offset + question.n)
         if question.like:
             alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
             return len(alike), alike
         return total, groups.all
+
+    def _pin(self, groups: Groups, pinned: list[UrlId]) -> None:
+        """Put these first; what else says the same, is their copy."""
+        if not pinned:
+            return
+        answers = self._each(lambda shard: shard.find(self._question, pinned))
+        found = {one.candidate.id: one for one in self._tier(answers, 0)}
+        block = [found[key] for key in pinned if key in found]
+        groups.add(block)
+        groups.looked -= len(block)  # those that match are met again
+        self._pinned = {group[0].candidate.id for group in groups.all}
 
     def why(self, url: str) -> list[Part]:
         together = self._together()
@@ -124,8 +144,15 @@ class _Asking:
             except ShardAway as error:
                 self._away[number] = str(error)
                 continue
-            hits |= {place: _hit(groups[place], one) for place, one in zip(places, shown, strict=True)}
+            hits |= {place: self._hit(groups[place], one) for place, one in zip(places, shown, strict=True)}
         return [hits[place] for place in sorted(hits)]
+
+    def _hit(self, group: Group, shown: Shown) -> Hit:
+        best = group[0].candidate
+        return Hit(
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
+        )  # fmt: skip
 
     def reports(self) -> list[ShardReport]:
         """Who was asked, and why somebody did not answer; nobody, where there is only one."""
@@ -194,14 +221,6 @@ def crowd(block: list[Ranked]) -> list[Ranked]:
         seen[site] += 1
         (first if seen[site] <= PER_SITE else later).append(one)
     return first + later
-
-
-def _hit(group: Group, shown: Shown) -> Hit:
-    best = group[0].candidate
-    return Hit(
-        shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
-        copies=len(group) - 1, type=shown.type, site=shown.site,
-    )  # fmt: skip
 
 
 class Marker:
