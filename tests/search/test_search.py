@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, QueryError, TarrafaError
 from tarrafa.graph import follower as graph
+from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
 from tarrafa.index.analysis import composed
 from tarrafa.model import Link, Record, SearchResult
@@ -31,6 +32,7 @@ def data(tmp_path):
 def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
     write(data, records, worker)
     graph.catch_up(data, lambda name, weights: None)
+    survey(data)
     index.catch_up(data)
     return Asker(data)
 
