@@ -240,3 +240,8 @@ def test_those_who_run_the_engine_pin_lower_and_block_and_name_synonyms(tmp_path
     assert not any(hit.pinned for hit in asker.search("+rede").hits)
     assert [hit.url for hit in asker.search("barcos").hits] == ["http://navio.br/"]
     assert [hit.url for hit in asker.search('"navio de vela"').hits] == ["http://navio.br/"]
+
+
+def test_a_collection_of_which_nothing_is_indexed_is_said(ask):
+    with pytest.raises(QueryError, match="Nothing is indexed of a collection named 'nope'"):
+        ask("rede", collection="nope")

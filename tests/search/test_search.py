@@ -122,7 +122,8 @@ def test_collections_are_collapsed_by_url_unless_one_is_named(data):
     both = ask("rede")
     assert (sorted(urls(both)), both.total) == ([A, B], 2)
     assert urls(ask("rede", collection="outra")) == [A]
-    assert urls(ask("rede", collection="nenhuma")) == []
+    with pytest.raises(QueryError, match="nenhuma"):
+        ask("rede", collection="nenhuma")
 
 
 def test_the_answer_has_the_shape_that_others_read(data):

@@ -73,6 +73,7 @@ class Matching:
             parts.append((Occur.Must, _any([self._group(content), *more])))
             parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
         if collection is not None:
+            self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
             parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
         if blocked is not None:
             parts.append((Occur.MustNot, blocked))

@@ -24,7 +24,7 @@ from time import perf_counter
 from typing import TypeVar
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ShardAway
+from tarrafa.errors import QueryError, ShardAway
 from tarrafa.index import schema
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
@@ -98,6 +98,9 @@ class _Asking:
     def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
         question, together = self._question, self._together()
+        where = question.collection
+        if where is not None and not together.frequency(schema.COLLECTION, where):
+            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
         groups = Groups(apart=question.copies and not question.like)
