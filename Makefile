@@ -10,8 +10,10 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/tarrafa demo $(ARGS)
 
+# Two processes share the tests; their folders have short names, because sockets' paths must be short.
 test: $(READY) system check
-	$(BIN)/pytest -m "not long"
+	@folder=$$(mktemp -d /tmp/t.XXXX); $(BIN)/pytest -m "not long" -n 2 --basetemp=$$folder/t; \
+	  result=$$?; rm -rf $$folder; exit $$result
 
 # Journeys with kills, soaks and fuzzing: run before an issue is called resolved.
 test-long: $(READY) system

@@ -277,17 +277,29 @@ class Hit(msgspec.Struct, frozen=True):
     updated: str
     language: str
     copies: int = 0  # pages that say the same, for which this one stands
+    type: str = ""  # MIME
+    site: str = ""  # the name of its host
+    pinned: bool = False  # put here by those who run the engine
 
 
-class SearchResult(msgspec.Struct, frozen=True):
+class ShardReport(msgspec.Struct, frozen=True):
+    """Whether a part of the index answered; `trouble` says why not."""
+
+    name: str
+    trouble: str = ""
+
+
+class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """The answer to a search, as `search --json` and `/search.json` give it."""
 
     query: str
     total: int
     time_s: float
     hits: list[Hit]
-    suggestion: str | None = None
-    shards: list[str] = []
+    suggestion: str | None  # other words that find something, or more
+    shards: list[ShardReport]  # who was asked, where there is more than one
+    ignored: list[str] = []  # words that stand nearly everywhere and were not asked for
+    expanded: list[str] = []  # words that were added
 
 
 class Neighbour(msgspec.Struct, frozen=True):

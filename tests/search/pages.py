@@ -1,9 +1,16 @@
 """Pages with the fingerprints that parsing gives them."""
 
-import msgspec
+from typing import Any
 
-from tarrafa.model import Link, Record
+import msgspec
+import pytest
+
+from tarrafa.data import DataDirectory
+from tarrafa.model import Link, Record, SearchResult
 from tarrafa.parse.fingerprint import content_id, fold, simhash
+from tarrafa.search import local, searcher
+from tarrafa.search.question import Question
+from tarrafa.search.searcher import Searcher
 from tests.graph.small_web import COLLECTION, PORTUGUESE, a_record
 
 LONG = f"{PORTUGUESE} {' '.join(reversed(PORTUGUESE.split()))} {PORTUGUESE[::-1]}"  # over 100 different words and pairs
@@ -24,3 +31,19 @@ def a_page(
     folded = fold(f"{title}\n{text}")
     page = msgspec.structs.replace(record.page, content_id=content_id(folded), simhash=simhash(folded))
     return msgspec.structs.replace(record, page=page)
+
+
+class Asker:
+    """Asks with the words of a `Question`, without saying `Question` each time."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self.searcher = Searcher.at(data)
+
+    def search(self, text: str, n: int = 10, offset: int = 0, **chosen: Any) -> SearchResult:
+        return self.searcher.search(Question(text, n, offset, **chosen))
+
+
+def set_block(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    """So many matches are ranked together."""
+    for module in (local, searcher):
+        monkeypatch.setattr(module, "BLOCK", block)

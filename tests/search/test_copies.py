@@ -3,10 +3,10 @@
 import json
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tantivy import DocAddress
 from typer.testing import CliRunner
 
 from tarrafa.cli import show
@@ -14,16 +14,17 @@ from tarrafa.cli.commands import app
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph import follower as graph
+from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
-from tarrafa.index.reader import Match
 from tarrafa.model import Hit, Link, Record, SearchResult
 from tarrafa.parse.fingerprint import distance, fold, simhash
 from tarrafa.search import searcher
 from tarrafa.search.copies import COMPARED_MAX, NEAR_BITS, Groups, Ranked
-from tarrafa.search.searcher import Searcher, copies_of
+from tarrafa.search.question import Candidate
+from tarrafa.search.searcher import copies_of
 from tests.conformance import PLACE, need
 from tests.graph.small_web import COLLECTION, new_data, write
-from tests.search.pages import LONG, a_page
+from tests.search.pages import LONG, Asker, a_page, set_block
 
 A, B, C, D = (f"http://{name}.test/" for name in "abcd")
 NEAR = LONG.replace("redonda", "quadrada", 1)  # one word of a hundred and fifty
@@ -35,11 +36,12 @@ def data(tmp_path):
     return new_data(tmp_path / "data")
 
 
-def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Searcher:
+def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
     write(data, records, worker)
     graph.catch_up(data, lambda name, weights: None)
+    survey(data)
     index.catch_up(data)
-    return Searcher(data)
+    return Asker(data)
 
 
 def found(result: SearchResult) -> list[tuple[str, int]]:
@@ -181,8 +183,8 @@ TEXTS, PAGES = 60, 129
 @pytest.mark.parametrize("n", [3, 10, 100])
 @pytest.mark.parametrize("question", ["rede", "site:test"])
 def test_pages_of_results_follow_each_other_and_show_every_text_once(crowd, monkeypatch, block, n, question):
-    monkeypatch.setattr(searcher, "BLOCK", block)
-    ask = Searcher(crowd).search
+    set_block(monkeypatch, block)
+    ask = Asker(crowd).search
     pages = [ask(question, n=n, offset=offset) for offset in range(0, TEXTS + n, n)]
     shown = [url.rpartition("/")[2] for page in pages for url in urls(page)]
     assert sorted(shown, key=int) == [str(number) for number in range(TEXTS)]
@@ -196,7 +198,7 @@ def test_pages_of_results_follow_each_other_and_show_every_text_once(crowd, monk
 
 
 def test_with_copies_every_page_is_a_hit(crowd):
-    ask = Searcher(crowd).search
+    ask = Asker(crowd).search
     pages = [ask("rede", n=50, offset=offset, copies=True) for offset in (0, 50, 100)]
     shown = [hit for page in pages for hit in page.hits]
     assert len(shown) == len({hit.url for hit in shown}) == pages[0].total == pages[2].total == PAGES
@@ -204,7 +206,7 @@ def test_with_copies_every_page_is_a_hit(crowd):
 
 
 def test_like_a_url_are_its_page_and_its_copies(crowd):
-    ask = Searcher(crowd).search
+    ask = Asker(crowd).search
     [hit] = [hit for hit in ask("rede", n=100).hits if hit.copies == 49]
     alike = [ask("rede", n=30, offset=offset, like=hit.url) for offset in (0, 30)]
     shown = [one.url for page in alike for one in page.hits]
@@ -217,12 +219,12 @@ def test_like_a_url_are_its_page_and_its_copies(crowd):
 
 
 def test_however_many_copies_there_are_the_look_has_an_end_and_the_total_says_so(crowd, monkeypatch):
-    monkeypatch.setattr(searcher, "BLOCK", 10)
+    set_block(monkeypatch, 10)
     monkeypatch.setattr(searcher, "LOOKED_MAX", 40)
-    result = Searcher(crowd).search("+palavra0 rede")
+    result = Asker(crowd).search("+palavra0 rede")
     assert [hit.copies for hit in result.hits] == [39]
     assert result.total == 1
-    assert Searcher(crowd).search("palavra0", offset=10).total == 1
+    assert Asker(crowd).search("palavra0", offset=10).total == 1
 
 
 # -- the same, by chance ----------------------------------------------------------------------------------------------
@@ -243,6 +245,19 @@ def signed(bits: int) -> int:
     return bits - (1 << 64) if bits >> 63 else bits
 
 
+def a_candidate(
+    score: float,
+    key: bytes,
+    in_links: int,
+    place: int,
+    content: int | None,
+    near: int | None,
+    headline: int,
+    length: int,
+) -> Candidate:
+    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, 0, 0)
+
+
 def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, int, float]]) -> list[Ranked]:
     """Few contents, titles and URLs, so that they meet; as in life, the same content has the same simhash."""
     made, score = [], 100.0
@@ -250,8 +265,8 @@ def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, 
         score -= worse
         bits = None if content is None else simhashes[content]
         near, headline = None if bits is None else signed(bits), (content or 0) % 2
-        match = Match(1.0, DocAddress(0, place), key.to_bytes(16, "big"), content, near, headline, length)
-        made.append(Ranked(score, in_links, match))
+        identity = key.to_bytes(16, "big")
+        made.append(Ranked(a_candidate(score, identity, in_links, place, content, near, headline, length), 0))
     return made
 
 
@@ -270,17 +285,17 @@ def in_groups(some: list[Ranked], block: int, apart: bool = False) -> Groups:
 @settings(deadline=None)
 def test_every_page_is_in_one_group_and_no_two_groups_hold_exact_copies(some, block):
     groups = in_groups(some, block)
-    keys = [one.match.id for group in groups.all for one in group]
+    keys = [one.candidate.id for group in groups.all for one in group]
     assert len(keys) == len(set(keys))
-    assert set(keys) == {one.match.id for one in some}
+    assert set(keys) == {one.candidate.id for one in some}
     assert groups.looked == len(some)
-    contents = [{one.match.content for one in group} - {None} for group in groups.all]
+    contents = [{one.candidate.content for one in group} - {None} for group in groups.all]
     assert sum(map(len, contents)) == len(set().union(*contents)), "a content in two groups"
     for group in groups.all:
-        if any(one.match.content is None for one in group):
+        if any(one.candidate.content is None for one in group):
             assert len(group) == 1
         for one in group:
-            assert groups.holding(one.match.id) is group
+            assert groups.holding(one.candidate.id) is group
     assert len(in_groups(some, block, apart=True).all) == len(keys)
 
 
@@ -297,12 +312,12 @@ def test_what_comes_later_changes_neither_place_nor_face_of_what_came_before(som
 @settings(deadline=None)
 def test_pages_are_joined_only_if_equal_or_near_the_best_of_their_group(some):
     for group in in_groups(some, len(some) or 1).all:
-        assert group[0].score == max(one.score for one in group)
-        heads = [one.match for one in group]
+        assert group[0].candidate.score == max(one.candidate.score for one in group)
+        heads = [one.candidate for one in group]
         assert any(all(_same(best, other) for other in heads) for best in heads)
 
 
-def _same(one: Match, other: Match) -> bool:
+def _same(one: Candidate, other: Candidate) -> bool:
     if one.content == other.content:
         return True
     if one.simhash is None or other.simhash is None or one.headline != other.headline:
@@ -313,12 +328,12 @@ def _same(one: Match, other: Match) -> bool:
 def test_a_title_that_a_whole_site_has_costs_a_bounded_number_of_comparisons():
     rng = random.Random(6)
     some = [
-        Ranked(1.0, 0, Match(1.0, DocAddress(0, n), n.to_bytes(16, "big"), n, signed(rng.getrandbits(64)), 7, 20))
+        Ranked(a_candidate(1.0, n.to_bytes(16, "big"), 0, n, n, signed(rng.getrandbits(64)), 7, 20), 0)
         for n in range(COMPARED_MAX * 3)
     ]
-    twin = some[-2].match._replace(id=b"t" * 16, content=-1)
-    late = some[0].match._replace(id=b"l" * 16, content=-2)
-    groups = in_groups([*some, Ranked(0.9, 0, twin), Ranked(0.8, 0, late)], 1000)
+    twin = msgspec.structs.replace(some[-2].candidate, score=0.9, id=b"t" * 16, content=-1)
+    late = msgspec.structs.replace(some[0].candidate, score=0.8, id=b"l" * 16, content=-2)
+    groups = in_groups([*some, Ranked(twin, 0), Ranked(late, 0)], 1000)
     assert len(groups.all) == COMPARED_MAX * 3 + 1, "beside its original it is found, far below it is not"
 
 
@@ -349,7 +364,7 @@ def test_exact_copies_of_a_url_can_be_asked_for_without_a_search(data):
 def test_where_nothing_is_indexed_there_are_no_copies(data):
     assert copies_of(data, A, None) == []
     with pytest.raises(DataError, match="nothing indexed yet"):
-        Searcher(data).search("rede", like=A)
+        Asker(data).search("rede", like=A)
 
 
 def test_the_command_line_shows_copies_when_asked(data):
@@ -364,5 +379,5 @@ def test_the_command_line_shows_copies_when_asked(data):
 @pytest.mark.parametrize(("copies", "said"), [(0, "pt\n"), (1, "pt · and 1 copy\n"), (1234, "pt · and 1,234 copies\n")])
 def test_a_terminal_says_for_how_many_a_hit_stands(capsys, monkeypatch, copies, said):
     monkeypatch.setattr(show.console, "_file", None)
-    show.hits(SearchResult("rede", 1, 0.001, [Hit(A, "t", "s", 1.0, 2, "2026-09-21", "pt", copies)]), 0)
+    show.hits(SearchResult("rede", 1, 0.001, [Hit(A, "t", "s", 1.0, 2, "2026-09-21", "pt", copies)], None, []), 0)
     assert said in capsys.readouterr().out

@@ -5,37 +5,80 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.errors import QueryError
-from tarrafa.search.query import Filter, parse
+from tarrafa.search.query import Filter, Group, Node, Prefix, Sign, Text, parse
+
+SIGNS = {Sign.SOME: "", Sign.MUST: "+", Sign.NEVER: "-"}
+
+
+def said(node: Node) -> str:
+    """A query in one notation: what was read of it."""
+    if isinstance(node, Text):
+        return node.text if " " not in node.text else f'"{node.text}"'
+    if isinstance(node, Prefix):
+        return f"{node.text}*"
+    if isinstance(node, Filter):
+        return f"{node.field}:{node.value}"
+    return "(" + " ".join(SIGNS[sign] + said(part) for sign, part in node.parts) + ")"
+
 
 CASES = {
-    "rede de pesca": (["rede", "de", "pesca"], [], [], []),
-    "+rede -pesca mar": (["mar"], ["rede"], ["pesca"], []),
-    '"rede de pesca" mar': (["rede de pesca", "mar"], [], [], []),
-    '+"a b" -"c d"': ([], ["a b"], ["c d"], []),
-    '"nunca fechada': (["nunca fechada"], [], [], []),
-    "“aspas curvas”": (["aspas curvas"], [], [], []),
-    'meio"de frase"fim': (["meio", "de frase", "fim"], [], [], []),
-    "rede site:UFMG.br": (["rede"], [], [], [Filter("site", "ufmg.br")]),
-    "rede -host:www.a.br lang:pt-BR": (["rede"], [], [], [Filter("host", "www.a.br", True), Filter("lang", "pt")]),
-    "site:https://www.a.br/x/y": ([], [], [], [Filter("site", "www.a.br")]),
-    "site:informação.br": ([], [], [], [Filter("site", "xn--informao-xza3b.br")]),
-    'SITE:"a.br"': ([], [], [], [Filter("site", "a.br")]),
-    "guarda-chuva c++ a+b": (["guarda-chuva", "c++", "a+b"], [], [], []),
-    "http://a.br/x": (["http://a.br/x"], [], [], []),
-    "+ - mar + -": (["mar"], [], [], []),
-    "--mar rede": (["rede"], [], ["-mar"], []),
+    "rede de pesca": "(rede de pesca)",
+    "+rede -pesca mar": "(+rede -pesca mar)",
+    '"rede de pesca" mar': '("rede de pesca" mar)',
+    '+"a b" -"c d"': '(+"a b" -"c d")',
+    '"nunca fechada': '("nunca fechada")',
+    "“aspas curvas”": '("aspas curvas")',
+    'meio"de frase"fim': '(meio "de frase" fim)',
+    "rede site:UFMG.br": "(rede +site:ufmg.br)",
+    "rede -host:www.a.br lang:pt-BR": "(rede -host:www.a.br +lang:pt)",
+    "site:https://www.a.br/x/y": "(+site:www.a.br)",
+    "site:informação.br": "(+site:xn--informao-xza3b.br)",
+    'SITE:"a.br"': "(+site:a.br)",
+    "guarda-chuva c++ a+b": "(guarda-chuva c++ a+b)",
+    "http://a.br/x": "(http://a.br/x)",
+    "+ - mar + -": "(mar)",
+    "--mar rede": "(--mar rede)",
+    "a OR b c": "((a b) c)",
+    "a | b": "((a b))",
+    "OR a OR OR b OR": "((a b))",
+    "a OR (b +c) OR d": "((a (b +c) d))",
+    "+(a OR b) -(c d)": "(+(a b) -(c d))",
+    "(a)": "(a)",
+    "((((a": "(a)",
+    "a) b )": "(a b)",
+    "() a (+)": "(a)",
+    "f(x)": "(f x)",
+    "site:a.br OR site:b.br mar": "(+(site:a.br site:b.br) mar)",
+    "site:a.br OR mar": "((site:a.br mar))",
+    "-(site:a.br OR site:b.br) mar": "(-(site:a.br site:b.br) mar)",
+    "pesc* +mar*": "(pesc* +mar*)",
+    "guarda-ch*": "((+guarda +ch*))",
+    '"a*"': "(a*)",
+    'inurl:peixes intitle:"mar alto"': "(+inurl:peixes +intitle:mar alto)",
+    "filetype:PDF filetype:.Doc filetype:Text/HTML": "(+filetype:pdf +filetype:doc +filetype:text/html)",
+    "after:2026 before:2026-02 -after:2026-02-03": "(+after:1767225600 +before:1769904000 -after:1770076800)",
+    "link:A.br/x#y": "(+link:http://a.br/x)",
+    "ORDEM OR": "(ORDEM)",
+    "nada:aqui": "(nada:aqui)",
 }
 
 
 @pytest.mark.parametrize("text", CASES)
 def test_what_a_search_says(text):
-    query = parse(text)
-    assert (query.some, query.must, query.never, query.filters) == CASES[text]
+    assert said(parse(text)) == CASES[text]
 
 
-def test_all_words_makes_plain_words_necessary():
-    query = parse('rede "de pesca" -mar', all_words=True)
-    assert (query.some, query.must, query.never) == ([], ["rede", "de pesca"], ["mar"])
+ALL_WORDS = {
+    'rede "de pesca" -mar': '(+rede +"de pesca" -mar)',
+    "a OR b c": "(+(a b) +c)",
+    "(a b) OR c": "(+((+a +b) c))",
+    "a* lang:pt": "(+a* +lang:pt)",
+}
+
+
+@pytest.mark.parametrize("text", ALL_WORDS)
+def test_all_words_makes_plain_words_necessary(text):
+    assert said(parse(text.replace("a*", "ab*"), all_words=True)) == ALL_WORDS[text].replace("a*", "ab*")
 
 
 REFUSED = {
@@ -44,6 +87,18 @@ REFUSED = {
     "!!! ???": "at least one word",
     '""': "at least one word",
     "-rede": "leave out",
+    "(-rede) mar": "leave out in a pair of parentheses",
+    "a OR -b": "OR joins things to look for",
+    "(" * 12 + "a": "parentheses inside each other",
+    "x c*": "at least 2 letters",
+    "before:ontem x": "before: needs a date",
+    "after:2026-02-30 x": "after: needs a date",
+    "after:99999999 x": "after: needs a date",
+    "filetype:a/b/c x": "filetype: needs a type",
+    "inurl:// x": "inurl: needs a word",
+    "intitle: x": "intitle: needs a word",
+    "link:http:// x": "link: needs a URL",
+    "type:schema:Person silva": "structured data",
     "-site:a.br": "leave out",
     "rede site:": "site: needs a host name",
     "rede host: x": "host: needs a host name",
@@ -68,4 +123,20 @@ def test_any_string_is_a_query_or_a_sentence(text, all_words):
     except QueryError as error:
         assert str(error).endswith(".")
     else:
-        assert query.sought or query.filters
+        assert any(sign is not Sign.NEVER for sign, _ in query.parts)
+        assert not any(isinstance(node, Group) and not node.parts for _, node in query.parts)
+
+
+ANYTHING = st.lists(
+    st.sampled_from(["rede", "mar", "+", "-", "(", ")", '"', " ", " OR ", "|", "site:", "a.br", "*", "inurl:", "link:"])
+)
+
+
+@given(ANYTHING.map("".join), st.booleans())
+def test_what_was_read_says_the_same_when_it_is_read_again(text, all_words):
+    try:
+        query = parse(text, all_words)
+    except QueryError:
+        return
+    for word in query.texts:
+        assert parse(f'"{word}"').texts == [word]

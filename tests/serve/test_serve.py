@@ -67,7 +67,19 @@ def test_json_has_the_shape_that_others_read(site):
     assert response.getheader("content-type") == "application/json"
     assert set(found) == {"query", "total", "time_s", "hits", "suggestion", "shards"}
     assert len(found["hits"]) == 3
-    assert list(found["hits"][0]) == ["url", "title", "snippet", "score", "in_links", "updated", "language", "copies"]
+    assert list(found["hits"][0]) == [
+        "url",
+        "title",
+        "snippet",
+        "score",
+        "in_links",
+        "updated",
+        "language",
+        "copies",
+        "type",
+        "site",
+        "pinned",
+    ]
     everything = json.loads(site.get("/search.json?q=rede&n=4")[1])
     assert found["hits"] == everything["hits"][1:]
 

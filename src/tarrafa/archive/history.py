@@ -94,6 +94,16 @@ def survey(directory: Path, tell: Tell = lambda size: None, after: Cursor | None
     return found
 
 
+def first_notes(directory: Path) -> Iterator[Note]:
+    """What each file says before its first visit."""
+    for file, length in lengths(directory).items():
+        path = directory / f"{file}.meta.warc.gz"
+        for position, raw, body in whole_records(path, 0, length, TOLD):
+            if raw.record_type != WarcRecordType.resource:
+                break
+            yield _note(path, position, body)
+
+
 def happenings(directory: Path, starts: dict[str, float], tell: Tell = lambda size: None) -> Iterator[Happening]:
     """Everything that was noted down, from the beginning; `starts` are those of a survey."""
     until = lengths(directory)

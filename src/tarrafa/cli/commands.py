@@ -12,6 +12,7 @@ tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
+tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
@@ -32,6 +33,7 @@ import typer
 from tarrafa import __version__
 from tarrafa.cli import (
     cluster,
+    curating,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     relating,
     simulating,
@@ -48,6 +50,7 @@ app = typer.Typer(
 )
 app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
+app.add_typer(curating.curate, name="curate")
 
 
 def _version(wanted: bool) -> None:
@@ -194,11 +197,13 @@ def search(
 ) -> None:
     """Search what was crawled; works while the crawl runs."""
     from tarrafa.cli import show
+    from tarrafa.search.question import Question
     from tarrafa.search.searcher import search as ask
 
     directory = DataDirectory(data)
     directory.check_version()
-    result = ask(directory, " ".join(query), n, offset, collection, all_words, copies)
+    question = Question(" ".join(query), n, offset, collection, all_words=all_words, copies=copies)
+    result = ask(directory, question)
     if as_json:
         show.as_json(result)
     else:

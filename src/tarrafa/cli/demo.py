@@ -17,6 +17,7 @@ from tarrafa.crawl.collection import load
 from tarrafa.crawl.supervise import Supervisor
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Locked, from_os
+from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import serve
 from tarrafa.web.corners import roots as corner_roots
@@ -118,10 +119,10 @@ def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProc
 
 def _tell(data: DataDirectory, address: str) -> bool:
     """Print the examples with what they find; whether there is anything to be found at all."""
-    searcher = Searcher(data)
+    searcher = Searcher.at(data)
     sys.stdout.write(f"\nSearch it: {address}\n")
     for query in EXAMPLES:
-        result = searcher.search(query)
+        result = searcher.search(Question(query))
         sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
     sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
     sys.stdout.write("(The hosts end in .test and exist for the crawler only: open a result's Relations instead.)\n")

@@ -192,6 +192,16 @@ class GraphReader:
                 found[key] = max(table.of(node), found.get(key, 0.0))
         return found
 
+    def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
+        """The ids of up to so many other URLs that link to one."""
+        numbers = _list(self._numbers(url, collection))
+        found = self._rows(
+            f"""SELECT DISTINCT n.id FROM edges e JOIN nodes n ON n.node = e.src
+                WHERE e.dst IN ({numbers}) AND e.src NOT IN ({numbers}) LIMIT ?""",  # noqa: S608
+            (limit,),
+        )
+        return [key for (key,) in found]
+
     def in_link_ids(self, key: UrlId, collection: str, limit: int) -> tuple[list[UrlId], int]:
         """The ids of up to so many URLs that link to one, the first known first, and how many there are."""
         found = self._rows(

@@ -95,6 +95,32 @@ _TERMS: dict[str, _Remembered] = {
 }
 
 
+WORD_BOUND = "|"  # between a folded word and the word itself; stands in no word
+
+
+def _entries(word: str) -> str:
+    """A word as the vocabulary holds it: folded, and as it is written in small letters where that is not the same."""
+    folded, small = fold(word), word.lower()
+    if len(word) > WORD_CHARS_MAX or not folded:
+        return ""
+    return folded if small == folded else folded + WORD_BOUND + small
+
+
+_ENTRIES = _Remembered(_entries)
+
+
+def vocabulary(text: str, tokens_max: int | None = None) -> str:
+    """The different words of a text as entries of the vocabulary, joined by spaces."""
+    found = set(map(_ENTRIES.__getitem__, set(composed(text).split()[:tokens_max])))
+    found.discard("")
+    return " ".join(found)
+
+
+def written(entry: str) -> str:
+    """The word of an entry, as it is written."""
+    return entry.rpartition(WORD_BOUND)[2]
+
+
 def primary(language: str) -> str:
     """`pt` of `pt-BR`."""
     return re.split(r"[-_]", language, maxsplit=1)[0].lower()

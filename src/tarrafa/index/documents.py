@@ -5,18 +5,22 @@ not for indexing loses it; the Web's weather (time-outs, 5xx, an unchanged 304) 
 Knows nothing of commits, cursors or visits' order.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
+from math import log1p
 from struct import Struct
+from typing import NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import primary, terms
+from tarrafa.index.analysis import fold, primary, terms, vocabulary, words
 from tarrafa.model import Outcome, Page, Record, UrlId, is_weather
 from tarrafa.parse.url import host_name, url_id
 
@@ -28,6 +32,7 @@ ANCHORS_MAX = 12
 ANCHOR_WORDS_MAX = 15
 TEXT_WORDS_MAX = 50_000
 SHOWN_CHARS_MAX = 60_000
+URL_CHARS_MAX = 2_000
 LABELS_MAX = 12  # of a host's name, from the right
 NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
 
@@ -65,25 +70,103 @@ def whole(high: int, low: int) -> UrlId:
     return _halves.pack(high, low)
 
 
-def document(record: Record, page: Page, anchors: Sequence[str]) -> tantivy.Document:
-    """The document of a page that is to be found."""
+class Standing(NamedTuple):
+    """What others say of a page, as far as is known when it is indexed. `rank`: PageRank times the number of pages."""
+
+    anchors: Sequence[str] = ()
+    in_links: int = 0
+    rank: float = 0.0
+
+
+UNKNOWN = Standing()
+
+
+def document(record: Record, page: Page, site: str, standing: Standing = UNKNOWN) -> tantivy.Document:
+    """The document of a page that is to be found; `site` is the registrable domain of its host."""
     found = tantivy.Document()
     identity, host, language = url_id(record.url), host_name(record.url), primary(page.language)
-    found.add_text(schema.KEY, key_of(record.collection, identity))
-    found.add_text(schema.COLLECTION, record.collection)
-    found.add_text(schema.HOST, host)
-    found.add_text(schema.LANGUAGE, language)
-    for name in domains(host):
-        found.add_text(schema.SITE, name)
+    for field, value in (
+        (schema.KEY, key_of(record.collection, identity)),
+        (schema.COLLECTION, record.collection),
+        (schema.HOST, host),
+        (schema.LANGUAGE, language),
+        *((schema.SITE, name) for name in domains(host)),
+        *((schema.TYPE, name) for name in type_names(record.outcome.type, record.url)),
+    ):
+        found.add_text(field, value)
     high, low = halves(identity)
-    found.add_integer(schema.ID_HIGH, high)
-    found.add_integer(schema.ID_LOW, low)
-    found.add_integer(schema.URL_LENGTH, len(record.url))
+    updated = _updated(record.outcome)
+    for field, number in (
+        (schema.ID_HIGH, high),
+        (schema.ID_LOW, low),
+        (schema.URL_LENGTH, len(record.url)),
+        (schema.UPDATED, int(updated.timestamp())),
+        (schema.IN_LINKS, standing.in_links),
+        (schema.SITE_ID, name_id(site)),
+        (schema.HOST_ID, name_id(host)),
+    ):
+        found.add_integer(field, number)
+    found.add_float(schema.STATIC, 2 ** static_factor(standing.rank) - 2)
     title = terms(page.title, page.language, TITLE_WORDS_MAX)
     _add_fingerprints(found, page, title)
-    _add_terms(found, page, title, anchors)
-    found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language)))
+    _add_terms(found, page, title, standing.anchors)
+    found.add_text(schema.URL, url_words(record.url))
+    found.add_text(schema.WORDS, vocabulary(f"{page.title} {page.text}", TEXT_WORDS_MAX))
+    found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated)))
     return found
+
+
+LINKS_SHARE = 0.1
+
+
+def static_factor(rank: float) -> float:
+    """What links make of a page's score."""
+    return 1 + LINKS_SHARE * log1p(max(rank, 0.0))
+
+
+def name_id(name: str) -> int:
+    """A host or a site as a number."""
+    return signed(xxh3_64_intdigest(name.encode()))
+
+
+def url_words(url: str) -> str:
+    """The words of an address, escapes read, folded, joined by spaces."""
+    return " ".join(filter(None, map(fold, words(unquote(url)[:URL_CHARS_MAX]))))
+
+
+_extension = re.compile(r"\.([a-z0-9]{1,8})$").search
+
+
+def type_names(mime: str, url: str) -> list[str]:
+    """What `filetype:` may say of a page: its MIME type, the usual extensions of it, and its own."""
+    mime = mime.partition(";")[0].strip().lower()
+    names = [mime, *_EXTENSIONS.get(mime, ())]
+    own = _extension(url.partition("?")[0].rpartition("/")[2].lower())
+    return list(dict.fromkeys(filter(None, [*names, own[1] if own else ""])))
+
+
+_EXTENSIONS = {
+    "text/html": ("html", "htm"),
+    "application/xhtml+xml": ("xhtml", "html"),
+    "text/plain": ("txt",),
+    "application/pdf": ("pdf",),
+    "application/rtf": ("rtf",),
+    "text/rtf": ("rtf",),
+    "application/msword": ("doc",),
+    "application/vnd.ms-excel": ("xls",),
+    "application/vnd.ms-powerpoint": ("ppt",),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ("docx",),
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ("xlsx",),
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ("pptx",),
+    "application/vnd.oasis.opendocument.text": ("odt",),
+    "application/vnd.oasis.opendocument.spreadsheet": ("ods",),
+    "application/vnd.oasis.opendocument.presentation": ("odp",),
+    "application/xml": ("xml",),
+    "text/xml": ("xml",),
+    "application/json": ("json",),
+    "text/csv": ("csv",),
+    "text/markdown": ("md",),
+}
 
 
 def _add_fingerprints(found: tantivy.Document, page: Page, title: str) -> None:
@@ -123,10 +206,11 @@ def _add_terms(found: tantivy.Document, page: Page, title: str, anchors: Sequenc
             found.add_text(schema.ALL, text)
 
 
-def _shown(record: Record, page: Page, language: str) -> schema.Shown:
-    updated = _updated(record.outcome).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _shown(record: Record, page: Page, language: str, updated: datetime) -> schema.Shown:
     title, text = " ".join(page.title.split())[:300], page.text[:SHOWN_CHARS_MAX]
-    return schema.Shown(record.url, title, text, language, updated, record.collection)
+    mime = record.outcome.type.partition(";")[0].strip().lower()
+    moment = updated.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return schema.Shown(record.url, title, text, language, moment, record.collection, mime)
 
 
 def _updated(outcome: Outcome) -> datetime:

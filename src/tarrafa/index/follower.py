@@ -24,9 +24,10 @@ from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import schema, visits
-from tarrafa.index.documents import Change, change, document, key_of
-from tarrafa.model import Record
-from tarrafa.parse.url import url_id
+from tarrafa.index.documents import UNKNOWN, Change, Standing, change, document, key_of
+from tarrafa.index.sites import Sites
+from tarrafa.model import Record, UrlId
+from tarrafa.parse.url import host_name, url_id
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -44,6 +45,7 @@ class Follower:
         self._data = data
         self._path = schema.folder(data)
         self._graph: GraphReader | None = None
+        self._sites = Sites(data)
         self._changes = 0
         self._records = 0
         self._first_at = self._last_at = 0.0
@@ -128,21 +130,25 @@ class Follower:
         with schema.in_our_words(self._path):
             writer.delete_documents_by_term(schema.KEY, key_of(record.collection, identity))
             if meaning is Change.WRITE and record.page is not None:
-                writer.add_document(document(record, record.page, self._anchors(record)))
+                site = self._sites.of(record.collection, host_name(record.url))
+                writer.add_document(document(record, record.page, site, self._standing(record, identity)))
 
     def _open_writer(self) -> tantivy.IndexWriter:
         assert self._writer is not None, "the follower is closed"
         return self._writer
 
-    def _anchors(self, record: Record) -> list[str]:
-        """What other pages call it, as far as is known by now: a page is findable without that too."""
+    def _standing(self, record: Record, identity: UrlId) -> Standing:
+        """What others say of it, as far as is known by now: a page is findable without that too."""
         if self._graph is None:
-            return []
+            return UNKNOWN
         try:
-            return self._graph.anchors(record.url, record.collection)
+            graph, collection = self._graph, record.collection
+            in_links = graph.in_links([identity], collection).get(identity, 0)
+            anchors = graph.anchors(record.url, collection) if in_links else []
+            return Standing(anchors, in_links, graph.ranks([identity], collection).get(identity, 0.0))
         except DataError:
             self._graph = None
-            return []
+            return UNKNOWN
 
     def _find_graph(self) -> None:
         if self._graph is None:

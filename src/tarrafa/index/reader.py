@@ -19,20 +19,34 @@ from tarrafa.index import schema
 from tarrafa.index.documents import whole
 from tarrafa.model import UrlId
 
+
+class _Explained(msgspec.Struct):
+    value: float
+
+
 _decode = msgspec.msgpack.Decoder(schema.Shown).decode
-_FAST = (schema.ID_HIGH, schema.ID_LOW, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH)
+_FAST = (
+    schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
+    schema.SITE_ID, schema.HOST_ID, schema.UPDATED,
+)  # fmt: skip
+Place = tuple[int, int]  # segment and document
 
 
 class Match(NamedTuple):
-    """A document that matches, how well, whose it is, and what tells its copies (see `schema`)."""
+    """A document that matches, how well, and whose it is; what links were worth when it was indexed; and what tells
+    its copies, its site and its age (see `schema`)."""
 
     score: float
-    address: tantivy.DocAddress
+    place: Place
     id: UrlId
-    content: int | None = None
-    simhash: int | None = None
-    headline: int | None = None
-    url_length: int | None = None
+    static: float
+    content: int | None
+    simhash: int | None
+    headline: int | None
+    url_length: int
+    site: int
+    host: int
+    updated: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,23 +65,43 @@ class Snapshot:
         with schema.in_our_words(self._path):
             return self._searcher.doc_freq(field, term)
 
-    def best(self, query: tantivy.Query, limit: int, offset: int = 0) -> tuple[list[Match], int]:
-        """The documents that match best, from `offset` on, and how many match at all. Equal scores come in the order
-        of segments and documents, whatever the limit: one answer goes on where the other ended."""
+    def best(
+        self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None
+    ) -> tuple[list[Match], int]:
+        """The documents that match best, and how many match at all. Equal scores come in the order of segments and
+        documents, whatever the limit. `weight`: a field that the score is multiplied by, as log2(2 + value); `order`:
+        a field that stands instead of the score, the largest first."""
         with schema.in_our_words(self._path):
-            result = self._searcher.search(query, limit=limit, count=True, offset=offset)
+            result = self._searcher.search(
+                query, limit=limit, count=True, weight_by_field=None if order else weight, order_by_field=order
+            )
             addresses = [address for _, address in result.hits]
             high, low, *facts = (self._searcher.fast_field_values(field, addresses) for field in _FAST)
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
         scores, ids = [score for score, _ in result.hits], map(whole, cast("list[int]", high), cast("list[int]", low))
-        return list(map(Match._make, zip(scores, addresses, ids, *facts, strict=True))), total
+        places = [(address.segment_ord, address.doc) for address in addresses]
+        return list(map(Match._make, zip(scores, places, ids, *facts, strict=True))), total
 
-    def shown(self, address: tantivy.DocAddress) -> schema.Shown:
+    def shown(self, place: Place) -> schema.Shown:
         with schema.in_our_words(self._path):
-            content = self._searcher.doc(address).get_first(schema.SHOWN)
+            content = self._searcher.doc(tantivy.DocAddress(*place)).get_first(schema.SHOWN)
         if not isinstance(content, bytes):
             raise DataError(f"{self._path}: a document without content; `tarrafa rebuild index`")
         return _decode(content)
+
+    def words(self, prefix: str, limit: int, among: tantivy.Query | None = None) -> list[tuple[str, int]]:
+        """The entries of the vocabulary that begin so, with the number of documents (of those that match `among`),
+        the most frequent first."""
+        with schema.in_our_words(self._path):
+            return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
+
+    def value(self, query: tantivy.Query, place: Place) -> float:
+        """What a query gives a document; 0 where it does not match."""
+        try:
+            told = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
+        except ValueError:
+            return 0.0
+        return msgspec.json.decode(told, type=_Explained).value
 
 
 class IndexReader:

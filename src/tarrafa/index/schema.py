@@ -6,7 +6,10 @@ An index of another layout is recognised and never half understood: its own sche
 Knows nothing of records or queries.
 
 `all` holds everything that can be found, title eight times, headings and anchors three times: term frequency is the
-weight. `title` is there for a small extra. Terms are made in Python and handed over joined by spaces: tantivy takes no
+weight. `title` is there for a small extra and for `intitle:`. `words` holds each different word once, as it is written,
+behind its folded form where that is another (`funcao|função`): the vocabulary of the index, found by its beginnings
+whatever the accents, and as new as the pages. `static` is what links are worth, made so that tantivy's log2(2 + static)
+is the factor. Terms are made in Python and handed over joined by spaces: tantivy takes no
 analysis in Python, and its pre-tokenized strings cost three times as much (468 against 149 us for 450 terms).
 tantivy-py indexes every text field, so what is only to be shown is kept as bytes.
 """
@@ -30,6 +33,13 @@ TITLE = "title"
 SITE = "site"  # the host's name and every domain above it
 HOST = "host"
 LANGUAGE = "language"
+WORDS = "words"
+URL = "url"  # the words of the address
+TYPE = "type"  # its MIME type, and the short names of it
+UPDATED = "updated"  # seconds since 1970
+STATIC = "static"
+IN_LINKS = "in_links"  # as known when the page was indexed; search asks the graph again
+SITE_ID, HOST_ID = "site_id", "host_id"  # what the names hash to, fast to read for many hits
 ID_HIGH, ID_LOW = "id_high", "id_low"  # the URL's id in two halves, fast to read for many hits
 CONTENT = "content"  # half of the content id: exact copies have the same; a page without words has none
 SIMHASH = "simhash"  # near copies differ in few bits; a short page has none, and only exact copies
@@ -47,18 +57,21 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     language: str
     updated: str
     collection: str
+    type: str = ""
 
 
 def _build() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
-    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE):
+    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    builder.add_text_field(ALL, tokenizer_name=TOKENIZER, index_option="position")
-    builder.add_text_field(TITLE, tokenizer_name=TOKENIZER, index_option="freq")
+    for name in (ALL, TITLE, URL):
+        builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option="position")
+    builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)
-    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH):
+    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, UPDATED, IN_LINKS, SITE_ID, HOST_ID):
         builder.add_integer_field(name, fast=True)
+    builder.add_float_field(STATIC, fast=True)
     builder.add_bytes_field(SHOWN, stored=True)
     return builder.build()
 

@@ -19,21 +19,22 @@ has one title, of pages with 10 % of their words to themselves 3 % of the pairs 
 
 from typing import NamedTuple
 
-from tarrafa.index.reader import Match
+import msgspec
+
 from tarrafa.model import UrlId
+from tarrafa.search.question import Candidate
 
 NEAR_BITS = 3
 COMPARED_MAX = 50  # the latest groups of the same title: a whole site may have only one, and copies rank side by side
-NEAR_SCORE = 0.05  # less than the first in-link is worth (0.069): what somebody links to stands before what nobody does
+NEAR_SCORE = 0.05
 _64_BITS = (1 << 64) - 1
 
 
 class Ranked(NamedTuple):
-    """A match in its final order."""
+    """A candidate, and which answer it came in."""
 
-    score: float
-    in_links: int
-    match: Match
+    candidate: Candidate
+    answer: int
 
 
 Group = list[Ranked]  # pages that say the same: first the one that stands for all, with the best score of any
@@ -56,7 +57,8 @@ class Groups:
         before, urls, contents = len(self.all), self._urls, self._by_content
         self.looked += len(block)
         for one in block:
-            _, _, key, content, simhash, headline, _ = one[2]  # by place: by name, all of this takes twice the time
+            candidate = one[0]
+            key, content, simhash, headline = candidate.id, candidate.content, candidate.simhash, candidate.headline
             if key in urls:
                 continue
             urls.add(key)
@@ -85,7 +87,7 @@ class Groups:
 
     def holding(self, key: UrlId) -> Group:
         """The group that a URL is in; an empty one, if it is in none."""
-        return next((group for group in self.all for one in group if one.match.id == key), [])
+        return next((group for group in self.all for one in group if one.candidate.id == key), [])
 
 
 def _nearest(groups: Near, simhash: int) -> Group | None:
@@ -97,16 +99,18 @@ def _nearest(groups: Near, simhash: int) -> Group | None:
 
 
 def _choose(group: Group) -> None:
-    """Let the shortest URL of those with nearly the best score stand for the group, or the most linked of these."""
+    """Let the plainest of those with nearly the best score stand for the group."""
     best = chosen = group[0]
-    least = best.score * (1 - NEAR_SCORE)
+    least = best.candidate.score * (1 - NEAR_SCORE)
     for one in group:
-        if one.score >= least and _plainness(one) < _plainness(chosen):
+        if one.candidate.score >= least and _plainness(one) < _plainness(chosen):
             chosen = one
     if chosen is not best:
         group.remove(chosen)
-        group.insert(0, chosen._replace(score=best.score))
+        raised = msgspec.structs.replace(chosen.candidate, score=best.candidate.score)
+        group.insert(0, chosen._replace(candidate=raised))
 
 
-def _plainness(one: Ranked) -> tuple[int, int, UrlId]:
-    return one.match.url_length or 0, -one.in_links, one.match.id
+def _plainness(one: Ranked) -> tuple[bool, int, int, UrlId]:
+    """What somebody links to stands before what nobody does; then the shorter, then the more linked to."""
+    return not one.candidate.in_links, one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id

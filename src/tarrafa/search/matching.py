@@ -1,95 +1,270 @@
 """How is a query said to the index?
 
 Promises: a word asks for all its readings (the language of a query's words is unknown), and they weigh alike: each is
-boosted to the rarity that the readings have together. Without that, three French pages would stand above ten thousand
-Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are left out.
-Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus 0.3 of the title's.
+boosted to the rarity that the readings have together, in all shards together. Without that, three French pages would
+stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
+left out. Conditions never add to a score.
+Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3 for each two
+neighbours of the query that are neighbours in the page.
 Knows nothing of hits or snippets.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from math import log
+from typing import Protocol
 
 import tantivy
 from tantivy import Occur
 from tantivy import Query as Said
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import readings, words
-from tarrafa.index.documents import halves
-from tarrafa.index.reader import Snapshot
+from tarrafa.index.analysis import fold, readings, words
+from tarrafa.index.documents import halves, url_words
 from tarrafa.model import UrlId
-from tarrafa.search.query import Filter, Query
+from tarrafa.search.query import Filter, Group, Node, Prefix, Sign, Text, is_condition
+from tarrafa.search.question import Extra
 
 TITLE_SHARE = 0.3
-FIELDS = {"site": schema.SITE, "host": schema.HOST, "lang": schema.LANGUAGE}
+PAIR_SHARE = 0.3
+PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
+COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
+LINKING_MAX = 10_000  # pages that `link:` looks at
+
+Terms = tuple[str, ...]
+Linking = Callable[[str], Iterable[UrlId]]  # who links to a URL
+Synonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be called
 
 
-def matching(query: Query, snapshot: Snapshot, collection: str | None) -> Said:
-    """The query that finds and scores the documents."""
-    parts: list[tuple[Occur, Said]] = []
-    for text in query.must:
-        parts.append((Occur.Must, _content(text, snapshot) or Said.empty_query()))
-    some = [found for text in query.some if (found := _content(text, snapshot)) is not None]
-    if query.some:
-        parts.append((Occur.Should if query.must else Occur.Must, _any(some)))
-    if query.sought:
-        titles = [found for text in query.sought for found in _title(text, snapshot)]
-        parts.extend((Occur.Should, Said.boost_query(found, TITLE_SHARE)) for found in titles)
-    for text in query.never:
-        found = _content(text, snapshot)
-        if found is not None:
-            parts.append((Occur.MustNot, found))
-    parts.extend(map(_filter, query.filters))
-    if collection is not None:
-        parts.append(_required(schema.COLLECTION, collection))
-    return Said.boolean_query(parts)
+class Counting(Protocol):
+    """Whoever knows how many documents there are, and how many hold a term."""
+
+    @property
+    def documents(self) -> int: ...
+
+    def frequency(self, field: str, term: str) -> int: ...
+
+
+def no_synonyms(word: str) -> tuple[str, ...]:
+    return ()
+
+
+class Matching:
+    """Says queries to one shard. `together` counts for all shards, `local` for this one."""
+
+    def __init__(self, local: Counting, together: Counting, linking: Linking, synonyms: Synonyms = no_synonyms) -> None:
+        self._local, self._together = local, together
+        self._linking, self._synonyms = linking, synonyms
+
+    def query(
+        self,
+        query: Group,
+        collection: str | None = None,
+        natural: bool = False,
+        extras: Iterable[Extra] = (),
+        blocked: Said | None = None,
+    ) -> Said:
+        """The query that finds and scores the documents."""
+        query = self._natural(query) if natural else query
+        content = _content_of(query)
+        parts = self._conditions(query)
+        if content.parts:
+            more = [said for _, said in self._added(extras)]
+            parts.append((Occur.Must, _any([self._group(content), *more])))
+            parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
+        if collection is not None:
+            self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
+            parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
+        if blocked is not None:
+            parts.append((Occur.MustNot, blocked))
+        return Said.boolean_query(parts)
+
+    def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:
+        """What adds to a score: of which kind, for what, and how it is asked. A page's score is the sum of these."""
+        content = _content_of(self._natural(query) if natural else query)
+        words_said = [(text, said) for text in content.texts if (said := self._content(text)) is not None]
+        prefixes = [(f"{text}*", self._prefix(text)) for text in content.prefixes]
+        kinds = {
+            "text": [*words_said, *prefixes],
+            "added": self._added(extras),
+            "title": self._titles(content),
+            "pair": self._pairs(content),
+        }
+        return [(kind, what, said) for kind, found in kinds.items() for what, said in found]
+
+    # -- the parts -------------------------------------------------------------------------------------------------
+
+    def _natural(self, query: Group) -> Group:
+        ignored = common_words(query, self._together)
+        kept = (part for part in query.parts if not (isinstance(part[1], Text) and part[1].text in ignored))
+        return Group(tuple(kept)) if ignored else query
+
+    def _conditions(self, query: Group) -> list[tuple[Occur, Said]]:
+        parts: list[tuple[Occur, Said]] = []
+        for sign, node in query.parts:
+            if sign is Sign.NEVER:
+                said = self._node(node)
+                if said is not None:
+                    parts.append((Occur.MustNot, said))
+            elif is_condition(node):
+                parts.append((Occur.Must, Said.const_score_query(self._node(node) or Said.empty_query(), 0.0)))
+        return parts
+
+    def _group(self, group: Group) -> Said:
+        """At least what must be there; where nothing must, something."""
+        must = [(Occur.Must, self._node(node) or Said.empty_query()) for node in group.of(Sign.MUST)]
+        some = [said for node in group.of(Sign.SOME) if (said := self._node(node)) is not None]
+        never = [(Occur.MustNot, said) for node in group.of(Sign.NEVER) if (said := self._node(node)) is not None]
+        if must:
+            return Said.boolean_query([*must, *((Occur.Should, said) for said in some), *never])
+        return _any(some) if not never else Said.boolean_query([(Occur.Must, _any(some)), *never])
+
+    def _node(self, node: Node) -> Said | None:
+        if isinstance(node, Text):
+            return self._content(node.text)
+        if isinstance(node, Group):
+            return self._group(node)
+        if isinstance(node, Prefix):
+            return self._prefix(node.text)
+        return self._filter(node)
+
+    def _prefix(self, text: str) -> Said:
+        return Said.const_score_query(Said.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE)
+
+    def _added(self, extras: Iterable[Extra]) -> list[tuple[str, Said]]:
+        """Words that nobody typed."""
+        found = [(extra, self._content(extra.word)) for extra in extras]
+        return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
+
+    def _content(self, text: str) -> Said | None:
+        """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
+        meant = [text, *self._synonyms(text)]
+        weighed = self._weighed(schema.ALL, [reading for one in meant for reading in readings(one)])
+        said = [_boosted(_stand(schema.ALL, terms), boost) for terms, boost in weighed]
+        return _any(said) if said else None
+
+    def _titles(self, content: Group) -> list[tuple[str, Said]]:
+        """The same words in the title alone. Of a phrase, each word: titles are short enough."""
+        return [
+            (word, _boosted(_stand(schema.TITLE, terms), boost * TITLE_SHARE))
+            for text in content.texts
+            for word in words(text)
+            for terms, boost in self._weighed(schema.TITLE, readings(word))
+        ]
+
+    def _pairs(self, content: Group) -> list[tuple[str, Said]]:
+        """Neighbours in the query, as neighbours in the page."""
+        plain = [node.text if isinstance(node, Text) else "" for _, node in content.parts]
+        return [
+            (f"{left} {right}", _boosted(_stand(schema.ALL, terms), boost * PAIR_SHARE))
+            for left, right in pairwise(plain)
+            if left and right and len(words(left)) == len(words(right)) == 1
+            for terms, boost in self._weighed(schema.ALL, readings(f"{left} {right}"))
+            if len(terms) > 1
+        ]
+
+    def _weighed(self, field: str, alternatives: Iterable[Terms]) -> list[tuple[Terms, float]]:
+        """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
+        distinct = [terms for terms in dict.fromkeys(alternatives) if terms]
+        here = [(terms, [self._local.frequency(field, term) for term in terms]) for terms in distinct]
+        everywhere = [[self._together.frequency(field, term) for term in terms] for terms in distinct]
+        together = [sum(counts) for counts in zip(*filter(all, everywhere), strict=False)]
+        common = _rarity(together, self._together.documents)
+        return [(terms, common / _rarity(counts, self._local.documents)) for terms, counts in here if all(counts)]
+
+    def _filter(self, known: Filter) -> Said | None:
+        """The pages with a property; None: there are none."""
+        name, value = known.field, known.value
+        if name == "intitle":
+            return self._in_field(schema.TITLE, readings(value))
+        if name == "inurl":
+            return self._in_field(schema.URL, [tuple(url_words(value).split())])
+        if name == "link":
+            ids = [halves(key)[0] for key in self._linking(value)]
+            return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, ids) if ids else None
+        if name in ("after", "before"):
+            return _between(int(value), None) if name == "after" else _between(None, int(value) - 1)
+        if name == "filetype" and value.endswith("/*"):
+            return Said.regex_query(schema.SCHEMA, schema.TYPE, _literal(value[:-1]) + ".*")
+        return Said.term_query(schema.SCHEMA, FIELDS[name], value)
+
+    def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
+        said = [_stand(field, terms) for terms, _ in self._weighed(field, alternatives)]
+        return _any(said) if said else None
+
+
+def _content_of(query: Group) -> Group:
+    """What speaks for a page, without conditions and what must not be there."""
+    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
+
+
+def common_words(query: Group, counting: Counting) -> list[str]:
+    """The plain words that the natural-language mode does not ask for, because they stand nearly everywhere; none, if
+    there are no others."""
+    plain = [node.text for sign, node in query.parts if sign is Sign.SOME and isinstance(node, Text)]
+    found = [text for text in plain if len(words(text)) == 1 and _is_common(text, counting)]
+    speaking = [node for sign, node in query.parts if sign is not Sign.NEVER and not is_condition(node)]
+    return found if len(found) < len(speaking) else []
+
+
+def _is_common(word: str, counting: Counting) -> bool:
+    held = {terms[0] for terms in readings(word) if terms}
+    return sum(counting.frequency(schema.ALL, term) for term in held) > COMMON_SHARE * counting.documents
+
+
+FIELDS = {"site": schema.SITE, "host": schema.HOST, "lang": schema.LANGUAGE, "filetype": schema.TYPE}
+
+
+class Counted:
+    """Counts in one shard, and remembers what was asked: the statistics phase."""
+
+    def __init__(self, counting: Counting) -> None:
+        self._counting = counting
+        self.counts: dict[str, dict[str, int]] = {}
+
+    @property
+    def documents(self) -> int:
+        return self._counting.documents
+
+    def frequency(self, field: str, term: str) -> int:
+        counts = self.counts.setdefault(field, {})
+        found = counts.get(term)
+        if found is None:
+            found = counts[term] = self._counting.frequency(field, term)
+        return found
 
 
 def of_page(key: UrlId, collection: str | None) -> Said:
     """The documents of a URL, and of others whose id begins as its does: there may be some, in theory."""
-    return _exactly(schema.ID_HIGH, [halves(key)[0]], collection)
+    return _numbered(schema.ID_HIGH, [halves(key)[0]], collection)
 
 
 def saying(contents: Iterable[int], collection: str | None) -> Said:
     """The documents with one of these contents."""
-    return _exactly(schema.CONTENT, list(contents), collection)
+    return _numbered(schema.CONTENT, list(contents), collection)
 
 
-def _exactly(field: str, numbers: list[int], collection: str | None) -> Said:
+def below(domains: Iterable[str]) -> Said | None:
+    """The documents of these domains and of everything below them."""
+    names = list(domains)
+    return Said.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
+
+
+def among(ids: Iterable[UrlId]) -> Said:
+    """The documents of these URLs (see `of_page`)."""
+    return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, [halves(key)[0] for key in ids])
+
+
+def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
     found = [(Occur.Must, Said.term_set_query(schema.SCHEMA, field, numbers))]
-    return Said.boolean_query(found if collection is None else [*found, _required(schema.COLLECTION, collection)])
+    return Said.boolean_query(
+        found if collection is None else [*found, (Occur.Must, exactly(schema.COLLECTION, collection))]
+    )
 
 
-def wanted(query: Query) -> frozenset[str]:
+def wanted(query: Group) -> frozenset[str]:
     """All terms that speak for a page, in any language: what a snippet marks."""
-    return frozenset(term for text in query.sought for reading in readings(text) for term in reading)
-
-
-def _content(text: str, snapshot: Snapshot) -> Said | None:
-    """Pages with this word or phrase anywhere; None when there is none."""
-    weighed = _weighed(schema.ALL, readings(text), snapshot)
-    said = [_boosted(_reading(terms), boost) for terms, boost in weighed]
-    return _any(said) if said else None
-
-
-def _title(text: str, snapshot: Snapshot) -> list[Said]:
-    """The same word in the title alone. Of a phrase, each word: titles are short enough."""
-    weighed = [found for word in words(text) for found in _weighed(schema.TITLE, readings(word), snapshot)]
-    return [_boosted(Said.term_query(schema.SCHEMA, schema.TITLE, terms[0]), boost) for terms, boost in weighed]
-
-
-def _weighed(
-    field: str, alternatives: list[tuple[str, ...]], snapshot: Snapshot
-) -> list[tuple[tuple[str, ...], float]]:
-    """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
-    counted = [(terms, [snapshot.frequency(field, term) for term in terms]) for terms in alternatives if terms]
-    present = [(terms, counts) for terms, counts in counted if all(counts)]
-    if len(present) < 2:
-        return [(terms, 1.0) for terms, _ in present]
-    together = [sum(counts) for counts in zip(*(counts for _, counts in present), strict=False)]
-    common = _rarity(together, snapshot.documents)
-    return [(terms, common / _rarity(counts, snapshot.documents)) for terms, counts in present]
+    return frozenset(term for text in query.texts for reading in readings(text) for term in reading)
 
 
 def _rarity(counts: list[int], documents: int) -> float:
@@ -97,10 +272,10 @@ def _rarity(counts: list[int], documents: int) -> float:
     return sum(log(1 + max(documents - count + 0.5, 0.5) / (count + 0.5)) for count in counts)
 
 
-def _reading(terms: tuple[str, ...]) -> Said:
+def _stand(field: str, terms: Terms) -> Said:
     if len(terms) == 1:
-        return Said.term_query(schema.SCHEMA, schema.ALL, terms[0])
-    return Said.phrase_query(schema.SCHEMA, schema.ALL, list(terms))
+        return Said.term_query(schema.SCHEMA, field, terms[0])
+    return Said.phrase_query(schema.SCHEMA, field, list(terms))
 
 
 def _boosted(said: Said, boost: float) -> Said:
@@ -113,11 +288,15 @@ def _any(said: list[Said]) -> Said:
     return Said.boolean_query([(Occur.Should, one) for one in said]) if said else Said.empty_query()
 
 
-def _filter(known: Filter) -> tuple[Occur, Said]:
-    occur, said = _required(FIELDS[known.field], known.value)
-    return (Occur.MustNot, said) if known.negated else (occur, said)
+def _between(first: int | None, last: int | None) -> Said:
+    return Said.range_query(schema.SCHEMA, schema.UPDATED, tantivy.FieldType.Integer, first, last)
 
 
-def _required(field: str, value: str) -> tuple[Occur, Said]:
+def _literal(text: str) -> str:
+    """A text as a pattern that finds just it."""
+    return "".join(letter if letter.isalnum() else f"\\{letter}" for letter in text)
+
+
+def exactly(field: str, value: str) -> Said:
     """A condition that adds nothing to the score."""
-    return Occur.Must, Said.const_score_query(tantivy.Query.term_query(schema.SCHEMA, field, value), 0.0)
+    return Said.const_score_query(Said.term_query(schema.SCHEMA, field, value), 0.0)

@@ -1,122 +1,280 @@
-"""What does this person want to find?
+"""What does this search say?
 
-Promises: any string gives a `Query` or one `QueryError` with a sentence for the person who typed it; nothing else is
-ever raised. Pure.
+Promises: any string is a query or one `QueryError` with one sentence; never anything else. Text from the Web is read in
+one pass, with every length and depth bounded.
 
-    words           any of them, the more the better      site:ufmg.br    this host and everything below it
-    +word           must be there                         host:www.a.br   this host only
-    -word           must not be there                     lang:pt         pages in this language
-    "a phrase"      these words next to each other        -site:a.br      anything else
+    rede pesca      any of them, the more the better      site:ufmg.br       this host and everything below it
+    +rede           must be there                         host:www.a.br      this host only
+    -rede           must not be there                     inurl:pesca        in the address
+    "a phrase"      these words next to each other        intitle:"o mar"    in the title
+    peixe OR mar    one of them, as one thing             filetype:pdf       of this type, or MIME type
+    +(a OR b) -(c)  parentheses make one thing of many    lang:pt            in this language
+    pesc*           words that begin so                   after:2026-01 before:2026-06-30
+    -site:a.br      any condition can be turned round     link:http://a.br/  pages that link there
 
-An unclosed quote closes at the end; a sign or a name that leads nowhere is a word like any other.
+An unclosed quote or parenthesis closes at the end; a sign, a parenthesis or a name that leads nowhere is left out.
+`OR` binds its two neighbours; alternatives that are all conditions are themselves a condition.
 Knows nothing of tantivy or of how words are analysed.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
 
 from tarrafa.errors import QueryError
 from tarrafa.parse.url import canonical, host_name
 
 QUERY_CHARS_MAX = 1_000
-CLAUSES_MAX = 50
+PARTS_MAX = 50
+NESTED_MAX = 10
+PREFIX_CHARS_MIN = 2
+FILE_TYPE_CHARS_MAX = 100
 
-FIELDS = ("site", "host", "lang")
-_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))
-_field = re.compile(rf"({'|'.join(FIELDS)}):", re.IGNORECASE).match
-_blank = re.compile(r"\s*").match
-_bare = re.compile(r'[^\s"]+').match
-_sayable = re.compile(r"[^\W_]").search
-_language = re.compile(r"[a-zA-Z]{2,3}([-_]\w+)*").fullmatch
+
+class Sign(Enum):
+    """What a part means for the whole."""
+
+    SOME = ""
+    MUST = "+"
+    NEVER = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A word, or several that stand next to each other."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Any word that begins so."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A property that a page must have, or must not have."""
+    """A property that a page must have. Dates are seconds since 1970; `value` is as the index holds it."""
 
     field: str
     value: str
-    negated: bool = False
 
 
-@dataclass(slots=True)
-class Query:
-    """What is asked for. Each text is a word or a phrase; several words in one text stand next to each other."""
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Parts in the order in which they were said."""
 
-    some: list[str] = field(default_factory=list)
-    must: list[str] = field(default_factory=list)
-    never: list[str] = field(default_factory=list)
-    filters: list[Filter] = field(default_factory=list)
+    parts: tuple[tuple[Sign, "Node"], ...] = ()
+
+    def of(self, sign: Sign) -> "list[Node]":
+        return [node for found, node in self.parts if found is sign]
 
     @property
-    def sought(self) -> list[str]:
-        """All texts that speak for a page."""
-        return self.must + self.some
+    def texts(self) -> list[str]:
+        """All words and phrases that speak for a page, those of groups included."""
+        return [node.text for node in self._speaking() if isinstance(node, Text)]
+
+    @property
+    def prefixes(self) -> list[str]:
+        return [node.text for node in self._speaking() if isinstance(node, Prefix)]
+
+    def _speaking(self) -> "Iterator[Node]":
+        for sign, node in self.parts:
+            if sign is not Sign.NEVER:
+                yield from node._speaking() if isinstance(node, Group) else (node,)
 
 
-def parse(text: str, all_words: bool = False) -> Query:
+Node = Text | Prefix | Filter | Group
+
+
+def is_condition(node: Node) -> bool:
+    """Whether it only says which pages are meant, and speaks for none of them."""
+    return isinstance(node, Filter) or (
+        isinstance(node, Group) and bool(node.parts) and all(is_condition(part) for _, part in node.parts)
+    )
+
+
+def parse(text: str, all_words: bool = False) -> Group:
     """Read a search. With `all_words`, plain words must all be there."""
     if len(text) > QUERY_CHARS_MAX:
         raise QueryError(f"The search is too long: {len(text):,} characters, at most {QUERY_CHARS_MAX:,} are read.")
-    query, clauses = Query(), 0
-    for sign, name, body in _clauses(text.translate(_QUOTES)):
-        clauses += 1
-        if clauses > CLAUSES_MAX:
-            raise QueryError(f"The search has too many parts: at most {CLAUSES_MAX} words and phrases are read.")
-        if name:
-            query.filters.append(Filter(name, _value(name, body), negated=sign == "-"))
-        elif not _sayable(body):
-            continue
-        elif sign == "-":
-            query.never.append(body)
-        elif sign == "+" or all_words:
-            query.must.append(body)
-        else:
-            query.some.append(body)
-    if not query.sought and all(known.negated for known in query.filters):
+    query = _Reader(text.translate(_QUOTES), all_words).group(0)
+    if not any(sign is not Sign.NEVER for sign, _ in query.parts):
         raise QueryError(
             "Only things to leave out: add at least one word to look for."
-            if query.never or query.filters
+            if query.parts
             else "Type at least one word to look for."
         )
     return query
 
 
-def _clauses(text: str) -> list[tuple[str, str, str]]:
-    """(sign, field name, body) of each part, from left to right."""
-    found, at = [], 0
-    while (at := _end(_blank(text, at))) < len(text):
-        sign = name = ""
-        if text[at] in "+-":
-            sign, at = text[at], at + 1
-        match = _field(text, at)
-        if match is not None:
-            name, at = match[1].lower(), match.end()
-        if text.startswith('"', at):
-            close = text.find('"', at + 1)
-            close = len(text) if close < 0 else close
-            body, at = text[at + 1 : close], close + 1
+_QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))
+_sayable = re.compile(r"[^\W_]").search
+_words = re.compile(r"[^\W_]+").findall
+
+
+class _Reader:
+    """Goes through the text once, from left to right."""
+
+    def __init__(self, text: str, all_words: bool) -> None:
+        self._text, self._plain = text.rstrip(), Sign.MUST if all_words else Sign.SOME
+        self._at = self._count = 0
+
+    def group(self, depth: int) -> Group:
+        """What stands up to the closing parenthesis, or the end."""
+        if depth > NESTED_MAX:
+            raise QueryError(f"Too many parentheses inside each other: at most {NESTED_MAX} are read.")
+        units: list[list[tuple[Sign | None, Node]]] = []  # each a row of alternatives
+        joined = False
+        while (match := self._next()) is not None:
+            if match["close"]:
+                if depth:
+                    break
+                continue
+            if match["or"]:
+                joined = bool(units)
+                continue
+            unit = self._unit(match, depth)
+            if unit is None:
+                continue
+            if joined:
+                units[-1].append(unit)
+            else:
+                units.append([unit])
+            joined = False
+        return Group(tuple(self._part(alternatives) for alternatives in units))
+
+    def _next(self) -> re.Match[str] | None:
+        if self._at >= len(self._text):
+            return None
+        match = _token(self._text, self._at)
+        assert match is not None, "whatever stands there, some part of the pattern takes it"
+        self._at = match.end()
+        return match
+
+    def _unit(self, match: re.Match[str], depth: int) -> tuple[Sign | None, Node] | None:
+        """A sign, if there is one, and what it stands before; None for what says nothing."""
+        node: Node | None
+        if match["open"]:
+            sign, node = match["open"][:-1], self.group(depth + 1)
+            if not any(found is not Sign.NEVER for found, _ in node.parts):
+                if node.parts:
+                    raise QueryError("Only things to leave out in a pair of parentheses: add a word to look for.")
+                return None
+            if len(node.parts) == 1 and node.parts[0][0] is not Sign.NEVER:
+                node = node.parts[0][1]
         else:
-            word = _bare(text, at)
-            body, at = (word[0], word.end()) if word else ("", at)
-        if body or name:
-            found.append((sign, name, body))
-    return found
+            sign, node = match["sign"], self._node(match)
+        if node is None:
+            return None
+        self._count += 1
+        if self._count > PARTS_MAX:
+            raise QueryError(f"The search has too many parts: at most {PARTS_MAX} words and phrases are read.")
+        return Sign(sign) if sign else None, node
+
+    def _part(self, alternatives: list[tuple[Sign | None, Node]]) -> tuple[Sign, Node]:
+        sign, node = alternatives[0]
+        if len(alternatives) > 1:
+            if any(other is Sign.NEVER for other, _ in alternatives[1:]):
+                raise QueryError("OR joins things to look for: leave the minus sign out, or leave OR out.")
+            node = Group(tuple((Sign.SOME, one) for _, one in alternatives))
+        return sign or (Sign.MUST if is_condition(node) else self._plain), node
+
+    def _node(self, match: re.Match[str]) -> Node | None:
+        body = match["quoted"] if match["quoted"] is not None else match["bare"] or ""
+        name = (match["name"] or "").lower()
+        if body.endswith(":") and body[:-1].lower() in FIELDS:  # a condition without a value
+            name, body = body[:-1].lower(), ""
+        if name:
+            return Filter(name, FIELDS[name](name, body))
+        if not _sayable(body):
+            return None
+        if match["quoted"] is None and body.endswith("*"):
+            return _prefix(body)
+        return Text(body)
 
 
-def _end(match: re.Match[str] | None) -> int:
-    assert match is not None, "a pattern that matches nothing at least"
-    return match.end()
+def _prefix(body: str) -> Node:
+    *before, last = _words(body)
+    if len(last) < PREFIX_CHARS_MIN:
+        raise QueryError(f"A beginning of a word needs at least {PREFIX_CHARS_MIN} letters before the star: ca*.")
+    if not before:
+        return Prefix(last)
+    return Group(((Sign.MUST, Text(" ".join(before))), (Sign.MUST, Prefix(last))))
 
 
-def _value(name: str, body: str) -> str:
-    """The value of a field as the index holds it."""
-    if name == "lang":
-        if not _language(body):
-            raise QueryError(f"lang: needs a language code such as lang:pt or lang:en, not {body[:40]!r}.")
-        return re.split(r"[-_]", body, maxsplit=1)[0].lower()
+# -- the values of conditions, as the index holds them -----------------------------------------------------------------
+
+_language = re.compile(r"[a-zA-Z]{2,3}([-_]\w+)*").fullmatch
+_file_type = re.compile(r"\.?[\w+-]+|[\w.+-]+/[\w.+*-]+", re.ASCII).fullmatch
+_date = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", re.ASCII).fullmatch
+
+
+def _language_value(name: str, body: str) -> str:
+    if not _language(body):
+        raise QueryError(f"lang: needs a language code such as lang:pt or lang:en, not {body[:40]!r}.")
+    return re.split(r"[-_]", body, maxsplit=1)[0].lower()
+
+
+def _host_value(name: str, body: str) -> str:
     typed = body.strip().rstrip("/").strip(".")
     url = canonical(typed if "://" in typed else f"http://{typed}/") if typed else None
     if url is None:
         raise QueryError(f"{name}: needs a host name such as {name}:example.br, not {body[:40]!r}.")
     return host_name(url)
+
+
+def _words_value(name: str, body: str) -> str:
+    if not _sayable(body):
+        raise QueryError(f"{name}: needs a word such as {name}:pesca, not {body[:40]!r}.")
+    return body
+
+
+def _type_value(name: str, body: str) -> str:
+    if len(body) > FILE_TYPE_CHARS_MAX or not _file_type(body):
+        raise QueryError(f"filetype: needs a type such as filetype:pdf or filetype:text/html, not {body[:40]!r}.")
+    return body.lower().removeprefix(".")
+
+
+def _date_value(name: str, body: str) -> str:
+    """The first second of the day, month or year: `before` it, or from it on."""
+    match = _date(body)
+    try:
+        year, month, day = (int(part or 1) for part in match.groups()) if match else (0, 0, 0)
+        return str(int(datetime(year, month, day, tzinfo=UTC).timestamp()))
+    except (ValueError, OverflowError):
+        raise QueryError(f"{name}: needs a date such as {name}:2026-01-31, not {body[:40]!r}.") from None
+
+
+def _class_value(name: str, body: str) -> str:
+    raise QueryError("type: is kept for classes of structured data, which cannot be searched here yet.")
+
+
+def _link_value(name: str, body: str) -> str:
+    url = canonical(body if "://" in body else f"http://{body}") if body.strip() else None
+    if url is None:
+        raise QueryError(f"link: needs a URL such as link:http://www.example.br/, not {body[:40]!r}.")
+    return url
+
+
+FIELDS: dict[str, Callable[[str, str], str]] = {
+    "site": _host_value,
+    "host": _host_value,
+    "inurl": _words_value,
+    "intitle": _words_value,
+    "filetype": _type_value,
+    "lang": _language_value,
+    "before": _date_value,
+    "after": _date_value,
+    "link": _link_value,
+    "type": _class_value,
+}
+
+_token = re.compile(rf"""\s*(?:
+      (?P<open>[+-]?\()  | (?P<close>\))  | (?P<or>(?:OR|\|)(?=[\s()"]|$))
+    | (?P<sign>[+-])?(?:(?P<name>(?i:{"|".join(FIELDS)})):)?(?:"(?P<quoted>[^"]*)(?:"|$)|(?P<bare>[^\s"()]+))
+    | \S
+    )""", re.VERBOSE).match  # fmt: skip

@@ -1,14 +1,15 @@
 """Here is a question: give me ten hits.
 
-Promises: the newest commit of the index answers; the same question on the same commit gives the same hits in the same
-order, page after page, no hit twice and none lost. A URL that several collections hold is one hit, and so are pages
-that say the same (`copies`), unless all are asked for. What cannot be asked is one `QueryError`; no index yet is one
-`DataError`.
+Promises: the same question on the same commits gives the same hits in the same order, page after page, no hit twice and
+none lost, from one shard or from many. A URL that several collections hold is one hit, and so are pages that say the
+same (`copies`), unless all are asked for. What cannot be asked is one `QueryError`; no index yet is one `DataError`. A
+shard that does not answer in time is named, and the others answer without it.
 Knows nothing of HTML, JSON or terminals.
 
-Ranking: the text score of the best BLOCK documents is multiplied by 1 + 0.1 ln(1 + in-links), fresh from the graph, and
-the block sorted anew; so is the next block, for those who page that far, or when copies made one hit of many. Known
-weakness: a page of rank 101 by its words cannot enter the first block, however many link to it.
+Every shard ranks its matches in blocks of BLOCK (`local`). The n-th blocks of all shards are merged by score, copies
+made one, and within each block a site's third page and those after it are put behind those of others (`crowd`): nothing
+is hidden, and the first page shows more than one voice. For those who page on, or when copies made one hit of many, the
+next blocks follow.
 
 `total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
 exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further down
@@ -16,126 +17,213 @@ before. Where LOOKED_MAX matches do not make enough hits, it is the number of th
 shown. `copies` likewise counts what was met on the way.
 """
 
-from math import log
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-
-from tantivy import Query as Said
+from typing import TypeVar
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, QueryError
-from tarrafa.graph.reader import GraphReader
+from tarrafa.errors import QueryError, ShardAway
 from tarrafa.index import schema
-from tarrafa.index.reader import IndexReader, Match, Snapshot
-from tarrafa.model import Hit, SearchResult, UrlId
+from tarrafa.index.reader import IndexReader
+from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search.copies import Group, Groups, Ranked
-from tarrafa.search.matching import matching, of_page, saying, wanted
+from tarrafa.search.curation import Curation
+from tarrafa.search.local import LocalShard, in_order
+from tarrafa.search.matching import common_words, of_page, saying, wanted
 from tarrafa.search.query import parse
-from tarrafa.search.snippet import Pieces, marked, snippet
+from tarrafa.search.question import BLOCK, Block, Part, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.snippet import Pieces, marked
 
-BLOCK = 100
-HITS_MAX = 100  # per answer
-DEPTH_MAX = 1_000
 LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
-LINKS_SHARE = 0.1
+THREADS_PER_SHARD = 8
+PER_SITE = 2  # hits of one site that keep their place in a block
 
-
-def static_factor(in_links: int) -> float:
-    return 1 + LINKS_SHARE * log(1 + in_links)
+Answer = TypeVar("Answer")
 
 
 class Searcher:
-    """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
+    """Stays open over many questions, in any number of threads."""
 
-    def __init__(self, data: DataDirectory) -> None:
-        self._data = data
-        self._index = IndexReader(data)
-        self._graph: GraphReader | None = None
+    def __init__(self, shards: Sequence[Shard], curation: Curation | None = None) -> None:
+        self._shards, self._curation = list(shards), curation
+        self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
 
-    def search(
-        self,
-        text: str,
-        n: int = 10,
-        offset: int = 0,
-        collection: str | None = None,
-        all_words: bool = False,
-        copies: bool = False,
-        like: str = "",
-    ) -> SearchResult:
-        """The hits from `offset` on, at most `n`. With `copies`, each copy is a hit of its own; with `like`, a URL, so
-        are that page and its copies, and nothing else."""
-        started = perf_counter()
-        query = parse(text, all_words)
-        _check_depth(n, offset)
-        snapshot = self._index.snapshot()
-        groups = Groups(apart=copies and not like)
-        said = matching(query, snapshot, collection)
-        total = self._look(groups, snapshot, said, collection, LOOKED_MAX if like else offset + n)
-        found = groups.all
-        if like:
-            found = [[one] for one in groups.holding(url_id(canonical(like) or like))]
-            total = len(found)
-        terms = wanted(query)
-        hits = [_hit(snapshot, group, terms) for group in found[offset : offset + n]]
-        return SearchResult(text, total, round(perf_counter() - started, 6), hits)
+    @classmethod
+    def at(cls, data: DataDirectory) -> "Searcher":
+        """Over the index of a data directory."""
+        return cls([LocalShard(data)], Curation(data))
 
     @property
     def documents(self) -> int:
         """How many documents can be found now."""
-        return self._index.snapshot().documents
+        return sum(shard.documents() for shard in self._shards)
 
-    def _look(self, groups: Groups, snapshot: Snapshot, said: Said, collection: str | None, enough: int) -> int:
+    def search(self, question: Question) -> SearchResult:
+        """The hits from `offset` on, at most `n`."""
+        started = perf_counter()
+        question.check()
+        parse(question.text)
+        asking = _Asking(question, self._shards, self._pool)
+        total, found = asking.find(self._pinned(question))
+        hits = asking.hits(found[question.offset : question.offset + question.n])
+        time_s = round(perf_counter() - started, 6)
+        return SearchResult(question.text, total, time_s, hits, None, asking.reports(), asking.ignored)
+
+    def _pinned(self, question: Question) -> list[UrlId]:
+        """The pages that those who run the engine put first."""
+        if self._curation is None or question.sort is not Sort.RELEVANCE or question.like:
+            return []
+        return [url_id(url) for url in self._curation.rules().pinned(question.text)]
+
+    def why(self, question: Question, url: str) -> list[Part]:
+        """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
+        among the answers."""
+        asking = _Asking(question, self._shards, self._pool)
+        return asking.why(canonical(url) or url)
+
+
+class _Asking:
+    """One question on its way through the shards. Those that do not answer are asked no more."""
+
+    def __init__(self, question: Question, shards: list[Shard], pool: ThreadPoolExecutor | None) -> None:
+        self._question, self._shards, self._pool = question, shards, pool
+        self.ignored: list[str] = []
+        self._away: dict[int, str] = {}
+        self._pinned: set[UrlId] = set()
+        self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
+
+    def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
+        """How many there are, and as many groups as are asked for."""
+        question, together = self._question, self._together()
+        where = question.collection
+        if where is not None and not together.frequency(schema.COLLECTION, where):
+            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
+        if question.natural:
+            self.ignored = common_words(parse(question.text, question.all_words), together)
+        groups = Groups(apart=question.copies and not question.like)
+        self._pin(groups, pinned)
+        total = self._look(groups, together, LOOKED_MAX if question.like else question.offset + question.n)
+        if question.like:
+            alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
+            return len(alike), alike
+        return total, groups.all
+
+    def _pin(self, groups: Groups, pinned: list[UrlId]) -> None:
+        """Put these first; what else says the same, is their copy."""
+        if not pinned:
+            return
+        answers = self._each(lambda shard: shard.find(self._question, pinned))
+        found = {one.candidate.id: one for one in self._tier(answers, 0)}
+        block = [found[key] for key in pinned if key in found]
+        groups.add(block)
+        groups.looked -= len(block)  # those that match are met again
+        self._pinned = {group[0].candidate.id for group in groups.all}
+
+    def why(self, url: str) -> list[Part]:
+        together = self._together()
+        answers = self._each(lambda shard: shard.why(self._question, together, url))
+        return next((parts for parts in answers.values() if parts), [])
+
+    def _together(self) -> Statistics:
+        together = Statistics()
+        for answer in self._each(lambda shard: shard.statistics(self._question)).values():
+            together.add(answer)
+        return together
+
+    def hits(self, groups: list[Group]) -> list[Hit]:
+        """What is seen of these, each asked of the shard that it came from."""
+        wanted: dict[int, list[int]] = {}
+        for place, group in enumerate(groups):
+            wanted.setdefault(group[0].answer, []).append(place)
+        hits: dict[int, Hit] = {}
+        for answer, places in wanted.items():
+            number, moment = self._answers[answer]
+            found = [groups[place][0].candidate.place for place in places]
+            try:
+                shown = self._shards[number].show(self._question, moment, found)
+            except ShardAway as error:
+                self._away[number] = str(error)
+                continue
+            hits |= {place: self._hit(groups[place], one) for place, one in zip(places, shown, strict=True)}
+        return [hits[place] for place in sorted(hits)]
+
+    def _hit(self, group: Group, shown: Shown) -> Hit:
+        best = group[0].candidate
+        return Hit(
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
+        )  # fmt: skip
+
+    def reports(self) -> list[ShardReport]:
+        """Who was asked, and why somebody did not answer; nobody, where there is only one."""
+        if self._pool is None:
+            return []
+        return [ShardReport(shard.name, self._away.get(number, "")) for number, shard in enumerate(self._shards)]
+
+    def _look(self, groups: Groups, together: Statistics, enough: int) -> int:
         """Block by block, until there are enough groups or nothing is left to look at; the total."""
-        at, limit = 0, -(-enough // BLOCK) * BLOCK
+        looked, limit = 0, -(-enough // BLOCK) * BLOCK
         while True:
-            matches, total = snapshot.best(said, limit, at)
-            in_links = self._in_links([match.id for match in matches], collection)
-            for start in range(0, len(matches), BLOCK):
-                groups.add(_ranked(matches[start : start + BLOCK], in_links))
+            answers = self._best(together, limit)
+            total = sum(block.total for block in answers.values())
+            for start in range(looked, limit, BLOCK):
+                tier = self._tier(answers, start)
+                groups.add(crowd(tier) if self._is_crowded() else tier)
                 if len(groups.all) >= enough:
                     return total - groups.looked + len(groups.all)
-            at += limit
-            if at >= min(total, LOOKED_MAX):
+            most = max(block.total for block in answers.values())
+            if limit >= min(most, LOOKED_MAX):
                 return len(groups.all)
-            limit = min(at, LOOKED_MAX - at)
+            looked, limit = limit, min(2 * limit, LOOKED_MAX)
 
-    def _in_links(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, int]:
-        """Fresh from the graph; without one, nobody links to anybody."""
-        try:
-            if self._graph is None:
-                self._graph = GraphReader(self._data)
-            return self._graph.in_links(ids, collection)
-        except DataError:
-            self._graph = None
-            return {}
+    def _best(self, together: Statistics, limit: int) -> dict[int, Block]:
+        return self._each(lambda shard: shard.best(self._question, together, limit))
+
+    def _tier(self, answers: dict[int, Block], start: int) -> list[Ranked]:
+        """The n-th blocks of all shards as one."""
+        came: dict[int, int] = {}
+        found = []
+        for number, block in answers.items():
+            part = block.candidates[start : start + BLOCK]
+            self._answers.append((number, block.moment))
+            came |= dict.fromkeys(map(id, part), len(self._answers) - 1)
+            found += part
+        return [Ranked(one, came[id(one)]) for one in (in_order(found) if len(answers) > 1 else found)]
+
+    def _is_crowded(self) -> bool:
+        question = self._question
+        return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
+
+    def _each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
+        """What each shard answers, all asked at once."""
+        present = [number for number in range(len(self._shards)) if number not in self._away]
+        if self._pool is None:
+            return {number: ask(self._shards[number]) for number in present}
+        asked = {number: self._pool.submit(ask, self._shards[number]) for number in present}
+        answers: dict[int, Answer] = {}
+        for number, future in asked.items():
+            try:
+                answers[number] = future.result()
+            except ShardAway as error:
+                self._away[number] = str(error)
+        if not answers:
+            raise ShardAway("; ".join(self._away.values()))
+        return answers
 
 
-def _check_depth(n: int, offset: int) -> None:
-    if n < 1 or offset < 0:
-        raise QueryError("Results are counted from 0 on, and at least one must be asked for.")
-    if n > HITS_MAX:
-        raise QueryError(f"At most {HITS_MAX} results are shown at once; ask for the next ones with an offset.")
-    if offset + n > DEPTH_MAX:
-        raise QueryError(f"Only the first {DEPTH_MAX:,} results can be shown; make the search narrower.")
-
-
-def _ranked(block: list[Match], in_links: dict[UrlId, int]) -> list[Ranked]:
-    """A block, the best first; ids break ties, so that the order never depends on segments."""
-    counts = [in_links.get(match.id, 0) for match in block]
-    scores = [match.score * static_factor(count) for match, count in zip(block, counts, strict=True)]
-    ranked = list(map(Ranked._make, zip(scores, counts, block, strict=True)))
-    ranked.sort(key=lambda one: one.match.id)
-    ranked.sort(key=itemgetter(0), reverse=True)  # stable: two sorts by one key each take half the time of one by two
-    return ranked
-
-
-def _hit(snapshot: Snapshot, group: Group, terms: frozenset[str]) -> Hit:
-    score, in_links, match = group[0]
-    shown = snapshot.shown(match.address)
-    lines = snippet(shown.text, terms, shown.language)
-    facts = round(score, 4), in_links, shown.updated, shown.language, len(group) - 1
-    return Hit(shown.url, shown.title, lines, *facts)
+def crowd(block: list[Ranked]) -> list[Ranked]:
+    """A block with the third page of a site and those after it behind the others."""
+    seen: Counter[int] = Counter()
+    first: list[Ranked] = []
+    later: list[Ranked] = []
+    for one in block:
+        site = one.candidate.site
+        seen[site] += 1
+        (first if seen[site] <= PER_SITE else later).append(one)
+    return first + later
 
 
 class Marker:
@@ -148,17 +236,9 @@ class Marker:
         return marked(text, self._wanted, language)
 
 
-def search(
-    data: DataDirectory,
-    query: str,
-    n: int = 10,
-    offset: int = 0,
-    collection: str | None = None,
-    all_words: bool = False,
-    copies: bool = False,
-) -> SearchResult:
+def search(data: DataDirectory, question: Question) -> SearchResult:
     """One question, for those who have only one."""
-    return Searcher(data).search(query, n, offset, collection, all_words, copies)
+    return Searcher.at(data).search(question)
 
 
 def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
@@ -170,5 +250,5 @@ def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int 
     contents = {match.content for match in own if match.id == identity and match.content is not None}
     same, _ = snapshot.best(saying(contents, collection), LOOKED_MAX)
     others = {match.id: match for match in same if match.id != identity}
-    first = sorted(others.values(), key=lambda match: (match.url_length or 0, match.id))[: max(limit, 0)]
-    return [snapshot.shown(match.address).url for match in first]
+    first = sorted(others.values(), key=lambda match: (match.url_length, match.id))[: max(limit, 0)]
+    return [snapshot.shown(match.place).url for match in first]

@@ -29,6 +29,7 @@ from tarrafa.frontier.protocol import Overview
 from tarrafa.graph.reader import GraphReader, Node
 from tarrafa.index import schema as index
 from tarrafa.model import Neighbour, SearchResult
+from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
 from tarrafa.serve.pages import LINKS_PER_PAGE, PER_PAGE, Drawing, Pager, results_pager, shown_hits
@@ -80,7 +81,7 @@ class Site:
     def __init__(self, data: DataDirectory, status: StatusSource | None) -> None:
         self._data = data
         self._status = status
-        self._searcher = Searcher(data)
+        self._searcher = Searcher.at(data)
         self._graph: GraphReader | None = None
         self._drawing = Drawing()
         self._texts = self._drawing.texts
@@ -102,7 +103,10 @@ class Site:
 
     def _answer(self, asked: Asked, n: int, offset: int) -> SearchResult:
         where = asked.collection or None
-        return self._searcher.search(asked.query, n, offset, where, asked.all_words, asked.copies, asked.like)
+        question = Question(
+            asked.query, n, offset, where, all_words=asked.all_words, copies=asked.copies, like=asked.like
+        )
+        return self._searcher.search(question)
 
     def _documents(self) -> int:
         try:

@@ -13,7 +13,8 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tarrafa.model import Hit, SearchResult
-from tarrafa.search.searcher import DEPTH_MAX, Marker
+from tarrafa.search.question import DEPTH_MAX
+from tarrafa.search.searcher import Marker
 from tarrafa.search.snippet import Pieces
 from tarrafa.serve.shields import safe_href
 from tarrafa.serve.texts import ENGLISH, Texts, status_text

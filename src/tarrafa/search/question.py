@@ -1,0 +1,150 @@
+"""What is asked, and what does a part of the index answer?
+
+A *shard* is one index with its graph, in this process or behind a URL. A question goes to every shard twice: first
+`statistics` (how many documents, how many of them hold each term), then, with the sums of all of them, `best`. `show`
+makes hits of the few that are looked at. Promises: the shapes of that conversation, the same for every shard.
+Knows nothing of tantivy, HTTP or HTML.
+"""
+
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from tarrafa.errors import QueryError
+from tarrafa.model import UrlId
+
+HITS_MAX = 100  # per answer
+DEPTH_MAX = 1_000
+BLOCK = 100  # matches that are ranked together
+
+
+class Sort(StrEnum):
+    """What stands first."""
+
+    RELEVANCE = "relevance"
+    DATE = "date"
+    LINKS = "links"
+
+
+class Extra(msgspec.Struct, frozen=True, array_like=True):
+    """A word that nobody typed, and what it counts for beside those that were."""
+
+    word: str
+    share: float
+
+
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One search, with all that the person chose. Words are as typed; `extras` were found by expansion."""
+
+    text: str
+    n: int = 10
+    offset: int = 0
+    collection: str | None = None
+    all_words: bool = False
+    natural: bool = False  # words that stand in more than half of the documents are not asked for
+    expand: bool = False
+    sort: Sort = Sort.RELEVANCE
+    recent: bool = False  # new pages first, among those that match alike
+    copies: bool = False  # each copy is a hit of its own
+    like: str = ""  # a URL: that page and its copies only
+    crowded: bool = False  # do not hold back a site's third page and those after it
+    related: str = ""  # a URL: pages like that one, instead of words
+    extras: tuple[Extra, ...] = ()
+
+    def check(self) -> None:
+        """What is asked must be within the bounds."""
+        if self.n < 1 or self.offset < 0:
+            raise QueryError("Results are counted from 0 on, and at least one must be asked for.")
+        if self.n > HITS_MAX:
+            raise QueryError(f"At most {HITS_MAX} results are shown at once; ask for the next ones with an offset.")
+        if self.offset + self.n > DEPTH_MAX:
+            raise QueryError(f"Only the first {DEPTH_MAX:,} results can be shown; make the search narrower.")
+
+
+class Statistics(msgspec.Struct, array_like=True):
+    """How many documents there are, and how many hold each term of a field."""
+
+    documents: int = 0
+    counts: dict[str, dict[str, int]] = {}
+
+    def add(self, other: "Statistics") -> None:
+        self.documents += other.documents
+        for field, counts in other.counts.items():
+            mine = self.counts.setdefault(field, {})
+            for term, count in counts.items():
+                mine[term] = mine.get(term, 0) + count
+
+    def frequency(self, field: str, term: str) -> int:
+        return self.counts.get(field, {}).get(term, 0)
+
+
+class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A document that matches. `place` finds it again in the block's moment; what tells its copies, see `schema`."""
+
+    score: float
+    id: UrlId
+    in_links: int
+    place: tuple[int, int]
+    content: int | None
+    simhash: int | None
+    headline: int | None
+    url_length: int
+    site: int
+    host: int
+    updated: int
+
+
+class Block(msgspec.Struct, frozen=True, array_like=True):
+    """Matches from a shard, `total` of all there are; `moment` is what `show` wants to hear."""
+
+    moment: int
+    total: int
+    candidates: list[Candidate]
+
+
+class Shown(msgspec.Struct, frozen=True, array_like=True):
+    """What is shown of a candidate."""
+
+    url: str
+    title: str
+    snippet: str
+    updated: str
+    language: str
+    type: str
+    site: str
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """One part of a score: of a word in the text, in the title, of a pair of words; or what the sum is multiplied by.
+
+    `kind` is text, title, pair, added, links, recent or curated."""
+
+    kind: str
+    what: str
+    value: float
+
+
+class Shard(Protocol):
+    """One part of what can be searched. Methods raise `TarrafaError`s; a shard that is away raises `ShardAway`."""
+
+    @property
+    def name(self) -> str: ...
+
+    def documents(self) -> int:
+        """How many documents can be found now."""
+
+    def statistics(self, question: Question) -> Statistics:
+        """What it must know from all shards together to score as one."""
+
+    def best(self, question: Question, together: Statistics, limit: int) -> Block:
+        """The first `limit` matches, ranked block by block."""
+
+    def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
+        """What a person sees of these."""
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        """The documents of these URLs, whatever they say, in this order; as many as there are."""
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""
