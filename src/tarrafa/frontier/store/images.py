@@ -265,7 +265,6 @@ class Images:
             return
         if row[0] is not None:
             raise FrontierError("a host that is with a worker cannot be moved; wait until it comes back")
-        self._ready.remove(host)
         for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
             self._forget_share(self._collections.by_id(number), host)
             self._counters.add(number, HOSTS, -1)
@@ -274,6 +273,7 @@ class Images:
                 (not refused, number, row[1]),
             )
             self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
+        self._ready.remove(host)
         for table in BELOW_HOSTS:
             self._db.run(f"DELETE FROM {table} WHERE host = ?", (host,))  # noqa: S608 (names of our own)
         self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
@@ -283,6 +283,7 @@ class Images:
         number, key = known.row.id, (host, known.row.id)
         mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
         self._urls.breadth.weigh(known, {host: -mentions})
+        self._ready.remove(host)  # each time anew: breadth puts it back, for all collections, when a gate moves
         waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
         self._urls.breadth.lose(known, host, waiting)
