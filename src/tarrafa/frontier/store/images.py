@@ -46,7 +46,7 @@ from tarrafa.frontier.store.schema import Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId, Role, UrlId, UrlState
 
-URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage))[:-2]
+URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRow))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitImage))
 BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
@@ -161,7 +161,7 @@ class Images:
                 (*key, first, last),
             )
         }
-        urls = [UrlImage(*[*row[1:], history[row[1]], pages.get(row[1])]) for row in rows]
+        urls = [UrlImage(*[*row[1:-1], history[row[1]], pages.get(row[1]), row[-1]]) for row in rows]
         name = self._collections.by_id(number).row.name
         return Share(name, visited, refused, site_hosts, [_at_home(url) for url in urls])
 

@@ -12,7 +12,7 @@ import psycopg
 from tarrafa.errors import DataError
 from tarrafa.frontier.store.schema import TABLES
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 WORDS = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -34,7 +34,7 @@ CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
 """
 
 # What brings a database of that version to the next one.
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS: dict[int, str] = {1: "ALTER TABLE url ADD COLUMN pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;"}
 
 
 def tables() -> str:
