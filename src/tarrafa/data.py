@@ -9,6 +9,7 @@ DATA/index/ graph/      follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
 DATA/outbox/            what workers have to tell a server of the frontier that is away
 DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
+DATA/queries.sqlite     what people asked, by the day, and by nobody in particular
 """
 
 import fcntl
@@ -72,6 +73,10 @@ class DataDirectory:
     @property
     def crawlers(self) -> Path:
         return self.root / "crawlers.sqlite"
+
+    @property
+    def queries(self) -> Path:
+        return self.root / "queries.sqlite"
 
     @property
     def socket(self) -> str:

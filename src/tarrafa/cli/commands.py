@@ -11,6 +11,7 @@ tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
+tarrafa queries     what people searched for, and what they did not find
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
 tarrafa import      take such a file in
@@ -31,6 +32,7 @@ from tarrafa import __version__
 from tarrafa.cli import (
     cluster,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
+    querying,
     simulating,
 )
 from tarrafa.data import DataDirectory
@@ -180,7 +182,7 @@ def status(
         show.overview(found)
 
 
-for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker):
+for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, querying.queries):
     app.command()(command)
 
 
@@ -281,6 +283,12 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token; without it, the environment's TARRAFA_TOKEN.")
     ] = None,
+    public: Annotated[
+        str, typer.Option("--public-url", help="The address that others know the page by, where a proxy is between.")
+    ] = "",
+    note_queries: Annotated[
+        bool, typer.Option("--note-queries/--no-note-queries", help="Count what is searched for, by the day.")
+    ] = True,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
@@ -290,6 +298,8 @@ def serve(
 
     directory, address = DataDirectory(data), from_environment()
     directory.check_version()
+    if public and not public.startswith(("http://", "https://")):
+        raise ConfigError(f"--public-url: {public}: must begin with http:// or https://")
     if token_file is not None and not crawlers:
         raise ConfigError("--token-file: there is nobody to show a token to without --crawlers")
     token = find_token(token_file) if crawlers else NO_TOKEN
@@ -309,6 +319,8 @@ def serve(
         on_ready=ready,
         token=token,
         address=address,
+        public=public,
+        note_queries=note_queries,
     )
 
 

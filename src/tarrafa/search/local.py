@@ -26,11 +26,12 @@ from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name
 from tarrafa.search.matching import Counted, Counting, Matching, wanted
-from tarrafa.search.query import parse
+from tarrafa.search.query import narrowed, parse
 from tarrafa.search.question import BLOCK, Block, Candidate, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 
 MOMENTS_MAX = 8
+LANGUAGES_MAX = 50  # that a shard tells of
 LINKING_MAX = 10_000  # pages that `link:` finds
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
@@ -61,6 +62,7 @@ class LocalShard:
         snapshot = self._index.snapshot()
         counted = Counted(snapshot)
         self._said(question, counted, counted)
+        counted.counts[schema.LANGUAGE] = snapshot.languages(LANGUAGES_MAX)
         return Statistics(snapshot.documents, counted.counts)
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
@@ -92,6 +94,7 @@ class LocalShard:
         """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
         matching = Matching(local, together, lambda url: self._linking(url, question.collection))
         query = parse(question.text, question.all_words)
+        query = narrowed(query, question.language, question.after, question.before)
         return matching.query(query, question.collection, question.natural, question.extras)
 
     def _ranked(self, block: list[Match], question: Question) -> list[Candidate]:

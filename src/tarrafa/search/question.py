@@ -50,6 +50,9 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     like: str = ""  # a URL: that page and its copies only
     crowded: bool = False  # do not hold back a site's third page and those after it
     related: str = ""  # a URL: pages like that one, instead of words
+    language: str = ""  # conditions chosen beside the text, in the words of the query language
+    after: str = ""
+    before: str = ""
     extras: tuple[Extra, ...] = ()
 
     def check(self) -> None:

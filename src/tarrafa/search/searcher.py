@@ -60,6 +60,12 @@ class Searcher:
         """How many documents can be found now."""
         return sum(shard.documents() for shard in self._shards)
 
+    def languages(self) -> dict[str, int]:
+        """The languages of the pages, with how many there are of each, the most frequent first."""
+        anything = Question("lang:pt")  # a condition counts no terms of its own
+        counts = _Asking(anything, self._shards, self._pool).statistics().counts.get(schema.LANGUAGE, {})
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
     def search(self, question: Question) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
         started = perf_counter()
@@ -83,10 +89,7 @@ class _Asking:
 
     def find(self) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
-        question = self._question
-        together = Statistics()
-        for answer in self._each(lambda shard: shard.statistics(question)).values():
-            together.add(answer)
+        question, together = self._question, self.statistics()
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
         groups = Groups(apart=question.copies and not question.like)
@@ -95,6 +98,13 @@ class _Asking:
             alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
             return len(alike), alike
         return total, groups.all
+
+    def statistics(self) -> Statistics:
+        """What all shards together know of the terms."""
+        question, together = self._question, Statistics()
+        for answer in self._each(lambda shard: shard.statistics(question)).values():
+            together.add(answer)
+        return together
 
     def hits(self, groups: list[Group]) -> list[Hit]:
         """What is seen of these, each asked of the shard that it came from."""

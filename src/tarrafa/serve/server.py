@@ -22,6 +22,7 @@ from tarrafa.errors import ServeError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.token import Token
 from tarrafa.serve.app import StatusSource, create_app
+from tarrafa.serve.queries import QueryLog
 
 HOST, PORT = "127.0.0.1", 8080
 BACKLOG = 512
@@ -78,18 +79,22 @@ async def serve(
     listening: socket.socket | None = None,
     token: Token = NO_TOKEN,
     address: Address | None = None,
+    public: str = "",
+    note_queries: bool = True,
 ) -> None:
     """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
-    knows the `token` may crawl for the frontier at `address`, by default that of the data directory."""
+    knows the `token` may crawl for the frontier at `address`, by default that of the data directory. `public` is the
+    address that the site is known by, where that is another."""
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
+        queries = stack.enter_context(QueryLog(data)) if note_queries else None
         crawlers = None
         if token:
             from tarrafa.serve.crawlers.app import create_app as create_crawlers_app
             from tarrafa.serve.crawlers.facade import Facade
 
             crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
-        await _serve(create_app(data, status, crawlers), host, listening, stop, on_ready)
+        await _serve(create_app(data, status, crawlers, queries, public), host, listening, stop, on_ready)
 
 
 async def _serve(
@@ -132,6 +137,8 @@ def run(
     on_ready: OnReady | None = None,
     token: Token = NO_TOKEN,
     address: Address | None = None,
+    public: str = "",
+    note_queries: bool = True,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
@@ -140,6 +147,6 @@ def run(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await serve(data, host, port, status, stop, on_ready, listening, token, address)
+        await serve(data, host, port, status, stop, on_ready, listening, token, address, public, note_queries)
 
     asyncio.run(until_signalled())
