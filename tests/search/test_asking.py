@@ -173,3 +173,28 @@ def test_the_natural_mode_does_not_ask_for_words_that_stand_in_more_than_half_of
 def test_type_is_kept_for_structured_data(ask):
     with pytest.raises(QueryError, match="structured data"):
         ask("type:schema:Person silva")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "typed"),
+    [
+        ({"language": "en"}, "lang:en"),
+        ({"language": "pt-BR"}, "lang:pt-BR"),
+        ({"after": "2026-01"}, "after:2026-01"),
+        ({"before": "2026"}, "before:2026"),
+        (
+            {"language": "pt", "after": "2025-08-17", "before": "2025-08-18"},
+            "lang:pt after:2025-08-17 before:2025-08-18",
+        ),
+    ],
+)
+def test_what_is_chosen_beside_the_text_counts_as_if_it_were_typed(ask, chosen, typed):
+    beside = ask("rede OR net", **chosen)
+    assert beside == ask(f"(rede OR net) {typed}")
+    assert 0 < len(beside) < len(ask("rede OR net"))
+
+
+@pytest.mark.parametrize("chosen", [{"language": "?"}, {"after": "ontem"}, {"before": "2026-13"}])
+def test_what_cannot_be_chosen_beside_the_text_is_one_sentence(ask, chosen):
+    with pytest.raises(QueryError, match="needs a"):
+        ask("rede", **chosen)

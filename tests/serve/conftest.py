@@ -49,10 +49,10 @@ class Running:
         self._thread.join(30)
         assert not self._thread.is_alive()
 
-    def get(self, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
+    def get(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> tuple[HTTPResponse, str]:
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=30)
         try:
-            connection.request(method, path)
+            connection.request(method, path, headers=headers or {})
             response = connection.getresponse()
             return response, response.read().decode()
         finally:

@@ -76,14 +76,16 @@ def create_app(
     data: DataDirectory,
     status: StatusSource | None = None,
     crawlers: Starlette | None = None,
+    searcher: Searcher | None = None,
     queries: QueryLog | None = None,
     public: str = "",
 ) -> Starlette:
     """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere;
-    `queries` notes what is asked; `public` is the address that the site is known by."""
+    `searcher` is by default over the index that is here; `queries` notes what is asked; `public` is the address that
+    the site is known by."""
     replies = Replies(data, status is not None, public)
     note = queries.note if queries is not None else None
-    search = SearchPages(Searcher.at(data), replies, lambda: moment_of(data), note, time.time)
+    search = SearchPages(searcher or Searcher.at(data), replies, lambda: moment_of(data), note, time.time)
     routes = [
         *search.routes(),
         *RelationPages(data, replies).routes(),
