@@ -94,7 +94,9 @@ async def serve(
             from tarrafa.serve.crawlers.facade import Facade
 
             crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
-        await _serve(create_app(data, status, crawlers, queries=queries, public=public), host, listening, stop, on_ready)
+        await _serve(
+            create_app(data, status, crawlers, queries=queries, public=public), host, listening, stop, on_ready
+        )
 
 
 async def _serve(
