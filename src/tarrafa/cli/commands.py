@@ -8,8 +8,11 @@ tarrafa pause NAME  let a collection rest; also resume, stop
 tarrafa worker      crawl for a frontier on another machine
 tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
-tarrafa links       who links to a page, and where it leads
+tarrafa links URL   who links to a page, and where it leads
+tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
+tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
+tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
 tarrafa queries     what people searched for, and what they did not find
 tarrafa rebuild     make graph, index or frontier again from the archive
@@ -31,10 +34,13 @@ import typer
 from tarrafa import __version__
 from tarrafa.cli import (
     cluster,
+    curating,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     querying,
+    relating,
     simulating,
 )
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, from_os
 
@@ -46,13 +52,7 @@ app = typer.Typer(
 )
 app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
-
-Data = Annotated[
-    Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
-Named = Annotated[str | None, typer.Option("--collection", help="Only this collection; by default all of them.")]
-DEFAULT_DATA = Path("tarrafa-data")
+app.add_typer(curating.curate, name="curate")
 
 
 def _version(wanted: bool) -> None:
@@ -212,31 +212,8 @@ def search(
         show.hits(result, offset)
 
 
-@app.command()
-def links(
-    url: Annotated[str, typer.Argument(help="Any URL that was crawled or linked to.")],
-    data: Data = DEFAULT_DATA,
-    incoming: Annotated[bool, typer.Option("--in", help="Only who links here.")] = False,
-    outgoing: Annotated[bool, typer.Option("--out", help="Only where it leads.")] = False,
-    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many of each.")] = 50,
-    collection: Named = None,
-    as_json: Json = False,
-) -> None:
-    """Show who links to a URL, and where it leads, with anchor texts."""
-    from tarrafa.cli import show
-    from tarrafa.graph.reader import GraphReader
-
-    directory = DataDirectory(data)
-    directory.check_version()
-    reader = GraphReader(directory)
-    if reader.node(url, collection) is None:
-        raise ConfigError(f"{url}: no crawled page is or links to this URL")
-    found = reader.neighbours(url, collection, limit=n)
-    both = incoming == outgoing
-    if as_json:
-        show.as_json(found)
-    else:
-        show.neighbours(found, incoming=incoming or both, outgoing=outgoing or both)
+for related in (relating.links, relating.page, relating.site):
+    app.command()(related)
 
 
 @app.command()

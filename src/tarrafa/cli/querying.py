@@ -1,21 +1,19 @@
 """What do people ask? The command and how it looks."""
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json
 from tarrafa.data import DataDirectory
 
 
 def queries(
-    data: Annotated[
-        Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
-    ] = Path("tarrafa-data"),
+    data: Data = DEFAULT_DATA,
     days: Annotated[int, typer.Option(min=1, max=90, help="How many days back, today included.")] = 30,
     n: Annotated[int, typer.Option("-n", min=1, max=1_000, help="How many of each.")] = 20,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show what was searched for most, and what was searched for in vain.
 

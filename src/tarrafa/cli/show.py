@@ -81,14 +81,14 @@ def queries(shown: QueryReport) -> None:
             console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
 
 
-def neighbours(shown: Neighbours, *, incoming: bool, outgoing: bool) -> None:
+def neighbours(shown: Neighbours, offset: int, *, incoming: bool, outgoing: bool) -> None:
     for wanted, title, links, total in (
         (incoming, "link here", shown.incoming, shown.in_total),
         (outgoing, "are linked from here", shown.outgoing, shown.out_total),
     ):
         if not wanted:
             continue
-        first = f", the first {len(links)}" if total > len(links) else ""
+        first = f", {offset + 1:,} to {offset + len(links):,}" if 0 < len(links) < total else ""
         console.print(f"[bold]{total:,} pages {title}[/]{first}:")
         for link in links:
             rel = f" [dim]({escape(link.rel)})[/]" if link.rel else ""

@@ -145,3 +145,9 @@ class Shard(Protocol):
 
     def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
         """What a person sees of these."""
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        """The documents of these URLs, whatever they say, in this order; as many as there are."""
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""

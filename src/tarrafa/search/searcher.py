@@ -24,16 +24,17 @@ from time import perf_counter
 from typing import TypeVar
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ShardAway
+from tarrafa.errors import QueryError, ShardAway
 from tarrafa.index import schema
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import Hit, SearchResult, ShardReport
+from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search.copies import Group, Groups, Ranked
+from tarrafa.search.curation import Curation
 from tarrafa.search.local import LocalShard, in_order
 from tarrafa.search.matching import common_words, of_page, saying, wanted
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, Block, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, Block, Part, Question, Shard, Shown, Sort, Statistics
 from tarrafa.search.snippet import Pieces, marked
 
 LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
@@ -46,14 +47,14 @@ Answer = TypeVar("Answer")
 class Searcher:
     """Stays open over many questions, in any number of threads."""
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = list(shards)
+    def __init__(self, shards: Sequence[Shard], curation: Curation | None = None) -> None:
+        self._shards, self._curation = list(shards), curation
         self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
 
     @classmethod
     def at(cls, data: DataDirectory) -> "Searcher":
         """Over the index of a data directory."""
-        return cls([LocalShard(data)])
+        return cls([LocalShard(data)], Curation(data))
 
     @property
     def documents(self) -> int:
@@ -63,7 +64,7 @@ class Searcher:
     def languages(self) -> dict[str, int]:
         """The languages of the pages, with how many there are of each, the most frequent first."""
         anything = Question("lang:pt")  # a condition counts no terms of its own
-        counts = _Asking(anything, self._shards, self._pool).statistics().counts.get(schema.LANGUAGE, {})
+        counts = _Asking(anything, self._shards, self._pool).together().counts.get(schema.LANGUAGE, {})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def search(self, question: Question) -> SearchResult:
@@ -72,10 +73,23 @@ class Searcher:
         question.check()
         parse(question.text)
         asking = _Asking(question, self._shards, self._pool)
-        total, found = asking.find()
+        total, found = asking.find(self._pinned(question))
         hits = asking.hits(found[question.offset : question.offset + question.n])
         time_s = round(perf_counter() - started, 6)
         return SearchResult(question.text, total, time_s, hits, None, asking.reports(), asking.ignored)
+
+    def _pinned(self, question: Question) -> list[UrlId]:
+        """The pages that those who run the engine put first."""
+        narrowed = question.language or question.after or question.before or question.like
+        if self._curation is None or question.sort is not Sort.RELEVANCE or narrowed:
+            return []
+        return [url_id(url) for url in self._curation.rules().pinned(question.text)]
+
+    def why(self, question: Question, url: str) -> list[Part]:
+        """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
+        among the answers."""
+        asking = _Asking(question, self._shards, self._pool)
+        return asking.why(canonical(url) or url)
 
 
 class _Asking:
@@ -85,24 +99,45 @@ class _Asking:
         self._question, self._shards, self._pool = question, shards, pool
         self.ignored: list[str] = []
         self._away: dict[int, str] = {}
+        self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
 
-    def find(self) -> tuple[int, list[Group]]:
+    def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
-        question, together = self._question, self.statistics()
+        question, together = self._question, self.together()
+        where = question.collection
+        if where is not None and not together.frequency(schema.COLLECTION, where):
+            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
         groups = Groups(apart=question.copies and not question.like)
+        self._pin(groups, pinned)
         total = self._look(groups, together, LOOKED_MAX if question.like else question.offset + question.n)
         if question.like:
             alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
             return len(alike), alike
         return total, groups.all
 
-    def statistics(self) -> Statistics:
+    def _pin(self, groups: Groups, pinned: list[UrlId]) -> None:
+        """Put these first; what else says the same, is their copy."""
+        if not pinned:
+            return
+        answers = self._each(lambda shard: shard.find(self._question, pinned))
+        found = {one.candidate.id: one for one in self._tier(answers, 0)}
+        block = [found[key] for key in pinned if key in found]
+        groups.add(block)
+        groups.looked -= len(block)  # those that match are met again
+        self._pinned = {group[0].candidate.id for group in groups.all}
+
+    def why(self, url: str) -> list[Part]:
+        together = self.together()
+        answers = self._each(lambda shard: shard.why(self._question, together, url))
+        return next((parts for parts in answers.values() if parts), [])
+
+    def together(self) -> Statistics:
         """What all shards together know of the terms."""
-        question, together = self._question, Statistics()
-        for answer in self._each(lambda shard: shard.statistics(question)).values():
+        together = Statistics()
+        for answer in self._each(lambda shard: shard.statistics(self._question)).values():
             together.add(answer)
         return together
 
@@ -120,8 +155,15 @@ class _Asking:
             except ShardAway as error:
                 self._away[number] = str(error)
                 continue
-            hits |= {place: _hit(groups[place], one) for place, one in zip(places, shown, strict=True)}
+            hits |= {place: self._hit(groups[place], one) for place, one in zip(places, shown, strict=True)}
         return [hits[place] for place in sorted(hits)]
+
+    def _hit(self, group: Group, shown: Shown) -> Hit:
+        best = group[0].candidate
+        return Hit(
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
+        )  # fmt: skip
 
     def reports(self) -> list[ShardReport]:
         """Who was asked, and why somebody did not answer; nobody, where there is only one."""
@@ -190,14 +232,6 @@ def crowd(block: list[Ranked]) -> list[Ranked]:
         seen[site] += 1
         (first if seen[site] <= PER_SITE else later).append(one)
     return first + later
-
-
-def _hit(group: Group, shown: Shown) -> Hit:
-    best = group[0].candidate
-    return Hit(
-        shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
-        copies=len(group) - 1, type=shown.type, site=shown.site,
-    )  # fmt: skip
 
 
 class Marker:

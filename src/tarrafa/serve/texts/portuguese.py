@@ -233,6 +233,8 @@ PORTUGUESE = Texts(
             "type: fica reservado para classes de dados estruturados, que ainda não se podem buscar aqui.",
         "link: needs a URL such as link:http://www.example.br/, not {}.":
             "link: precisa de um URL, como link:http://www.example.br/, não {}.",
+        "Nothing is indexed of a collection named {}.":
+            "Nada está indexado de uma coleção chamada {}.",
         "Results are counted from 0 on, and at least one must be asked for.":
             "Os resultados contam a partir de 0, e é preciso pedir ao menos um.",
         "At most {} results are shown at once; ask for the next ones with an offset.":
