@@ -66,7 +66,6 @@ def test_filters_leave_pages_out(site):
     assert len(found(site, "after=2026-09-01")) == 3
     assert len(found(site, "before=2026-01")) == 10
     assert found(site, "after=2026-09-18&before=2026-09-19") == [PDF]
-    assert found(site, "collection=nobody") == []
 
 
 def test_the_languages_of_the_pages_are_told_the_most_frequent_first(data):
