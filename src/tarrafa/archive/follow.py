@@ -8,7 +8,7 @@ Knows nothing of who follows.
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -20,16 +20,18 @@ from tarrafa.errors import DataError
 from tarrafa.model import Record
 
 Cursor = dict[str, int]
+Wanted = Callable[[str], bool]
 VISIT = WarcRecordType.metadata | WarcRecordType.conversion
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 
 
 class Entry(NamedTuple):
-    """A record, and where to go on after it."""
+    """A record, where to go on after it, and where it begins."""
 
     file: str
     end: int
     record: Record
+    start: int = 0
 
 
 def published(directory: Path) -> Cursor:
@@ -58,30 +60,47 @@ def behind(directory: Path, cursor: Cursor) -> int:
     return sum(max(0, length - cursor.get(file, 0)) for file, length in published(directory).items())
 
 
-def follow(directory: Path, cursor: Cursor) -> Iterator[Entry]:
-    """Every record that became durable after the cursor, file by file, until there is no more *now*."""
-    for file, length in published(directory).items():
+def follow(
+    directory: Path, cursor: Cursor, *, wanted: Wanted | None = None, upto: Cursor | None = None
+) -> Iterator[Entry]:
+    """Every record that became durable after the cursor, file by file, until there is no more *now*, or up to another.
+
+    `wanted` tells which URLs' visits are shown; the others are not even decoded.
+    """
+    for file, length in (published(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
         if length > start:
-            yield from _read(directory / f"{file}.meta.warc.gz", file, start, length)
+            yield from _read(directory / f"{file}.meta.warc.gz", file, start, length, wanted)
+
+
+def entry_at(directory: Path, file: str, start: int) -> Entry | None:
+    """The record that begins there; None if the archive has it no more."""
+    path = directory / f"{file}.durable"
+    length = read_durable(path).told if path.exists() else 0
+    if start >= length:
+        return None
+    return next(_read(directory / f"{file}.meta.warc.gz", file, start, length, None), None)
 
 
 _decode = msgspec.json.Decoder(Record).decode
 
 
-def _read(path: Path, file: str, start: int, length: int) -> Iterator[Entry]:
+def _read(path: Path, file: str, start: int, length: int, wanted: Wanted | None) -> Iterator[Entry]:
     """A metadata record is complete when the next one begins: its conversion, if any, comes straight after it."""
     held: Record | None = None
+    begun = start
     for position, raw, body in whole_records(path, start, length, VISIT):
         if raw.record_type == WarcRecordType.metadata:
             if held is not None:
-                yield Entry(file, position, held)
-            held = parse_record(path, position, body)
+                yield Entry(file, position, held, begun)
+            held, begun = None, position
+            if wanted is None or wanted(raw.headers.get("WARC-Target-URI") or ""):
+                held = parse_record(path, position, body)
         elif held is not None and held.page is not None:
             text = body.decode("utf-8", "surrogatepass")
             held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, text=text))
     if held is not None:
-        yield Entry(file, length, held)
+        yield Entry(file, length, held, begun)
 
 
 def whole_records(

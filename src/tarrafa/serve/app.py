@@ -5,6 +5,7 @@
     /status        the crawl, if somebody can tell        /status.json   the same as JSON
     /healthz       for those who watch the process        /static/       style, script, logo
     /crawl/v1/     for crawlers elsewhere (crawlers/app.py), where they are served
+    /shard/        for those who search over several machines (shard.py), where it is served
 
 Promises: a search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; the
 loop never waits for a disk (search and graph run in threads).
@@ -24,11 +25,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, QueryError, TarrafaError
+from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError
 from tarrafa.frontier.protocol import Overview
 from tarrafa.graph.reader import GraphReader, Node
-from tarrafa.index import schema as index
+from tarrafa.index import shards as index
 from tarrafa.model import Neighbour, SearchResult
+from tarrafa.search.conversation import PATH as SHARD_PATH
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
@@ -78,10 +80,10 @@ class NotKnown(TarrafaError):
 class Site:
     """The handlers, and what they share: one searcher, one graph reader, the templates."""
 
-    def __init__(self, data: DataDirectory, status: StatusSource | None) -> None:
+    def __init__(self, data: DataDirectory, status: StatusSource | None, searcher: Searcher) -> None:
         self._data = data
         self._status = status
-        self._searcher = Searcher.at(data)
+        self._searcher = searcher
         self._graph: GraphReader | None = None
         self._drawing = Drawing()
         self._texts = self._drawing.texts
@@ -111,7 +113,7 @@ class Site:
     def _documents(self) -> int:
         try:
             return self._searcher.documents
-        except DataError:
+        except (DataError, ShardAway):
             return 0
 
     # -- relations -------------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ class Site:
             return 404, str(error)
         if isinstance(error, DataError) and not index.exists(self._data):
             return 503, self._texts.not_yet
-        if isinstance(error, DataError | FrontierError):
+        if isinstance(error, DataError | FrontierError | ShardAway):
             log.error("%s", error)
             return 503, str(error)
         log.error("unexpected", exc_info=error)
@@ -218,9 +220,16 @@ def _healthy(request: Request) -> Response:
     return PlainTextResponse("ok\n")
 
 
-def create_app(data: DataDirectory, status: StatusSource | None = None, crawlers: Starlette | None = None) -> Starlette:
-    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere."""
-    site = Site(data, status)
+def create_app(
+    data: DataDirectory,
+    status: StatusSource | None = None,
+    crawlers: Starlette | None = None,
+    searcher: Searcher | None = None,
+    shard: Starlette | None = None,
+) -> Starlette:
+    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
+    `shard` those who search over several machines; `searcher` is by default over the index that is here."""
+    site = Site(data, status, searcher or Searcher.at(data))
     routes = [
         Route("/", site.search),
         Route("/search.json", site.search_json),
@@ -231,6 +240,7 @@ def create_app(data: DataDirectory, status: StatusSource | None = None, crawlers
         Route("/healthz", _healthy),
         Mount("/static", StaticFiles(packages=[("tarrafa.serve", "static")])),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
+        *([Mount(SHARD_PATH, shard)] if shard is not None else []),
     ]
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
     return Starlette(

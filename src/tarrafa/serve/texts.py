@@ -31,6 +31,7 @@ class Texts(msgspec.Struct, frozen=True):
     beyond: str
     nothing_found: str
     nothing_found_hint: str
+    shard_away: str
     rank: str
     score: str
     in_links: str
@@ -104,6 +105,7 @@ ENGLISH = Texts(
     beyond="There are only {total} results.",
     nothing_found="No page was found for “{query}”.",
     nothing_found_hint="Try fewer or other words; accents, capitals and plurals make no difference.",
+    shard_away="Without the pages of {name}: {trouble}.",
     rank="Rank",
     score="score {score}",
     in_links="{count} pages link here",
