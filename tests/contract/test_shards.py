@@ -5,6 +5,7 @@ import pytest
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
+from tarrafa.parse.url import url_id
 from tarrafa.search.joined import here
 from tarrafa.search.question import LOOKED_MAX, Extra, Question, Sort, Statistics
 from tests.graph.small_web import a_record, new_data, write
@@ -88,6 +89,24 @@ def test_fewer_matches_are_the_first_of_more(shard):
         few = shard.best(question, together, limit)
         assert [each.id for each in few.candidates] == [each.id for each in whole.candidates[:limit]]
         assert few.total == whole.total
+
+
+def test_it_finds_pages_by_their_ids_in_the_order_asked_for(shard):
+    urls = ["http://w3.muitos.br/", "http://nowhere.br/", "http://h1.br.test/p1.html", "http://m2.copias.br/xx"]
+    found = shard.find(Question("qualquer"), [url_id(url) for url in urls])
+    assert [one.id for one in found.candidates] == [url_id(url) for url in urls if "nowhere" not in url]
+    shown = shard.show(Question("qualquer"), found.moment, [one.place for one in found.candidates])
+    assert [one.url for one in shown] == [url for url in urls if "nowhere" not in url]
+    assert shard.find(Question("rede", collection="outra"), [url_id(urls[0])]).candidates == []
+
+
+def test_it_tells_why_a_page_has_its_score(shard, one):
+    question = Question("rede comum")
+    together = shard.statistics(question)
+    told, wanted = (each.why(question, together, "http://w3.muitos.br/") for each in (shard, one))
+    assert [(part.kind, part.what) for part in told] == [(part.kind, part.what) for part in wanted]
+    assert [part.value for part in told] == pytest.approx([part.value for part in wanted], rel=0.1)
+    assert shard.why(question, together, "http://h2.br.test/p2.html") == []
 
 
 def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):

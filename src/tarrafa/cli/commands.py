@@ -10,6 +10,7 @@ tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
+tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
@@ -30,6 +31,7 @@ import typer
 from tarrafa import __version__
 from tarrafa.cli import (
     cluster,
+    curating,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     sharing,
     simulating,
@@ -45,6 +47,7 @@ app = typer.Typer(
 )
 app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
+app.add_typer(curating.curate, name="curate")
 
 Data = Annotated[
     Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)

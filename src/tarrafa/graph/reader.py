@@ -14,6 +14,8 @@ import apsw
 import msgspec
 
 from tarrafa.data import DataDirectory
+from tarrafa.graph.ranks import Ranks
+from tarrafa.graph.ranks import path_of as path_of_ranks
 from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
 from tarrafa.model import Neighbour, Neighbours, UrlId
 from tarrafa.parse.url import canonical, url_id
@@ -144,8 +146,20 @@ class GraphReader:
         return counts
 
     def ranks(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, float]:
-        """How much each matters: so far, by its in-links."""
-        return {key: float(count) for key, count in self.in_links(ids, collection).items()}
+        """N times PageRank of each that is known, with the mean 1 over its collection; the highest, when several know
+        it. As of the last survey: a newcomer has the mean."""
+        found: dict[UrlId, float] = {}
+        table, wanted = self._ranked(), list(ids)
+        for start in range(0, len(wanted), IDS_PER_QUERY):
+            part = wanted[start : start + IDS_PER_QUERY]
+            numbers = self._rows(
+                f"""SELECT n.id, n.node FROM nodes n WHERE n.id IN ({", ".join("?" * len(part))})
+                    AND (? IS NULL OR n.collection = (SELECT collection FROM collections WHERE name = ?))""",  # noqa: S608
+                (*part, collection, collection),
+            )
+            for key, node in numbers:
+                found[key] = max(table.of(node), found.get(key, 0.0))
+        return found
 
     def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
         """The ids of up to so many other URLs that link to one."""
@@ -202,6 +216,21 @@ class GraphReader:
             "SELECT coalesce((SELECT max(node) FROM nodes), 0), (SELECT value FROM counters WHERE name = 'edges')", ()
         )
         return Counts(*found[0])
+
+    def _ranked(self) -> Ranks:
+        """The newest ranks, if they are of this graph."""
+        connection = self._connection()
+        try:
+            found = path_of_ranks(self._data).stat()
+            identity = (self._local.file, found.st_ino, found.st_mtime_ns)
+        except OSError:
+            return Ranks.none()
+        if getattr(self._local, "ranked", None) != identity:
+            with in_our_words(self._path, connection):
+                self._local.ranks = Ranks.open(self._data, self.incarnation())
+            self._local.ranked = identity
+        ranks: Ranks = self._local.ranks
+        return ranks
 
     def _numbers(self, url: str, collection: str | None) -> list[int]:
         found = self._rows(

@@ -19,6 +19,11 @@ from tarrafa.index import schema
 from tarrafa.index.documents import whole
 from tarrafa.model import UrlId
 
+
+class _Explained(msgspec.Struct):
+    value: float
+
+
 _decode = msgspec.msgpack.Decoder(schema.Shown).decode
 _FAST = (
     schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
@@ -90,10 +95,13 @@ class Snapshot:
         with schema.in_our_words(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
-    def explained(self, query: tantivy.Query, place: Place) -> str:
-        """How tantivy came to a document's score, as its JSON."""
-        with schema.in_our_words(self._path):
-            return query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
+    def value(self, query: tantivy.Query, place: Place) -> float:
+        """What a query gives a document; 0 where it does not match."""
+        try:
+            told = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
+        except ValueError:
+            return 0.0
+        return msgspec.json.decode(told, type=_Explained).value
 
 
 class IndexReader:

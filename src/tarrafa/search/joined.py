@@ -17,9 +17,10 @@ import msgspec
 from tarrafa.data import DataDirectory
 from tarrafa.errors import QueryError
 from tarrafa.index import schema, shards
+from tarrafa.model import UrlId
 from tarrafa.search.local import CHANGED, LocalShard, first_moment
 from tarrafa.search.merging import merged
-from tarrafa.search.question import Block, Place, Question, Shard, Shown, Statistics
+from tarrafa.search.question import Block, Part, Place, Question, Shard, Shown, Statistics
 
 MOMENTS_MAX = 256  # every commit of every part makes a new one
 
@@ -50,16 +51,17 @@ class Joined:
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
         parts = self._parts()
-        if len(parts) == 1:
-            block = parts[0].best(question, together, limit)
-            return msgspec.structs.replace(block, moment=self._moment((parts, (block.moment,))))
-        blocks = [part.best(question, together, limit) for part in parts]
-        moment = self._moment((parts, tuple(block.moment for block in blocks)))
-        found = [
-            msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
-            for one, number in merged(blocks, limit)
-        ]
-        return Block(moment, sum(block.total for block in blocks), found)
+        return self._join(parts, [part.best(question, together, limit) for part in parts], limit)
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        parts = self._parts()
+        found = self._join(parts, [part.find(question, ids) for part in parts], len(ids) * len(parts))
+        known = {one.id: one for one in reversed(found.candidates)}
+        several = [known[key] for key in ids if key in known]
+        return Block(found.moment, len(several), several)
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        return next((parts for one in self._parts() if (parts := one.why(question, together, url))), [])
 
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
@@ -74,6 +76,17 @@ class Joined:
                 local = [(place[0] // len(parts), place[1]) for place in own]
                 shown |= zip(own, part.show(question, one, local), strict=True)
         return [shown[place] for place in places]
+
+    def _join(self, parts: Sequence[Shard], blocks: list[Block], limit: int) -> Block:
+        """What several found, each with a place that tells whose it is."""
+        moment = self._moment((parts, tuple(block.moment for block in blocks)))
+        if len(parts) == 1:
+            return msgspec.structs.replace(blocks[0], moment=moment)
+        found = [
+            msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
+            for one, number in merged(blocks, limit)
+        ]
+        return Block(moment, sum(block.total for block in blocks), found)
 
     def _moment(self, moment: Moment) -> int:
         """Its number; it is kept until so many others have been asked for."""

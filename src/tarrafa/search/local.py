@@ -14,8 +14,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from math import log2
+from functools import partial
+from math import exp2, log2
+from operator import attrgetter
 
+from tantivy import Occur
 from tantivy import Query as Said
 
 from tarrafa.data import DataDirectory
@@ -25,10 +28,11 @@ from tarrafa.index import schema
 from tarrafa.index.documents import static_factor
 from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
-from tarrafa.parse.url import host_name
-from tarrafa.search.matching import Counted, Counting, Matching, wanted
+from tarrafa.parse.url import host_name, url_id
+from tarrafa.search.curation import NO_RULES, Curation, Rules
+from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted
 from tarrafa.search.query import parse
-from tarrafa.search.question import Block, Candidate, Place, Question, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 
 MOMENTS_MAX = 8
@@ -48,6 +52,8 @@ class LocalShard:
         self._data, self._now = data, now
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
+        self._curation = Curation(data)
+        self._rules, self._blocked = NO_RULES, below(())
         self._moments: OrderedDict[int, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
         self._next = first_moment()
@@ -70,7 +76,7 @@ class LocalShard:
         said = self._said(question, snapshot, together)
         order = ORDERS.get(question.sort)
         matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
-        return Block(self._moment(snapshot), total, self._scored(matches, question))
+        return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
 
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
@@ -87,18 +93,69 @@ class LocalShard:
             for one in shown
         ]  # fmt: skip
 
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        snapshot = self._index.snapshot()
+        said, page = self._said(question, snapshot, together), of_page(url_id(url), question.collection)
+        both = Said.boolean_query([(Occur.Must, said), (Occur.Must, Said.const_score_query(page, 0.0))])
+        matches = [match for match in snapshot.best(both, BLOCK, schema.STATIC)[0] if match.id == url_id(url)]
+        if not matches:
+            return []
+        match = matches[0]
+        leaves = self._matching(question, snapshot, together).leaves(
+            parse(question.text, question.all_words), question.natural, question.extras
+        )
+        parts = [Part(kind, what, snapshot.value(leaf, match.place)) for kind, what, leaf in leaves]
+        rank = self._links([match.id], question.collection)[1].get(match.id, 1.0)
+        factors = [Part("links", "", static_factor(rank))]
+        if question.recent:
+            factors.append(Part("recent", "", self._recency(match)))
+        lowered = self._lowered(snapshot, [match.id])
+        factors += [Part("curated", "", factor) for factor in lowered.values()]
+        return [part for part in parts if part.value > 0] + factors
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        snapshot = self._index.snapshot()
+        parts = [(Occur.Must, among(ids))]
+        if question.collection is not None:
+            parts.append((Occur.Must, exactly(schema.COLLECTION, question.collection)))
+        found = snapshot.best(Said.boolean_query(parts), BLOCK)[0]
+        in_links, _ = self._links(ids, question.collection)
+        newest = {match.id: match for match in sorted(found, key=attrgetter("updated"))}
+        candidates = [
+            Candidate(0.0, key, in_links.get(key, 0), newest[key].place, *newest[key][4:], 0.0)
+            for key in ids
+            if key in newest
+        ]
+        return Block(self._moment(snapshot), len(candidates), candidates)
+
+    def _matching(self, question: Question, local: Counting, together: Counting) -> Matching:
+        linking = partial(self._linking, collection=question.collection)
+        return Matching(local, together, linking, self._ruling().synonyms)
+
+    def _ruling(self) -> Rules:
+        """What those who run the engine want, as it is now."""
+        rules = self._curation.rules()
+        if rules is not self._rules:
+            self._rules, self._blocked = rules, below(rules.blocked)
+        return rules
+
     def _said(self, question: Question, local: Counting, together: Counting) -> Said:
         """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
-        matching = Matching(local, together, lambda url: self._linking(url, question.collection))
         query = parse(question.text, question.all_words)
-        return matching.query(query, question.collection, question.natural, question.extras)
+        matching = self._matching(question, local, together)
+        return matching.query(query, question.collection, question.natural, question.extras, self._blocked)
 
-    def _scored(self, matches: list[Match], question: Question) -> list[Candidate]:
+    def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
-        in_links, ranks = self._links([match.id for match in matches], question.collection)
+        ids = [match.id for match in matches]
+        in_links, ranks = self._links(ids, question.collection)
         if question.sort is Sort.RELEVANCE:
             factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in matches]
-            scores = [match.score * factor for match, factor in zip(matches, factors, strict=True)]
+            lowered = self._lowered(snapshot, ids)
+            scores = [
+                match.score * factor * lowered.get(match.id, 1.0)
+                for match, factor in zip(matches, factors, strict=True)
+            ]
         elif question.sort is Sort.LINKS:
             scores = [float(in_links.get(match.id, 0)) for match in matches]
         else:
@@ -108,13 +165,25 @@ class LocalShard:
             for score, match in zip(scores, matches, strict=True)
         ]
 
+    def _lowered(self, snapshot: Snapshot, ids: list[UrlId]) -> dict[UrlId, float]:
+        """What the scores of these pages are multiplied by, where their site is lowered."""
+        rules = self._ruling()
+        lowered = below(rules.lowered)
+        if lowered is None or not ids:
+            return {}
+        found = snapshot.best(Said.boolean_query([(Occur.Must, lowered), (Occur.Must, among(ids))]), len(ids) + BLOCK)[
+            0
+        ]
+        return {match.id: rules.factor(host_name(snapshot.shown(match.place).url)) for match in found}
+
     def _factor(self, match: Match, rank: float, recent: bool) -> float:
         """What becomes of a text score that tantivy has already multiplied by what links were worth."""
         factor = static_factor(rank) / log2(2.0 + match.static)
-        if recent:
-            age_s = max(0.0, self._now() - match.updated)
-            factor *= 1.0 + RECENT_SHARE * 0.5 ** (age_s / RECENT_HALF_S)
-        return factor
+        return factor * self._recency(match) if recent else factor
+
+    def _recency(self, match: Match) -> float:
+        age_s = max(0.0, self._now() - match.updated)
+        return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
     def _links(self, ids: list[UrlId], collection: str | None) -> tuple[dict[UrlId, int], dict[UrlId, float]]:
         """Fresh from the graph; without one, nobody links to anybody."""

@@ -25,6 +25,7 @@ EXTRAS_MAX = 100
 Count = Annotated[int, Meta(ge=0)]
 Place = tuple[Annotated[int, Meta(ge=0, lt=1 << 32)], Annotated[int, Meta(ge=0, lt=1 << 32)]]
 Places = Annotated[list[Place], Meta(max_length=HITS_MAX)]
+Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=BLOCK)]
 Limit = Annotated[int, Meta(ge=1, le=LOOKED_MAX)]
 
 
@@ -159,3 +160,9 @@ class Shard(Protocol):
 
     def show(self, question: Question, moment: int, places: Places) -> list[Shown]:
         """What a person sees of these."""
+
+    def find(self, question: Question, ids: Ids) -> Block:
+        """The documents of these URLs, whatever they say, in this order; as many as there are."""
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""

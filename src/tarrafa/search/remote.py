@@ -18,9 +18,10 @@ import pycurl
 from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
 from tarrafa.fetch.tls import ca_bundle
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
+from tarrafa.model import UrlId
 from tarrafa.search import conversation
 from tarrafa.search.conversation import CONTENT_TYPE, METHODS, PATH, UNREADABLE, VERSION, one_line
-from tarrafa.search.question import Block, Place, Question, Shown, Statistics
+from tarrafa.search.question import Block, Part, Place, Question, Shown, Statistics
 
 LIMIT_S = 2.0  # for one question; a search has three
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
@@ -57,14 +58,22 @@ class RemoteShard:
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
         found: Block = self._ask("best", question, together, limit)
-        numbers = (number for one in found.candidates for number in (one.score, one.order))
-        self._must(len(found.candidates) <= limit and all(map(isfinite, numbers)))
+        self._must_find(found, limit)
         self._pause_s = self._first_pause_s
         return found
 
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         found: list[Shown] = self._ask("show", question, moment, places)
         self._must(len(found) == len(places))
+        return found
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        found: Block = self._ask("find", question, ids)
+        self._must_find(found, len(ids))
+        return found
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        found: list[Part] = self._ask("why", question, together, url)
         return found
 
     def close(self) -> None:
@@ -87,6 +96,10 @@ class RemoteShard:
         if not fits:
             self._miss(GARBAGE)
             raise ShardAway(GARBAGE)
+
+    def _must_find(self, found: Block, limit: int) -> None:
+        numbers = (number for one in found.candidates for number in (one.score, one.order))
+        self._must(len(found.candidates) <= limit and all(map(isfinite, numbers)))
 
     def _miss(self, trouble: str) -> None:
         with self._lock:

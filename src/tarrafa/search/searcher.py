@@ -24,17 +24,18 @@ from time import perf_counter
 from typing import TypeVar
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, ShardAway
+from tarrafa.errors import DataError, QueryError, ShardAway
 from tarrafa.index import schema, shards
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import Hit, SearchResult, ShardReport
+from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search.copies import Group, Groups, Ranked
+from tarrafa.search.curation import Curation
 from tarrafa.search.joined import here
 from tarrafa.search.matching import common_words, of_page, saying, wanted
 from tarrafa.search.merging import in_order, merged
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics
 from tarrafa.search.snippet import Pieces, marked
 
 THREADS_PER_SHARD = 8
@@ -47,15 +48,15 @@ Answer = TypeVar("Answer")
 class Searcher:
     """Stays open over many questions, in any number of threads."""
 
-    def __init__(self, shards: Sequence[Shard]) -> None:
-        self._shards = list(shards)
+    def __init__(self, shards: Sequence[Shard], curation: Curation | None = None) -> None:
+        self._shards, self._curation = list(shards), curation
         self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
 
     @classmethod
     def at(cls, data: DataDirectory, elsewhere: Sequence[Shard] = ()) -> "Searcher":
         """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
         own = [here(data)] if data.version.exists() or not elsewhere else []
-        return cls([*own, *elsewhere])
+        return cls([*own, *elsewhere], Curation(data))
 
     @property
     def documents(self) -> int:
@@ -68,10 +69,22 @@ class Searcher:
         question.check()
         parse(question.text)
         asking = _Asking(question, self._shards, self._pool)
-        total, found = asking.find()
+        total, found = asking.find(self._pinned(question))
         hits = asking.hits(found[question.offset : question.offset + question.n])
         time_s = round(perf_counter() - started, 6)
         return SearchResult(question.text, total, time_s, hits, None, asking.reports(), asking.ignored)
+
+    def _pinned(self, question: Question) -> list[UrlId]:
+        """The pages that those who run the engine put first."""
+        if self._curation is None or question.sort is not Sort.RELEVANCE or question.like:
+            return []
+        return [url_id(url) for url in self._curation.rules().pinned(question.text)]
+
+    def why(self, question: Question, url: str) -> list[Part]:
+        """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
+        among the answers."""
+        asking = _Asking(question, self._shards, self._pool)
+        return asking.why(canonical(url) or url)
 
 
 class _Asking:
@@ -81,21 +94,45 @@ class _Asking:
         self._question, self._shards, self._pool = question, shards, pool
         self.ignored: list[str] = []
         self._away: dict[int, str] = {}
+        self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
 
-    def find(self) -> tuple[int, list[Group]]:
+    def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
-        question = self._question
-        together = Statistics()
-        for answer in self.each(lambda shard: shard.statistics(question)).values():
-            together.add(answer)
+        question, together = self._question, self._together()
+        where = question.collection
+        if where is not None and not together.frequency(schema.COLLECTION, where):
+            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
-        total, groups = self._look(together, LOOKED_MAX if question.like else question.offset + question.n)
+        total, groups = self._look(together, pinned, LOOKED_MAX if question.like else question.offset + question.n)
         if question.like:
             alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
             return len(alike), alike
         return total, groups.all
+
+    def _begin(self, pinned: list[UrlId]) -> Groups:
+        """With these first; what else says the same, is their copy."""
+        groups = Groups(apart=self._question.copies and not self._question.like)
+        if pinned:
+            answers = self.each(lambda shard: shard.find(self._question, pinned))
+            found = {one.candidate.id: one for one in self._merged(answers, BLOCK)}
+            block = [found[key] for key in pinned if key in found]
+            groups.add(block)
+            groups.looked -= len(block)  # those that match are met again
+            self._pinned = {group[0].candidate.id for group in groups.all}
+        return groups
+
+    def why(self, url: str) -> list[Part]:
+        together = self._together()
+        answers = self.each(lambda shard: shard.why(self._question, together, url))
+        return next((parts for parts in answers.values() if parts), [])
+
+    def _together(self) -> Statistics:
+        together = Statistics()
+        for answer in self.each(lambda shard: shard.statistics(self._question)).values():
+            together.add(answer)
+        return together
 
     def hits(self, groups: list[Group]) -> list[Hit]:
         """What is seen of these, each asked of the shard that it came from."""
@@ -112,7 +149,7 @@ class _Asking:
             for moment, places in by_shard[number]:
                 found = [groups[place][0].candidate.place for place in places]
                 several = self._shards[number].show(self._question, moment, found)
-                hits |= {place: _hit(groups[place], one) for place, one in zip(places, several, strict=True)}
+                hits |= {place: self._hit(groups[place], one) for place, one in zip(places, several, strict=True)}
             return hits
 
         hits: dict[int, Hit] = {}
@@ -120,23 +157,29 @@ class _Asking:
             hits |= some
         return [hits[place] for place in sorted(hits)]
 
+    def _hit(self, group: Group, shown: Shown) -> Hit:
+        best = group[0].candidate
+        return Hit(
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
+        )  # fmt: skip
+
     def reports(self) -> list[ShardReport]:
         """Who was asked, and why somebody did not answer; nobody, where there is only one."""
         if self._pool is None:
             return []
         return [ShardReport(shard.name, self._away.get(number, "")) for number, shard in enumerate(self._shards)]
 
-    def _look(self, together: Statistics, enough: int) -> tuple[int, Groups]:
+    def _look(self, together: Statistics, pinned: list[UrlId], enough: int) -> tuple[int, Groups]:
         """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
-        groups = self._no_groups()
+        groups = self._begin(pinned)
         looked, limit = 0, -(-enough // BLOCK) * BLOCK
         while True:
             present = len(self._away)
             answers = self._best(together, limit)
             if looked and len(self._away) > present:  # the blocks of fewer shards are other blocks
-                groups, looked = self._no_groups(), 0
-            found = merged(list(answers.values()), limit, len(self._answers))
-            self._answers += ((number, block.moment) for number, block in answers.items())
+                groups, looked = self._begin(pinned), 0
+            found = self._merged(answers, limit)
             total = sum(block.total for block in answers.values())
             for start in range(looked, limit, BLOCK):
                 block = in_order(found[start : start + BLOCK])
@@ -150,8 +193,10 @@ class _Asking:
     def _best(self, together: Statistics, limit: int) -> dict[int, Block]:
         return self.each(lambda shard: shard.best(self._question, together, limit))
 
-    def _no_groups(self) -> Groups:
-        return Groups(apart=self._question.copies and not self._question.like)
+    def _merged(self, answers: dict[int, Block], limit: int) -> list[Ranked]:
+        found = merged(list(answers.values()), limit, len(self._answers))
+        self._answers += ((number, block.moment) for number, block in answers.items())
+        return found
 
     def _is_crowded(self) -> bool:
         question = self._question
@@ -192,14 +237,6 @@ def crowd(block: list[Ranked]) -> list[Ranked]:
         seen[site] += 1
         (first if seen[site] <= PER_SITE else later).append(one)
     return first + later
-
-
-def _hit(group: Group, shown: Shown) -> Hit:
-    best = group[0].candidate
-    return Hit(
-        shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
-        copies=len(group) - 1, type=shown.type, site=shown.site,
-    )  # fmt: skip
 
 
 class Marker:
