@@ -31,9 +31,10 @@ SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths below one data directory."""
+    """The paths below one data directory. `part`: as one part of its index sees it (index/shards.py)."""
 
     root: Path
+    part: str = ""
 
     @property
     def version(self) -> Path:
@@ -57,7 +58,7 @@ class DataDirectory:
 
     @property
     def index(self) -> Path:
-        return self.root / "index"
+        return self.root / "index" / self.part
 
     @property
     def graph(self) -> Path:

@@ -53,6 +53,9 @@ def statuses(status: CollectionStatus) -> str:
 
 
 def hits(result: SearchResult, offset: int) -> None:
+    for shard in result.shards:
+        if shard.trouble:
+            sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
     if not result.hits:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
         return

@@ -18,6 +18,7 @@ import msgspec
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index.reader import newest_commit
+from tarrafa.index.shards import parts
 from tarrafa.model import SearchResult
 from tarrafa.search.question import Question
 
@@ -81,12 +82,19 @@ class Answers:
 
 
 def moment_of(data: DataDirectory) -> Hashable:
-    """The newest commit of an index, and the files that may change what is shown of it."""
+    """The newest commit of each part of an index, and the files that may change what is shown of it."""
     try:
-        commit = newest_commit(data)
+        commits = [_commit(part) for part in parts(data)]
     except DataError:  # the searcher will say it better
-        commit = ()
-    return commit, *(_state(data, name) for name in DECIDED)
+        commits = []
+    return *commits, *(_state(data, name) for name in DECIDED)
+
+
+def _commit(part: DataDirectory) -> tuple[int, ...]:
+    try:
+        return newest_commit(part)
+    except DataError:
+        return ()
 
 
 def _state(data: DataDirectory, name: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@
     /healthz                               for those who watch the process
     /static/                               style, script, logo
     /crawl/v1/                             for crawlers elsewhere (crawlers/app.py), where they are served
+    /shard/                                for those who search over several machines (shard.py), where it is served
 
 Promises: the loop never waits for a disk (search and graph run in threads).
 """
@@ -26,6 +27,7 @@ from starlette.staticfiles import StaticFiles
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.protocol import Overview
+from tarrafa.search.conversation import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.answers import moment_of
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
@@ -77,12 +79,13 @@ def create_app(
     status: StatusSource | None = None,
     crawlers: Starlette | None = None,
     searcher: Searcher | None = None,
+    shard: Starlette | None = None,
     queries: QueryLog | None = None,
     public: str = "",
 ) -> Starlette:
-    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere;
-    `searcher` is by default over the index that is here; `queries` notes what is asked; `public` is the address that
-    the site is known by."""
+    """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
+    `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
+    notes what is asked; `public` is the address that the site is known by."""
     replies = Replies(data, status is not None, public)
     note = queries.note if queries is not None else None
     search = SearchPages(searcher or Searcher.at(data), replies, lambda: moment_of(data), note, time.time)
@@ -92,6 +95,7 @@ def create_app(
         *Rest(data, replies, status).routes(),
         Mount("/static", StaticFiles(packages=[("tarrafa.serve", "static")])),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
+        *([Mount(SHARD_PATH, shard)] if shard is not None else []),
     ]
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
     return Starlette(

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError
-from tarrafa.index import schema as index
+from tarrafa.index import shards as index
 from tarrafa.serve.asked import Asked, address
 from tarrafa.serve.pages import Drawing
 from tarrafa.serve.texts import Texts, translated

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tarrafa.errors import DataError
+from tarrafa.errors import DataError, ShardAway
 from tarrafa.model import SearchResult
 from tarrafa.search.question import DEPTH_MAX, HITS_MAX, Question
 from tarrafa.search.searcher import Searcher
@@ -126,7 +126,7 @@ class SearchPages:
     def _documents(self) -> int:
         try:
             return self._searcher.documents
-        except DataError:
+        except (DataError, ShardAway):
             return 0
 
     def _present_languages(self) -> list[str]:

@@ -78,7 +78,7 @@ PORTUGUESE = Texts(
     meant="Você quis dizer {suggestion}?",
     ignored="Não buscadas, porque estão na maioria das páginas: {words}.",
     expanded="Também buscadas: {words}.",
-    shard_away="{name} não respondeu ({trouble}): falta aqui o que está lá.",
+    shard_away="Sem as páginas de {name}: {trouble}.",
     nothing_found="Nenhuma página foi encontrada para “{query}”.",
     nothing_alike="Nenhuma página parecida foi encontrada.",
     nothing_found_hint="Tente menos palavras, ou outras; acentos, maiúsculas e plurais não fazem diferença.",
@@ -233,6 +233,8 @@ PORTUGUESE = Texts(
             "type: fica reservado para classes de dados estruturados, que ainda não se podem buscar aqui.",
         "link: needs a URL such as link:http://www.example.br/, not {}.":
             "link: precisa de um URL, como link:http://www.example.br/, não {}.",
+        "At most {} words can be added to a search.":
+            "No máximo {} palavras podem ser somadas a uma busca.",
         "Nothing is indexed of a collection named {}.":
             "Nada está indexado de uma coleção chamada {}.",
         "Results are counted from 0 on, and at least one must be asked for.":
