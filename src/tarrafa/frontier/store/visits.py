@@ -174,13 +174,16 @@ class Visits:
             )
             self._exchange.leave(known, False, in_links, host, url)
 
+    def wants_sites(self, known: Known) -> bool:
+        """Whether, before anything goes out, it is time to choose the sites that come next."""
+        if not known.order.is_breadth or self._exchange.is_full(known):
+            return False
+        return self._collections.slots(known) > 0 and self._breadth.is_due(known)
+
     def places(self, known: Known) -> int:
         """How many new URLs may go out. A collection that is full takes in only what it chooses itself."""
         if not self._exchange.is_full(known):
-            slots = self._collections.slots(known)
-            if slots and known.order.is_breadth:
-                self._breadth.cycle(known)
-            return slots
+            return self._collections.slots(known)
         while (best := self._exchange.next_chosen(known)) is not None:
             self._choose(known, best[0], best[1])
         if self._collections.requests_left(known):
