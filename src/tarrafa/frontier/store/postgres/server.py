@@ -1,8 +1,8 @@
 """The frontier in one PostgreSQL database, as one process sees it.
 
 Each call says which hosts it is about and what it needs of them, and then runs the store's own code. Promises: two
-processes never hold one host; no two calls wait for each other in a ring (hosts are locked first, in order, and what
-hangs below none last).
+processes never hold one host; no two calls wait for each other in a ring (sites that are walked through are locked
+first, then hosts, both in order, and what hangs below none last).
 """
 
 from collections import defaultdict
@@ -28,7 +28,8 @@ from tarrafa.frontier.store.collections import Known, Tally
 from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.moves import Moves
 from tarrafa.frontier.store.postgres.plans import Plans
-from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, TABLE_LOCK, DatabaseLeaseClock, Work
+from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, DatabaseLeaseClock, Work
+from tarrafa.frontier.store.postgres.walks import Walks
 from tarrafa.frontier.store.schema import ALL
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
@@ -39,7 +40,7 @@ OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a mome
 HOSTS_PER_CHANGE = 500
 
 
-class Server(Plans, Moves):
+class Server(Plans, Moves, Walks):
     """The Protocol's methods; they block."""
 
     # -- collections ------------------------------------------------------------------------------------------
@@ -64,15 +65,6 @@ class Server(Plans, Moves):
             return known.row
 
         return self._call(work, alone=True)
-
-    def is_over(self, name: str) -> bool:
-        """Whether a run of breadth has nothing left to do here."""
-
-        def work(work: Work) -> bool:
-            known = work.store.catalogue.find(name)
-            return known is None or work.store.urls.breadth.is_over(known)
-
-        return self._call(work)
 
     def _change(self, work: Work, number: int, before: Collection) -> None:
         for hosts in self._site_by_site(work, number):
@@ -107,11 +99,6 @@ class Server(Plans, Moves):
         self._flush(work)
 
     @staticmethod
-    def _need_walks(work: Work, number: int) -> None:
-        if work.known(number).order.is_breadth:
-            work.copy.need_walks(number, [site for (site,) in work.copy.rows("SELECT DISTINCT site FROM host")])
-
-    @staticmethod
     def _need_standing(work: Work, number: int) -> None:
         """By no prefix of its key: read as a whole, the few times that this happens."""
         urls = work.copy.rows("SELECT host, id, in_links FROM url WHERE collection = ?", (number,))
@@ -128,7 +115,7 @@ class Server(Plans, Moves):
             if here == row:
                 continue
             if here is None or here.config != row.config:
-                self.open_collection(row.config, [], row.id)
+                self.open_collection(row.config, [], row.id, is_over_elsewhere=False)  # nobody asked us then
 
             def work(work: Work, row: CollectionRow = row) -> None:
                 work.store.catalogue.set_revision(work.known(row.id), row.revision)
@@ -336,35 +323,23 @@ class Server(Plans, Moves):
         if work.hosts_after(question, worker):
             raise Stale("it leased one more host meanwhile")
 
-    @staticmethod
-    def _lock_walks(work: Work, hosts: list[HostId]) -> None:
-        """Hosts that come back, with the walks that their visits belong to."""
-        walked, pairs = work.walked(), list[Row]()
-        if walked:
-            pairs = work.cursor.execute(
-                "SELECT DISTINCT collection, host FROM handed WHERE host = ANY(%b::bigint[])"
-                " AND collection = ANY(%b::bigint[])",
-                [hosts, walked],
-            ).fetchall()
-        work.copy.lock_walks(((number, host) for number, host in pairs), hosts)
-
     def lease(self, worker: int, hosts: int) -> list[Lease]:
         if boottime() - self._expired_at > EXPIRE_EVERY_S or not isinstance(self._lease_clock, DatabaseLeaseClock):
             self.expire()
             self._expired_at = boottime()
         self._drop_ghosts(worker)
+        leases: list[Lease] = []
         try:
-            leases = self._lease_in_turn(worker, hosts)
+            self._lease_in_turn(worker, hosts, leases)
         except Exception:
-            self._lost_answers = True  # some may have been given before it happened
+            self._lost_answers = self._lost_answers or bool(leases)
             raise
         self._held[worker].update(lease.host for lease in leases)
         return leases
 
-    def _lease_in_turn(self, worker: int, hosts: int) -> list[Lease]:
+    def _lease_in_turn(self, worker: int, hosts: int, leases: list[Lease]) -> None:
         """One transaction, but for collections that have to choose sites first: those are chosen in one of their own,
         because that waits for others, and who leases has locked hosts already."""
-        leases: list[Lease] = []
         rest: list[int] | None = None
         while rest is None or rest:
             some = partial(self._lease_some, worker=worker, wanted=hosts - len(leases), rest=rest)
@@ -372,7 +347,6 @@ class Server(Plans, Moves):
             leases += found
             if rest:
                 self._choose_sites(rest[0])
-        return leases
 
     def _lease_some(
         self, work: Work, worker: int, wanted: int, rest: list[int] | None
@@ -389,18 +363,6 @@ class Server(Plans, Moves):
             if known.row.state == "running":
                 leases += hosts.lease_of(worker, known, wanted - len(leases))
         return leases, []
-
-    def _choose_sites(self, number: int) -> None:
-        """By one at a time: who had to wait finds it done."""
-
-        def work(work: Work) -> None:
-            work.cursor.execute(f"SELECT pg_advisory_xact_lock({TABLE_LOCK}, %b::int)", [number])
-            self._counters.refresh()
-            known = work.known(number)
-            if work.store.visits.wants_sites(known):
-                work.store.urls.breadth.cycle(known)
-
-        self._call(work)
 
     def _respect_limits(self, work: Work) -> None:
         """Near a collection's limit visits are handed out by one at a time, who counts what the others have."""
