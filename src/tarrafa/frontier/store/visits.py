@@ -78,8 +78,12 @@ class Visits:
 
     def prepare(self, known: Known, hosts: Sequence[HostId]) -> Sequence[HostId]:
         """What their next visits need is fetched for all of them together."""
-        number = known.row.id
-        self._db.need_first("pending", [(host, number) for host in hosts], VISITS_PER_LEASE)
+        if not self._db.is_copy:
+            return hosts
+        number, most = known.row.id, 1 if known.order.is_breadth else VISITS_PER_LEASE
+        self._db.need_first("pending", [(host, number) for host in hosts], most)
+        first = "SELECT host, collection, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?"
+        self._db.need("url", [row for host in hosts for row in self._db.rows(first, (host, number, most))])
         if known.config.keeps_fresh:
             self._revisits.prepare(known, hosts)
         return hosts
