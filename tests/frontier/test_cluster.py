@@ -142,11 +142,18 @@ def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
     asyncio.run(scene())
 
 
-def test_servers_are_named_all_and_in_order(dsns, tmp_path):
+def test_the_first_server_is_named_first_and_knows_the_others(dsns, tmp_path):
     frontier = opened(dsns, tmp_path)
     asyncio.run(frontier.close())
-    with pytest.raises(ConfigError, match="spread over 2 servers, and 1 are named"):
-        opened(dsns[:1], tmp_path)
+    alone = opened(dsns[:1], tmp_path)
+    assert [member.place for member in alone._members] == [member.place for member in frontier._members]
+    asyncio.run(alone.close())
+    with pytest.raises(ConfigError, match="spread over 2 servers, and 3 are named; `tarrafa frontier spread`"):
+        opened([*dsns, a_server().database("third")], tmp_path)
+    with pytest.raises(ConfigError, match="server 2 is none of this frontier's servers"):
+        opened([dsns[0], a_server().database("third")], tmp_path)
+    with pytest.raises(ConfigError, match="the same database is named twice"):
+        opened([dsns[0], dsns[0].replace("127.0.0.1", "localhost")], tmp_path)
     with pytest.raises(ConfigError, match="is not the first of its servers"):
         opened(dsns[::-1], tmp_path)
     with pytest.raises(ConfigError, match="is not the first of its servers"):

@@ -1,9 +1,10 @@
 """The frontier on a list of PostgreSQL servers.
 
-Sites are spread over the servers (buckets.py); no call changes two of them at once. The first one keeps what is one for
+Sites are spread over the servers (roster.py); no call changes two of them at once. The first one keeps what is one for
 all: the atlas, the collections, the workers' numbers, and which addresses are taken. Promises: with one server away the
 others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's limits hold
-over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it.
+over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it. Servers
+may come and leave, and sites move between them, while we work: whoever is told so reads the atlas and goes on.
 
 Weakness: who joins needs the first server; a collection's revisits per day are shared out evenly over the servers.
 """
@@ -11,7 +12,7 @@ Weakness: who joins needs the first server; a collection's revisits per day are 
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import LeaseLost
+from tarrafa.errors import FrontierError, LeaseLost
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
@@ -43,15 +44,17 @@ from tarrafa.frontier.protocol import (
 from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import sums
-from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.member import Away, Member
 from tarrafa.frontier.store.postgres.outbox import Outbox
+from tarrafa.frontier.store.postgres.roster import Roster
 from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
 from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock, Moved
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 
 MAINTAIN_EVERY_S = 2.0
+COME_AGAIN_S = 0.25  # with what is for sites on their way
+EDITIONS_MAX = 100  # of the atlas, that may come out while one question is asked
 T = TypeVar("T")
 
 
@@ -76,10 +79,9 @@ class PostgresFrontier:
         lease_clock: LeaseClock | None = None,
         outbox: Path | None = None,
     ) -> None:
-        several = len(dsns) > 1
-        self._members = [Member(dsn, suffix_list, clock, lease_clock, of=len(dsns)) for dsn in dsns]
-        self._first = self._members[0]
-        self._outbox = Outbox(outbox) if outbox is not None and several else None
+        self._roster = Roster(dsns, suffix_list, clock, lease_clock)
+        self._first = self._roster.first
+        self._outbox_path, self._outbox = outbox, None if outbox is None or not outbox.exists() else Outbox(outbox)
         self._home: dict[HostId, Member] = {}  # of the hosts that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
         self._renewed: dict[tuple[int, str], float] = {}
@@ -87,48 +89,36 @@ class PostgresFrontier:
         self._maintained_at = 0.0
         self._turn = 0
         self._limiting = asyncio.Lock()
-        self._read_atlas()
 
-    def _read_atlas(self) -> None:
-        """Blocks. At the very first time all servers must answer; later those that are away are taken on trust."""
-        first = self._first.connected()
-        suffix_list = first.meta["suffix_list"]
-        places = [first.meta["id"]]
-        for member in self._members[1:]:
-            member.use_suffixes(suffix_list)
-            try:
-                places.append(member.do(lambda server: server.meta["id"]))
-            except Away:
-                if "places" not in first.meta:
-                    raise
-                places.append("")
-        atlas = first.read_atlas(places)
-        self._guide = Guide(atlas, suffix_list)
-        for member in self._members:
-            member.edition = 0
-            with contextlib.suppress(Away):
-                member.do(lambda server: server.belong(atlas.places[0], atlas.edition))
-            member.edition = atlas.edition
+    @property
+    def _members(self) -> list[Member]:
+        return self._roster.members
 
     async def close(self) -> None:
-        for member in self._members:
-            await member.close()
+        await self._roster.close()
         if self._outbox is not None:
             self._outbox.close()
 
     # -- one, some, all ---------------------------------------------------------------------------------------
 
     async def _ask(self, member: Member, work: Callable[[Server], T]) -> T:
-        try:
-            return await member.call(work)
-        except Moved:
-            await asyncio.to_thread(self._read_atlas)
-            raise
+        """A question to this very server, whichever sites are where."""
+        return await self._steadily(lambda edition: member.call(work, edition))
+
+    async def _steadily(self, ask: Callable[[int], Awaitable[T]]) -> T:
+        """A question that goes by the atlas; again while sites are moved, so it must be harmless to repeat."""
+        for _ in range(EDITIONS_MAX):
+            edition = self._roster.edition
+            try:
+                return await ask(edition)
+            except Moved:
+                await self._roster.read_again(edition)
+        raise FrontierError(f"{self._first.where}: the servers do not agree on who keeps which sites; is one away?")
 
     async def _everywhere(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
         """Those that answer."""
         found: list[tuple[Member, T]] = []
-        for member in self._members:
+        for member in list(self._members):
             try:
                 found.append((member, await self._ask(member, work)))
             except Away:
@@ -137,21 +127,7 @@ class PostgresFrontier:
         return found
 
     def _member_of(self, host_key: str) -> Member:
-        return self._members[self._guide.server_of(host_key)]
-
-    async def _deliver(self, method: str, collection: Any, parts: dict[Member, list[Any]]) -> None:
-        """To each server its part, or into the outbox."""
-        for member, part in parts.items():
-
-            def tell(server: Server, part: list[Any] = part) -> None:
-                getattr(server, method)(collection, part)
-
-            try:
-                await self._ask(member, tell)
-            except Away:
-                if self._outbox is None:
-                    raise
-                await asyncio.to_thread(self._outbox.put, member.where, method, (collection, part))
+        return self._roster.member_of(host_key)
 
     def _parts(self, items: Iterable[Any]) -> dict[Member, list[Any]]:
         parts: defaultdict[Member, list[Any]] = defaultdict(list)
@@ -160,27 +136,46 @@ class PostgresFrontier:
                 parts[member].append(item)
         return parts
 
-    async def _routed(self, method: str, collection: Any, items: Sequence[Any]) -> None:
-        """Again if sites were moved meanwhile: delivering twice is harmless."""
-        while True:
+    async def _deliver(self, method: str, collection: Any, items: Sequence[Any], edition: int) -> list[Any]:
+        """To each server its part, or into the outbox; what they cannot take now."""
+        late: list[Any] = []
+        for member, part in self._parts(items).items():
+
+            def tell(server: Server, part: list[Any] = part) -> list[Any]:
+                return getattr(server, method)(collection, part) or []
+
             try:
-                await self._deliver(method, collection, self._parts(items))
-                return
-            except Moved:
-                continue
+                late += await member.call(tell, edition)
+            except Away:
+                if self._outbox is None and self._outbox_path is not None:
+                    self._outbox = Outbox(self._outbox_path)
+                if self._outbox is None:
+                    raise
+                await asyncio.to_thread(self._outbox.put, member.where, method, (collection, part))
+        return late
+
+    async def _routed(self, method: str, collection: Any, items: Sequence[Any]) -> None:
+        """Again if sites were moved meanwhile: delivering twice is harmless. What cannot be taken while its site is on
+        the way comes again a little later."""
+        while items:
+            items = await self._steadily(lambda edition: self._deliver(method, collection, items, edition))  # noqa: B023
+            if items:
+                await asyncio.sleep(COME_AGAIN_S)
 
     # -- collections ------------------------------------------------------------------------------------------
 
     async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
-        wanted = configuration.decode(config)
-        if len(self._members) > 1 and wanted.network.suffixes and not await self.collections():
-            atlas = self._guide.atlas
-            atlas = replace(atlas, suffixes=list(wanted.network.suffixes), edition=atlas.edition + 1)
-            await self._first.call(lambda server: server.write_atlas(atlas))
-            await asyncio.to_thread(self._read_atlas)
+        suffixes = list(configuration.decode(config).network.suffixes)
+        if suffixes and not await self.collections():
+            await self._ask(self._first, lambda server: server.add_suffixes(suffixes))
+        row = await self._steadily(lambda edition: self._open_collection(config, roots, edition))
+        self._rows = await self.collections()
+        return row
+
+    async def _open_collection(self, config: bytes, roots: Sequence[Offer], edition: int) -> CollectionRow:
         parts = self._parts(roots)
         mine = parts.pop(self._first, [])
-        row = await self._ask(self._first, lambda server: server.open_collection(config, mine))
+        row = await self._first.call(lambda server: server.open_collection(config, mine), edition)
         for member in self._members[1:]:
             part = parts.get(member, [])
 
@@ -189,11 +184,10 @@ class PostgresFrontier:
                 server.take_over([row])
 
             try:
-                await self._ask(member, open_there)
+                await member.call(open_there, edition)
             except Away:
                 if part:
                     raise
-        self._rows = await self.collections()
         return row
 
     async def collections(self) -> list[CollectionRow]:
@@ -257,7 +251,7 @@ class PostgresFrontier:
     async def renew(self, worker: int, note: str) -> float:
         """For as long as the server that heard of us the longest ago still waits for us."""
         left: list[float] = []
-        for member in self._members:
+        for member in list(self._members):
             asked_at, key = boottime(), (worker, member.where)
             try:
                 lease_s = await self._ask(member, lambda server: server.renew(worker, note))
@@ -276,7 +270,7 @@ class PostgresFrontier:
         return rest
 
     async def leave(self, worker: int) -> None:
-        for member in self._members:
+        for member in list(self._members):
             if worker in member.joined:
                 with contextlib.suppress(Away):
                     await self._ask(member, lambda server: server.leave(worker))
@@ -286,10 +280,12 @@ class PostgresFrontier:
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         await self._maintain(worker)
         if len(self._members) == 1:
-            return await self._ask(self._first, lambda server: server.lease(worker, hosts))
+            leases = await self._ask(self._first, lambda server: server.lease(worker, hosts))
+            self._home.update((lease.host, self._first) for lease in leases)  # we may be several when it is finished
+            return leases
         self._turn = (self._turn + 1) % len(self._members)
         members = self._members[self._turn :] + self._members[: self._turn]
-        leases: list[Lease] = []
+        leases = []
         while members and len(leases) < hosts:  # whoever gave its share may have more
             generous: list[Member] = []
             for place, member in enumerate(members):
@@ -314,7 +310,7 @@ class PostgresFrontier:
     async def held(self, worker: int) -> list[Lease]:
         """Also for a worker that joined when we were another process: where it is known, it takes part."""
         leases: list[Lease] = []
-        for member in self._members:
+        for member in list(self._members):
             try:
                 some = await self._ask(member, lambda server: server.held(worker))
             except (Away, LeaseLost):
@@ -341,11 +337,12 @@ class PostgresFrontier:
     async def _empty_outbox(self) -> None:
         if self._outbox is None:
             return
-        for member in self._members:
-            for number, method, arguments in self._outbox.waiting(member.where):
+        away = {member.where for member in self._members if member.is_away}
+        for place in self._outbox.places() - away:  # also of a server that has left, or has another name by now
+            for number, method, arguments in self._outbox.waiting(place):
                 kind: Any = tuple[int, list[Offer]] if method == "discover" else tuple[str, list[Weight]]
                 collection, items = msgspec.msgpack.decode(arguments, type=kind)
-                if member.is_away:
+                if any(member.is_away for member in self._members if member.where == place):
                     break
                 await self._routed(method, collection, items)  # its sites may have been moved meanwhile
                 self._outbox.done(number)
@@ -392,26 +389,37 @@ class PostgresFrontier:
             await self._ask(self._first, lambda server: server.unlock_limits())
 
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
+        return await self._steadily(lambda edition: self._borrow(worker, collection, host, host_key, edition))
+
+    async def _borrow(self, worker: int, collection: int, host: HostId, host_key: str, edition: int) -> Loan:
         member = self._member_of(host_key)
         if len(self._members) > 1 and (worker not in member.joined or member.is_away):
             raise Away(f"{member.where}: is away")
-        loan = await self._ask(member, lambda server: server.borrow(worker, collection, host, host_key))
-        if loan.granted and len(self._members) > 1:
+        loan = await member.call(lambda server: server.borrow(worker, collection, host, host_key), edition)
+        if loan.granted:
             self._home[host] = member
         return loan
 
     async def claim(self, worker: int, host: HostId, address: str) -> float:
+        return await self._steadily(lambda edition: self._claim(worker, host, address, edition))
+
+    async def _claim(self, worker: int, host: HostId, address: str, edition: int) -> float:
+        """One server knows its addresses itself; of several, the first one does."""
         if len(self._members) == 1:
-            return await self._ask(self._first, lambda server: server.claim(worker, host, address))
+            return await self._first.call(lambda server: server.claim(worker, host, address), edition)
         member = self._home.get(host)
         if member is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await self._ask(member, lambda server: server.held_delay(worker, host))
-        return await self._ask(self._first, lambda server: server.claim_elsewhere(worker, host, delay_s, address))
+        delay_s = await member.call(lambda server: server.held_delay(worker, host), edition)
+        return await self._first.call(lambda server: server.claim_elsewhere(worker, host, delay_s, address), edition)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         if len(self._members) == 1:
-            return await self._ask(self._first, lambda server: server.finish(worker, batch))
+            found = await self._ask(self._first, lambda server: server.finish(worker, batch))
+            for report, answer in zip(batch, found, strict=True):
+                if not answer.held:
+                    self._home.pop(report.host, None)
+            return found
         answers: dict[int, Continuation] = {}
         places: defaultdict[Member | None, list[int]] = defaultdict(list)
         for place, report in enumerate(batch):
@@ -436,8 +444,14 @@ class PostgresFrontier:
             return await self._ask(member, lambda server: server.finish(worker, reports))
 
     async def overview(self) -> Overview:
-        views = [view for _, view in await self._everywhere(lambda server: server.overview())]
-        return sums.overview(views)
+        found = await self._everywhere(lambda server: server.overview())
+        whole = sums.overview([view for _, view in found])
+        answered = {member.where for member, _ in found}
+        away = [member for member in self._members if member.where not in answered]
+        if not away:
+            return whole
+        notes = [f"{one.where}: does not answer ({one.trouble or 'it is away'})" for one in away]
+        return replace(whole, notes=whole.notes + notes, whole=False)
 
     # -- plans ------------------------------------------------------------------------------------------------
 
@@ -502,6 +516,9 @@ class PostgresFrontier:
         return row
 
     async def restore(self, images: list[HostImage]) -> None:
+        await self._steadily(lambda edition: self._restore(images, edition))
+
+    async def _restore(self, images: list[HostImage], edition: int) -> None:
         parts: defaultdict[Member, list[HostImage]] = defaultdict(list)
         for image in images:
             parts[self._member_of(image.key)].append(image)
@@ -510,7 +527,7 @@ class PostgresFrontier:
             def take_in(server: Server, part: list[HostImage] = part) -> None:
                 server.restore(part)
 
-            await self._ask(member, take_in)
+            await member.call(take_in, edition)
 
     async def forget(self, host: HostId) -> None:
         await self._all(lambda server: server.forget(host))
