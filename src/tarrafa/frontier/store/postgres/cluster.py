@@ -14,6 +14,7 @@ import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -115,16 +116,20 @@ class PostgresFrontier:
                 await self._roster.read_again(edition)
         raise FrontierError(f"{self._first.where}: the servers do not agree on who keeps which sites; is one away?")
 
-    async def _everywhere(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
-        """Those that answer."""
-        found: list[tuple[Member, T]] = []
-        for member in list(self._members):
-            try:
-                found.append((member, await self._ask(member, work)))
-            except Away:
-                if member is self._first:
-                    raise
-        return found
+    async def _everywhere(self, work: Callable[[Server], T], *, all_of_them: bool = False) -> list[tuple[Member, T]]:
+        """Of those that answer; all by one edition, so that nobody is left out."""
+
+        async def each(edition: int) -> list[tuple[Member, T]]:
+            found: list[tuple[Member, T]] = []
+            for member in list(self._members):
+                try:
+                    found.append((member, await member.call(work, edition)))
+                except Away:
+                    if all_of_them or member is self._first:
+                        raise
+            return found
+
+        return await self._steadily(each)
 
     def _member_of(self, host_key: str) -> Member:
         return self._roster.member_of(host_key)
@@ -279,8 +284,11 @@ class PostgresFrontier:
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         await self._maintain(worker)
+        return await self._steadily(lambda edition: self._lease(worker, hosts, edition))
+
+    async def _lease(self, worker: int, hosts: int, edition: int) -> list[Lease]:
         if len(self._members) == 1:
-            leases = await self._ask(self._first, lambda server: server.lease(worker, hosts))
+            leases = await self._first.call(lambda server: server.lease(worker, hosts), edition)
             self._home.update((lease.host, self._first) for lease in leases)  # we may be several when it is finished
             return leases
         self._turn = (self._turn + 1) % len(self._members)
@@ -302,8 +310,7 @@ class PostgresFrontier:
             return []
         if not await self._ask(member, lambda server: server.is_confirmed(worker)):
             return []
-        async with self._within_limits(member):
-            leases = await self._ask(member, lambda server: server.lease(worker, hosts))
+        leases = await self._within_limits(member, lambda server: server.lease(worker, hosts))
         self._home.update((lease.host, member) for lease in leases)
         return leases
 
@@ -347,27 +354,27 @@ class PostgresFrontier:
                 await self._routed(method, collection, items)  # its sites may have been moved meanwhile
                 self._outbox.done(number)
 
-    @asynccontextmanager
-    async def _within_limits(self, member: Member) -> AsyncIterator[None]:
+    async def _within_limits(self, member: Member, work: Callable[[Server], T]) -> T:
         """Near a limit one worker at a time hands out visits, over all servers, and counts what all of them have."""
-        rows = [row for row in self._rows if row.state == "running"]
-        limits = {row.id: configuration.decode(row.config).scope for row in rows}
-        limits = {number: one for number, one in limits.items() if one.pages_max or one.requests_max}
+        rows = [row for row in self._rows or await self.collections() if row.state == "running"]
+        scopes = {row.id: configuration.decode(row.config).scope for row in rows}
+        limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
         if not limits:
-            yield
-            return
+            return await self._ask(member, work)
         async with self._limiting:
-            tallies = await self._tallies()
-            near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
-            total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
-            if any(_left(limits[number], total[number]) < near for number in limits):
-                async with self._alone():
-                    tallies = await self._tallies()
-                    await self._share_limits(member, tallies)
-                    yield
-            else:
-                await self._share_limits(member, tallies)
-                yield
+            return await self._steadily(lambda edition: self._counted(member, limits, work, edition))
+
+    async def _counted(
+        self, member: Member, limits: dict[int, configuration.Scope], work: Callable[[Server], T], edition: int
+    ) -> T:
+        """Whoever is told that sites were moved counts anew: they took their numbers along."""
+        tallies = await self._tallies()
+        near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
+        total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
+        is_near = any(_left(limits[number], total[number]) < near for number in limits)
+        async with self._alone() if is_near else contextlib.nullcontext():
+            await self._share_limits(member, await self._tallies() if is_near else tallies)
+            return await member.call(work, edition)
 
     async def _tallies(self) -> dict[Member, dict[int, Tally]]:
         return dict(await self._everywhere(lambda server: server.tally()))
@@ -414,8 +421,11 @@ class PostgresFrontier:
         return await self._first.call(lambda server: server.claim_elsewhere(worker, host, delay_s, address), edition)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+        return await self._steadily(lambda edition: self._finish(worker, batch, edition))
+
+    async def _finish(self, worker: int, batch: list[HostReport], edition: int) -> list[Continuation]:
         if len(self._members) == 1:
-            found = await self._ask(self._first, lambda server: server.finish(worker, batch))
+            found = await self._first.call(lambda server: server.finish(worker, batch), edition)
             for report, answer in zip(batch, found, strict=True):
                 if not answer.held:
                     self._home.pop(report.host, None)
@@ -429,7 +439,7 @@ class PostgresFrontier:
             found = [Continuation(False, [])] * len(some)
             if member is not None:
                 with contextlib.suppress(Away):  # what is there now will be somebody else's when it is back
-                    found = await self._finish_at(member, worker, reports)
+                    found = await self._within_limits(member, partial(Server.finish, worker=worker, batch=reports))
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:
@@ -438,10 +448,6 @@ class PostgresFrontier:
             held = list(self._home)
             await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
         return [answers[place] for place in range(len(batch))]
-
-    async def _finish_at(self, member: Member, worker: int, reports: list[HostReport]) -> list[Continuation]:
-        async with self._within_limits(member):
-            return await self._ask(member, lambda server: server.finish(worker, reports))
 
     async def overview(self) -> Overview:
         found = await self._everywhere(lambda server: server.overview())
@@ -493,21 +499,21 @@ class PostgresFrontier:
     # -- hosts as a whole -------------------------------------------------------------------------------------
 
     async def catalogue(self) -> Catalogue:
-        return sums.catalogue([one for _, one in await self._all(lambda server: server.catalogue())])
+        return sums.catalogue(
+            [one for _, one in await self._everywhere(lambda server: server.catalogue(), all_of_them=True)]
+        )
 
     async def images(self, after: Place, limit: int) -> Album:
         """In the order of hosts over all servers: as far as all of them were looked at."""
-        albums = [album for _, album in await self._all(lambda server: server.images(after, limit))]
+        albums = [
+            album for _, album in await self._everywhere(lambda server: server.images(after, limit), all_of_them=True)
+        ]
         ends = [album.end for album in albums if album.end is not None]
         if not ends:
             return Album(sorted((one for album in albums for one in album.images), key=lambda one: one.id), None)
         end = min(ends, key=lambda place: place.host)
         images = [one for album in albums for one in album.images if one.id <= end.host]
         return Album(sorted(images, key=lambda one: one.id), end)
-
-    async def _all(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
-        """Every one of them, or none."""
-        return [(member, await self._ask(member, work)) for member in self._members]
 
     async def restore_collection(self, image: CollectionImage) -> CollectionRow:
         row = await self._ask(self._first, lambda server: server.restore_collection(image))
@@ -530,7 +536,7 @@ class PostgresFrontier:
             await member.call(take_in, edition)
 
     async def forget(self, host: HostId) -> None:
-        await self._all(lambda server: server.forget(host))
+        await self._everywhere(lambda server: server.forget(host), all_of_them=True)
 
 
 def _left(scope: configuration.Scope, used: Tally) -> int:

@@ -71,6 +71,8 @@ class Member:
             self.server = server
         if self._servers > 1:
             self.server.patience_s = PATIENCE_S
+        else:
+            self.server.share_limits({})
         self.server.share_rates(self._servers)
         self.server.guide = self.guide
         return self.server

@@ -312,9 +312,10 @@ class Parting(Session):
 
     # -- there ------------------------------------------------------------------------------------------------
 
-    def take(self, source: "Parting", buckets: Sequence[int]) -> Cargo:
+    def take(self, source: "Parting", buckets: Sequence[int], finally_: Callable[[], None] = lambda: None) -> Cargo:
         """All that hangs on these buckets, in one transaction: when it is committed, their hosts may be visited here.
-        Nobody waits for us meanwhile: what others write too goes before, or last."""
+        Nobody waits for us meanwhile: what others write too goes before, or last. `finally_` is called just before it
+        is committed."""
         hosts = source.withheld(buckets)
         with source._directly() as giving, self._directly() as taking:
             with giving.transaction(), taking.transaction():
@@ -334,6 +335,7 @@ class Parting(Session):
                 freight.make_ready(cursor, hosts)
                 freight.count(cursor, freight.census(cursor, hosts), +1)
                 self._set(cursor, buckets, Passage.TAKEN, source.meta["id"])
+                finally_()
                 cursor.execute(f"SELECT pg_advisory_xact_lock_shared({CHANGE_LOCK})")
                 if _configurations(giving.cursor()) != _configurations(taking.cursor()):
                     raise Stale("a collection's configuration has changed")

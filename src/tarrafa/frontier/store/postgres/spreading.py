@@ -265,7 +265,8 @@ class Spread:
                 there = passages[numbers[other]] if other in numbers else {}
                 taken = all(there.get(bucket, (None, ""))[0] == Passage.TAKEN for bucket in buckets)
                 if state == Passage.GONE or (state == Passage.CLOSED and taken):
-                    self._complete(number, numbers[other], buckets)
+                    self._pass_on(number, numbers[other], buckets)
+                    self._clear_up(number, numbers[other], buckets)
                 else:
                     server.drop_passage(buckets)
             server.let_go()
@@ -335,9 +336,13 @@ class Spread:
         if not buckets:
             return
         self._tell("closed", len(buckets))
-        cargo = self._taken(source, target, buckets)
-        self._tell("taken", cargo.urls)
-        self._complete(group.source, group.target, buckets)
+        try:
+            cargo = self._taken(source, target, buckets)
+            self._tell("taken", cargo.urls)
+            self._pass_on(group.source, group.target, buckets)
+        finally:
+            self._first.unlock_limits()
+        self._clear_up(group.source, group.target, buckets)
         self._cargo = Cargo(self._cargo.hosts + cargo.hosts, self._cargo.urls + cargo.urls)
         self._buckets += len(buckets)
         self._tell("moved", group.weight)
@@ -361,15 +366,18 @@ class Spread:
             time.sleep(LOOK_EVERY_S)
 
     def _taken(self, source: Server, target: Server, buckets: list[int]) -> Cargo:
-        """A configuration that changes meanwhile is brought there first."""
+        """A configuration that changes meanwhile is brought there first. Near a collection's limit nobody counts while
+        its pages are counted twice, or are about to be counted elsewhere."""
         for _ in range(TAKES_MAX):
             target.take_over(self._first.collections())
-            with contextlib.suppress(Stale):
-                return target.take(source, buckets)
+            try:
+                return target.take(source, buckets, self._first.lock_limits)
+            except Stale:
+                self._first.unlock_limits()
         raise FrontierError(f"{target.where}: collections are changed too often; run the command again")
 
-    def _complete(self, source: int, target: int, buckets: list[int]) -> None:
-        """What is there is no longer counted here, nor looked for, nor known."""
+    def _pass_on(self, source: int, target: int, buckets: list[int]) -> None:
+        """What is there is no longer counted here, nor looked for."""
         here, there = self._servers[source], self._servers[target]
         here.uncount(buckets)
         self._tell("uncounted", 0)
@@ -378,6 +386,10 @@ class Spread:
         here.announce(edition)
         there.announce(edition)
         self._tell("announced", 0)
+
+    def _clear_up(self, source: int, target: int, buckets: list[int]) -> None:
+        """What came for it meanwhile is there too, and nothing of it is known here."""
+        here, there = self._servers[source], self._servers[target]
         self._deliver(here, there)
         self._tell("delivered", 0)
         here.forget_buckets(buckets)
