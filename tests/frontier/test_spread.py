@@ -23,7 +23,7 @@ from tarrafa.frontier.store.postgres.spreading import Done, Spread, Stopped
 from tarrafa.model import Outcome, UrlState
 from tarrafa.process import myself
 from tests.contract.bodies import SUFFIXES, a_collection, done, numbers, offer
-from tests.contract.postgres import WHY_NOT, a_server, programs
+from tests.contract.postgres import WHY_NOT, Postgres, a_server, programs
 from tests.frontier.test_cluster import copied
 from tests.frontier.test_random_life import broken
 from tests.frontier.test_spread_books import everything
@@ -541,3 +541,34 @@ def test_while_a_collection_is_imported_nothing_is_moved(dsns, tmp_path):
         connection.execute("UPDATE collection SET state = 'importing'")
     with pytest.raises(FrontierError, match="c: is being imported; finish that first"):
         spread(dsns[:2])
+
+
+@pytest.mark.long
+def test_whoever_has_no_password_for_the_new_server_says_so_and_goes_on_when_it_has(dsns, tmp_path, monkeypatch, capfd):
+    server = Postgres(password="right")
+    try:
+        there = server.address().replace("postgres@", "postgres:right@")
+        known = found(dsns, tmp_path, hosts=12, urls=2)
+        who = Bystander(dsns, tmp_path)
+        assert spread([dsns[0], there]).buckets == 2048
+        url = next(f"http://new{n}.br/" for n in range(100) if who.moves(f"http://new{n}.br/"))
+        for _ in range(2):
+            who.run(who.frontier.discover(who.row.id, [offer(url)]))
+        overview = who.run(who.frontier.overview())
+        assert not overview.whole
+        assert "no password supplied" in overview.notes[0]
+        assert leased(who, lambda lease: not who.moves(lease.visits[0].url)), "with the first server it goes on"
+        said = capfd.readouterr().err
+        assert said.count("cannot be used from here") == 1
+        assert "PGPASSWORD or ~/.pgpass" in said
+        assert "right" not in said
+        assert "right" not in str(ask(dsns[0], "SELECT value FROM meta WHERE key = 'addresses'"))
+        monkeypatch.setenv("PGPASSWORD", "right")
+        who.frontier._members[1]._away_until = 0.0
+        assert leased(who, lambda lease: lease.host == offer(url).host), "what waited was delivered"
+        status = who.run(who.frontier.overview())
+        assert status.whole
+        assert status.collections[0].known == len(known) + 1
+        who.close()
+    finally:
+        server.remove()

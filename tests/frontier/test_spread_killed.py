@@ -7,13 +7,14 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tarrafa.errors import FrontierError
+from tarrafa.frontier.store.postgres import freight
 from tarrafa.model import Outcome
 from tarrafa.process import myself
 from tests.contract.bodies import done, numbers, offer
@@ -21,6 +22,7 @@ from tests.contract.postgres import WHY_NOT, Postgres, programs
 from tests.frontier.test_spread import STEPS, assert_in_order, found, opened, spread
 
 pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]
+WITHIN = "while everything is copied"
 
 
 def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
@@ -61,14 +63,30 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
             print(f"{number}: {error}", flush=True)
 
 
-def move_and_die(dsns: list[str], step: str) -> None:
-    """Kill ourselves as soon as that step is made."""
+@contextlib.contextmanager
+def at_step(step: str, happens: Callable[[], None]) -> Iterator[Callable[[str, int], None]]:
+    """What a mover is to tell its steps to, so that something happens at one of them, once; or within the longest."""
+    left = [happens]
 
     def tell(one: str, size: int) -> None:
-        if one == step:
-            os.kill(os.getpid(), signal.SIGKILL)
+        while one == step and left:
+            left.pop()()
 
-    spread(dsns, tell, group_weight_min=200)
+    def make_ready(*arguments: Any) -> None:
+        tell(WITHIN, 0)
+        before(*arguments)
+
+    before = freight.make_ready
+    freight.make_ready = make_ready  # type: ignore[assignment]
+    try:
+        yield tell
+    finally:
+        freight.make_ready = before
+
+
+def move_and_die(dsns: list[str], step: str) -> None:
+    with at_step(step, lambda: os.kill(os.getpid(), signal.SIGKILL)) as tell:
+        spread(dsns, tell, group_weight_min=200)
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +143,7 @@ def test_movers_are_killed_at_every_step_while_four_processes_work_on_real_serve
     found(dsns, tmp_path, hosts=60, urls=0)
     context = multiprocessing.get_context("fork")
     with workers_of(dsns, tmp_path, urls):
-        for step in STEPS:
+        for step in (*STEPS, WITHIN):
             mover = context.Process(target=move_and_die, args=(dsns, step))
             mover.start()
             mover.join(120)
@@ -139,18 +157,13 @@ def test_a_server_that_is_killed_at_any_step_costs_nothing(real_servers, tmp_pat
     dsns, urls = [server.database("restarted") for server in real_servers[:2]], 1_800
     found(dsns, tmp_path, hosts=60, urls=0)
 
+    def restart() -> None:
+        real_servers[victim].stop("immediate")
+        real_servers[victim].start()
+
     with workers_of(dsns, tmp_path, urls):
-        for step in STEPS:
-            killed = False
-
-            def tell(one: str, size: int, step: str = step) -> None:
-                nonlocal killed
-                if one == step and not killed:
-                    killed = True
-                    real_servers[victim].stop("immediate")
-                    real_servers[victim].start()
-
-            with contextlib.suppress(FrontierError):
+        for step in (*STEPS, WITHIN):
+            with contextlib.suppress(FrontierError), at_step(step, restart) as tell:
                 spread(dsns, tell, group_weight_min=200)
         run_until_done(dsns)
     assert_fetched(dsns, tmp_path, urls)
