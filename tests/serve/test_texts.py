@@ -52,10 +52,18 @@ def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> No
 def sentences() -> Iterator[str]:
     """Every sentence that a `QueryError` is raised with below search/ and serve/, with {} for what changes."""
     for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        named = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "QueryError":
                 for argument in node.args:
-                    yield from said(argument)
+                    yield from said(named.get(argument.id, argument) if isinstance(argument, ast.Name) else argument)
 
 
 def said(node: ast.expr) -> Iterator[str]:

@@ -205,6 +205,8 @@ PORTUGUESE = Texts(
             "Os resultados mudaram nesse meio-tempo: busque de novo, por favor.",
         "The search is too long: {} characters, at most {} are read.":
             "A busca é longa demais: {} caracteres; no máximo {} são lidos.",
+        "The search is too long to be asked of other machines.":
+            "A busca é longa demais para ser feita a outras máquinas.",
         "Only things to leave out: add at least one word to look for.":
             "Só há o que deixar de fora: acrescente ao menos uma palavra a buscar.",
         "Type at least one word to look for.":
