@@ -28,6 +28,7 @@ from tarrafa.search.question import Extra
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
+ALIKE_SHARE = 0.3  # of the words of a page: what a page like it must hold
 COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
 LINKING_MAX = 10_000  # pages that `link:` looks at
 
@@ -62,17 +63,19 @@ class Matching:
         collection: str | None = None,
         natural: bool = False,
         extras: Iterable[Extra] = (),
+        related: bool = False,
         blocked: Iterable[str] = (),
     ) -> Said:
-        """The query that finds and scores the documents."""
+        """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
+        query is a further condition; it may be empty then."""
         query = self._natural(query) if natural else query
         content = Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
         parts = self._conditions(query)
+        added = [_boosted(said, extra.share) for extra in extras if (said := self._content(extra.word)) is not None]
+        if related:
+            parts.append((Occur.Must, _several(added)))
         if content.parts:
-            more = [
-                _boosted(found, extra.share) for extra in extras if (found := self._content(extra.word)) is not None
-            ]
-            parts.append((Occur.Must, _any([self._group(content), *more])))
+            parts.extend(self._found(content, [] if related else added))
             parts.extend((Occur.Should, _boosted(said, TITLE_SHARE)) for said in self._titles(content))
             parts.extend((Occur.Should, _boosted(said, PAIR_SHARE)) for said in self._pairs(content))
         if collection is not None:
@@ -81,6 +84,14 @@ class Matching:
         return Said.boolean_query(parts)
 
     # -- the parts -------------------------------------------------------------------------------------------------
+
+    def _found(self, content: Group, added: list[Said]) -> list[tuple[Occur, Said]]:
+        """What was asked for or something of what was added; where something must be there, what was added only adds
+        to the score."""
+        said = self._group(content)
+        if content.of(Sign.MUST):
+            return [(Occur.Must, said), *((Occur.Should, one) for one in added)]
+        return [(Occur.Must, _any([said, *added]))]
 
     def _natural(self, query: Group) -> Group:
         ignored = common_words(query, self._together)
@@ -252,6 +263,12 @@ def _any(said: list[Said]) -> Said:
     if len(said) == 1:
         return said[0]
     return Said.boolean_query([(Occur.Should, one) for one in said]) if said else Said.empty_query()
+
+
+def _several(said: list[Said]) -> Said:
+    """A share of them at once: with one word in common, nearly every page would be like every other."""
+    least = max(1, round(ALIKE_SHARE * len(said)))
+    return Said.boolean_query([(Occur.Should, one) for one in said], least) if said else Said.empty_query()
 
 
 def _between(first: int | None, last: int | None) -> Said:
