@@ -29,6 +29,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/revisit.py
 	$(BIN)/python benchmarks/decisions.py
 	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py
+	$(BIN)/python benchmarks/graph.py
 
 # What each order of discovery does to the same Web, as a table and as the pictures of docs/orders.md.
 orders: $(READY)

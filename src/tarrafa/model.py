@@ -318,3 +318,4 @@ class Neighbours(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoin
     outgoing: list[Neighbour]
     in_total: int = 0
     out_total: int = 0
+    rank: float = 1.0  # of the URL: N times PageRank, with the mean 1

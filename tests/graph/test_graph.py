@@ -285,10 +285,10 @@ def test_a_batch_that_breaks_off_leaves_no_trace_and_can_be_done_again(data, tmp
     original = Graph._apply
     broken: list[str] = []
 
-    def apply(self, record):
-        original(self, record)
-        if record.url == url_of(20) and not broken:
-            broken.append(record.url)
+    def apply(self, entry):
+        original(self, entry)
+        if entry.record.url == url_of(20) and not broken:
+            broken.append(entry.record.url)
             raise MemoryError
 
     monkeypatch.setattr(Graph, "_apply", apply)

@@ -11,7 +11,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph.follower import behind, catch_up, rebuild
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.store import path_of
+from tarrafa.graph.store import FORMAT, path_of
 from tarrafa.model import Record
 from tarrafa.parse.url import url_id
 from tests.graph.small_web import COLLECTION, a_record, new_data, write
@@ -104,15 +104,24 @@ def test_a_graph_made_again_knows_the_owners_and_has_another_incarnation(crawl, 
     assert news(reader, ANA) == [(B, 1)]
 
 
-def test_a_graph_of_the_first_format_is_brought_up_to_date_when_it_is_written_and_refused_until_then(crawl, data):
+BACK_TO = {
+    2: "DROP TABLE files; DROP INDEX edges_by_target; CREATE INDEX edges_by_target ON edges (dst, src);"
+    " ALTER TABLE nodes DROP COLUMN file; ALTER TABLE nodes DROP COLUMN place;"
+    " ALTER TABLE collections DROP COLUMN suffixes; DELETE FROM counters WHERE name = 'turned';",
+    1: "DROP TABLE owners; DROP INDEX nodes_by_owner; ALTER TABLE nodes DROP COLUMN owner;"
+    " ALTER TABLE nodes DROP COLUMN stamp; DELETE FROM counters WHERE name <> 'edges';",
+}
+
+
+@pytest.mark.parametrize("older", [1, 2])
+def test_a_graph_of_an_older_format_is_brought_up_to_date_when_it_is_written_and_refused_until_then(crawl, data, older):
     crawl(a_record(A, links=[B]))
     connection = apsw.Connection(str(path_of(data)))
-    connection.execute(
-        "DROP TABLE owners; DROP INDEX nodes_by_owner; ALTER TABLE nodes DROP COLUMN owner;"
-        " ALTER TABLE nodes DROP COLUMN stamp; DELETE FROM counters WHERE name <> 'edges'; PRAGMA user_version = 1"
-    )
+    for number in range(FORMAT - 1, older - 1, -1):
+        connection.execute(BACK_TO[number])
+    connection.execute(f"PRAGMA user_version = {older}")
     connection.close()
-    with pytest.raises(DataError, match=r"format 1, this one reads 2.*`tarrafa crawl` brings it up to date"):
+    with pytest.raises(DataError, match=rf"format {older}, this one reads 3.*`tarrafa crawl` brings it up to date"):
         GraphReader(data)
     assert behind(data) > 0, "whoever waits for it must wait"
     reader = crawl(by(ANA, a_record(B)))

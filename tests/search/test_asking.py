@@ -1,5 +1,7 @@
 """Every condition of the query language, every switch of a question, on pages that tell them apart."""
 
+from math import prod
+
 import msgspec
 import pytest
 
@@ -7,9 +9,9 @@ from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.model import Link, Record
-from tarrafa.search.question import Sort
+from tarrafa.search.question import Extra, Question, Sort
 from tests.graph.small_web import a_record, new_data, write
-from tests.search.pages import Asker
+from tests.search.pages import Asker, a_page
 
 DAY = 86_400.0
 NEW, OLD = 1_790_000_000.0, 1_790_000_000.0 - 400 * DAY  # 2026-09-21 and 2025-08-17
@@ -173,3 +175,98 @@ def test_the_natural_mode_does_not_ask_for_words_that_stand_in_more_than_half_of
 def test_type_is_kept_for_structured_data(ask):
     with pytest.raises(QueryError, match="structured data"):
         ask("type:schema:Person silva")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "typed"),
+    [
+        ({"language": "en"}, "lang:en"),
+        ({"language": "pt-BR"}, "lang:pt-BR"),
+        ({"after": "2026-01"}, "after:2026-01"),
+        ({"before": "2026"}, "before:2026"),
+        (
+            {"language": "pt", "after": "2025-08-17", "before": "2025-08-18"},
+            "lang:pt after:2025-08-17 before:2025-08-18",
+        ),
+    ],
+)
+def test_what_is_chosen_beside_the_text_counts_as_if_it_were_typed(ask, chosen, typed):
+    beside = ask("rede OR net", **chosen)
+    assert beside == ask(f"(rede OR net) {typed}")
+    assert 0 < len(beside) < len(ask("rede OR net"))
+
+
+@pytest.mark.parametrize("chosen", [{"language": "?"}, {"after": "ontem"}, {"before": "2026-13"}])
+def test_what_cannot_be_chosen_beside_the_text_is_one_sentence(ask, chosen):
+    with pytest.raises(QueryError, match="needs a"):
+        ask("rede", **chosen)
+
+
+def test_the_parts_of_a_score_say_why_and_make_the_score(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = {"a": "rede de pesca no mar", "b": "rede no mar de pesca", "c": "coisas"}
+    write(data, [a_record(f"http://{name}.org/", title="Rede", text=text) for name, text in texts.items()])
+    index.catch_up(data)
+    searcher = Asker(data).searcher
+    for question in (
+        Question("rede de pesca", recent=True),
+        Question('+rede "no mar" pes* site:org', all_words=True),
+        Question("(mar OR rede) -nada", extras=(Extra("coisas", 0.5),)),
+        Question("pesca de rede", natural=True),
+    ):
+        for hit in searcher.search(question).hits:
+            parts = searcher.why(question, hit.url)
+            added = sum(part.value for part in parts if part.kind in ("text", "title", "pair", "added"))
+            factor = prod(part.value for part in parts if part.kind in ("links", "recent", "curated"))
+            assert added * factor == pytest.approx(hit.score, rel=1e-3)
+    kinds = {(part.kind, part.what) for part in searcher.why(Question("rede de pesca"), "http://a.org")}
+    assert kinds >= {("text", "rede"), ("text", "pesca"), ("title", "rede"), ("pair", "de pesca"), ("links", "")}
+    assert searcher.why(Question("rede"), "http://c.org/") != []
+    assert searcher.why(Question("mar"), "http://c.org/") == []
+    assert searcher.why(Question("mar"), "http://unknown.org/") == []
+
+
+RULES = """
+synonyms = [["barco", "navio de vela"]]
+blocked = ["ruim.br"]
+lowered = [{site = "baixo.br", factor = 0.1}]
+[[pin]]
+query = "rede"
+url = "http://fixo.br/"
+"""
+
+
+def test_those_who_run_the_engine_pin_lower_and_block_and_name_synonyms(tmp_path):
+    data = new_data(tmp_path / "data")
+    texts = {
+        "http://a.br/": "rede rede rede",
+        "http://www.baixo.br/": "rede rede rede rede",
+        "http://sub.ruim.br/": "rede rede rede rede rede",
+        "http://fixo.br/": "sem a palavra",
+        "http://copia.fixo.br/": "sem a palavra",
+        "http://navio.br/": "um navio de vela",
+        "http://outro.br/": "um navio, de outra vela",
+    }
+    write(data, [a_page(url, text) for url, text in texts.items()])
+    index.catch_up(data)
+    asker = Asker(data)
+    plain = [hit.url for hit in asker.search("rede").hits]
+    assert plain == ["http://sub.ruim.br/", "http://www.baixo.br/", "http://a.br/"]
+    (data.root / "search.toml").write_text(RULES)
+    result = asker.search("Rede ")
+    assert [(hit.url, hit.pinned) for hit in result.hits] == [
+        ("http://fixo.br/", True),
+        ("http://a.br/", False),
+        ("http://www.baixo.br/", False),
+    ]
+    assert result.total == 3
+    assert [hit.url for hit in asker.search("rede", offset=1, n=1).hits] == ["http://a.br/"]
+    assert "curated" in {part.kind for part in asker.searcher.why(Question("rede"), "http://www.baixo.br/")}
+    assert not any(hit.pinned for hit in asker.search("+rede").hits)
+    assert [hit.url for hit in asker.search("barcos").hits] == ["http://navio.br/"]
+    assert [hit.url for hit in asker.search('"navio de vela"').hits] == ["http://navio.br/"]
+
+
+def test_a_collection_of_which_nothing_is_indexed_is_said(ask):
+    with pytest.raises(QueryError, match="Nothing is indexed of a collection named 'nope'"):
+        ask("rede", collection="nope")

@@ -14,6 +14,7 @@ from tarrafa.cli.commands import app
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph import follower as graph
+from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, Record, SearchResult
 from tarrafa.parse.fingerprint import distance, fold, simhash
@@ -38,6 +39,7 @@ def data(tmp_path):
 def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
     write(data, records, worker)
     graph.catch_up(data, lambda name, weights: None)
+    survey(data)
     index.catch_up(data)
     return Asker(data)
 
@@ -253,7 +255,7 @@ def a_candidate(
     headline: int,
     length: int,
 ) -> Candidate:
-    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, 0, 0)
+    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, 0, 0, score)
 
 
 def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, int, float]]) -> list[Ranked]:

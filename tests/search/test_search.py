@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, QueryError, TarrafaError
 from tarrafa.graph import follower as graph
+from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
 from tarrafa.index.analysis import composed
 from tarrafa.model import Link, Record, SearchResult
@@ -31,6 +32,7 @@ def data(tmp_path):
 def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
     write(data, records, worker)
     graph.catch_up(data, lambda name, weights: None)
+    survey(data)
     index.catch_up(data)
     return Asker(data)
 
@@ -120,7 +122,8 @@ def test_collections_are_collapsed_by_url_unless_one_is_named(data):
     both = ask("rede")
     assert (sorted(urls(both)), both.total) == ([A, B], 2)
     assert urls(ask("rede", collection="outra")) == [A]
-    assert urls(ask("rede", collection="nenhuma")) == []
+    with pytest.raises(QueryError, match="nenhuma"):
+        ask("rede", collection="nenhuma")
 
 
 def test_the_answer_has_the_shape_that_others_read(data):

@@ -8,28 +8,32 @@ Knows nothing of who follows.
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
 import msgspec
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
-from tarrafa.archive.writer import read_durable
+from tarrafa.archive.writer import COLLECTION_URI, read_durable
 from tarrafa.errors import DataError
-from tarrafa.model import Record
+from tarrafa.model import CollectionNote, Record
 
 Cursor = dict[str, int]
+Wanted = Callable[[str], bool]
+Hear = Callable[[CollectionNote], None]
 VISIT = WarcRecordType.metadata | WarcRecordType.conversion
+HEARD = VISIT | WarcRecordType.resource
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 
 
 class Entry(NamedTuple):
-    """A record, and where to go on after it."""
+    """A record, where to go on after it, and where it begins."""
 
     file: str
     end: int
     record: Record
+    start: int = 0
 
 
 def published(directory: Path) -> Cursor:
@@ -58,30 +62,62 @@ def behind(directory: Path, cursor: Cursor) -> int:
     return sum(max(0, length - cursor.get(file, 0)) for file, length in published(directory).items())
 
 
-def follow(directory: Path, cursor: Cursor) -> Iterator[Entry]:
-    """Every record that became durable after the cursor, file by file, until there is no more *now*."""
-    for file, length in published(directory).items():
+def follow(
+    directory: Path,
+    cursor: Cursor,
+    hear: Hear | None = None,
+    *,
+    wanted: Wanted | None = None,
+    upto: Cursor | None = None,
+) -> Iterator[Entry]:
+    """Every record that became durable after the cursor, file by file, until there is no more *now*, or up to another.
+
+    `hear` is told how collections were configured, before the first record that was made so. `wanted` tells which URLs'
+    visits are shown; the others are not even decoded.
+    """
+    for file, length in (published(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
         if length > start:
-            yield from _read(directory / f"{file}.meta.warc.gz", file, start, length)
+            yield from _read(directory / f"{file}.meta.warc.gz", file, start, length, hear, wanted)
+
+
+def entry_at(directory: Path, file: str, start: int) -> Entry | None:
+    """The record that begins there; None if the archive has it no more."""
+    try:
+        length = read_durable(directory / f"{file}.durable").told
+    except FileNotFoundError:
+        return None
+    if start >= length:
+        return None
+    return next(_read(directory / f"{file}.meta.warc.gz", file, start, length), None)
 
 
 _decode = msgspec.json.Decoder(Record).decode
+_decode_note = msgspec.json.Decoder(CollectionNote).decode
 
 
-def _read(path: Path, file: str, start: int, length: int) -> Iterator[Entry]:
+def _read(
+    path: Path, file: str, start: int, length: int, hear: Hear | None = None, wanted: Wanted | None = None
+) -> Iterator[Entry]:
     """A metadata record is complete when the next one begins: its conversion, if any, comes straight after it."""
     held: Record | None = None
-    for position, raw, body in whole_records(path, start, length, VISIT):
+    begun = start
+    for position, raw, body in whole_records(path, start, length, VISIT if hear is None else HEARD):
         if raw.record_type == WarcRecordType.metadata:
             if held is not None:
-                yield Entry(file, position, held)
-            held = parse_record(path, position, body)
+                yield Entry(file, position, held, begun)
+            held, begun = None, position
+            if wanted is None or wanted(raw.headers.get("WARC-Target-URI") or ""):
+                held = parse_record(path, position, body)
+        elif raw.record_type == WarcRecordType.resource:
+            if hear is not None and (raw.headers.get("WARC-Target-URI") or "").startswith(COLLECTION_URI):
+                with contextlib.suppress(msgspec.MsgspecError):  # who needs it for certain reads the whole history
+                    hear(_decode_note(body))
         elif held is not None and held.page is not None:
             text = body.decode("utf-8", "surrogatepass")
             held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, text=text))
     if held is not None:
-        yield Entry(file, length, held)
+        yield Entry(file, length, held, begun)
 
 
 def whole_records(

@@ -35,6 +35,7 @@ PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
 METADATA_TYPE = "application/json"
 NOTE_URI = "urn:tarrafa:"  # of a note about what has no URL of its own
+COLLECTION_URI = f"{NOTE_URI}collection:"
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -247,7 +248,7 @@ class Writer:
 def _subject(note: Note) -> str:
     """The URI that a note is about."""
     if isinstance(note, CollectionNote):
-        return f"{NOTE_URI}collection:{note.collection}"
+        return f"{COLLECTION_URI}{note.collection}"
     if isinstance(note, HostNote):
         return f"{note.host}/robots.txt"
     return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"

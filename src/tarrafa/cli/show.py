@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tarrafa.frontier.protocol import CollectionStatus, Overview
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
+from tarrafa.serve.queries import QueryReport
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -52,6 +53,9 @@ def statuses(status: CollectionStatus) -> str:
 
 
 def hits(result: SearchResult, offset: int) -> None:
+    for shard in result.shards:
+        if shard.trouble:
+            sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
     if not result.hits:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
         return
@@ -65,14 +69,29 @@ def hits(result: SearchResult, offset: int) -> None:
         console.print(f"   [dim]{facts}[/]\n")
 
 
-def neighbours(shown: Neighbours, *, incoming: bool, outgoing: bool) -> None:
+def queries(shown: QueryReport) -> None:
+    if not shown.asked:
+        console.print(f"Nobody has searched in the last {shown.days} days.")
+        return
+    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} found nothing"
+    unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
+    console.print(f"{sums}{unkept}\n")
+    for title, some in (("asked most", shown.top), ("asked in vain", shown.zero)):
+        if some:
+            console.print(f"[bold]{title}[/]")
+        for one in some:
+            found = f"  [dim]{one.hits:,} pages[/]" if one.hits else ""
+            console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
+
+
+def neighbours(shown: Neighbours, offset: int, *, incoming: bool, outgoing: bool) -> None:
     for wanted, title, links, total in (
         (incoming, "link here", shown.incoming, shown.in_total),
         (outgoing, "are linked from here", shown.outgoing, shown.out_total),
     ):
         if not wanted:
             continue
-        first = f", the first {len(links)}" if total > len(links) else ""
+        first = f", {offset + 1:,} to {offset + len(links):,}" if 0 < len(links) < total else ""
         console.print(f"[bold]{total:,} pages {title}[/]{first}:")
         for link in links:
             rel = f" [dim]({escape(link.rel)})[/]" if link.rel else ""

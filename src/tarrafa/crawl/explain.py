@@ -11,20 +11,20 @@ import msgspec
 
 from tarrafa import config
 from tarrafa.config import Collection, HostMatcher, Revisit, Scope
+from tarrafa.crawl.asking import Ask, asking
 from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
 from tarrafa.crawl.walking import is_passed_over, turn, why_over
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, Unreachable
+from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.address import Address, connect, local
-from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, SiteFacts, UrlFacts
-from tarrafa.frontier.store.sqlite import read_facts
+from tarrafa.frontier.address import Address
+from tarrafa.frontier.protocol import CollectionRow, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.extensions import types_of
-from tarrafa.parse.url import DEFAULT_PORTS, canonical, host_id, host_key, split, url_id
+from tarrafa.parse.url import DEFAULT_PORTS, canonical, split
 from tarrafa.search.searcher import copies_of
 
 COPIES_SHOWN = 10
@@ -108,7 +108,12 @@ async def explain(
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
-    rows = (await _facts(data, plain, address))[1]
+    async with asking(data, address) as ask:
+        return await _explain(data, ask, plain, collection, now)
+
+
+async def _explain(data: DataDirectory, ask: Ask, plain: str, collection: str | None, now: float) -> Explanation:
+    rows = (await ask(plain))[1]
     wanted = [row for row in rows if collection in (None, row.name)]
     if collection is not None and not wanted:
         raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(row.name for row in rows)})")
@@ -116,31 +121,11 @@ async def explain(
     for row in wanted:
         described = config.decode(row.config)
         own = Admission(described).identity.fold(plain)
-        facts, _ = await _facts(data, own, address)
+        facts, _ = await ask(own)
         host = host or facts.host
         known = next((one for one in facts.urls if one.collection == row.name), None)
         told.append(_told(data, own, row, described, facts.host, known, now))
     return Explanation(plain, None if host is None else _host(host, now), told)
-
-
-async def _facts(data: DataDirectory, url: str, address: Address | None) -> tuple[Facts, list[CollectionRow]]:
-    """From the frontier at that address; else from whoever owns this directory's, else from its file."""
-    if address is None:
-        data.check_version()
-    host, key = host_id(host_key(url)), url_id(url)
-    try:
-        frontier = await connect(address or local(data))
-    except Unreachable:  # nobody owns the file, so nothing runs
-        if address is not None:
-            raise
-        facts, rows = read_facts(data.frontier, host, key)
-        return facts, [
-            msgspec.structs.replace(row, state="not running") if row.state == "running" else row for row in rows
-        ]
-    try:
-        return await frontier.look_up(host, key), await frontier.collections()
-    finally:
-        await frontier.close()
 
 
 def _told(

@@ -29,6 +29,7 @@ from tarrafa.graph.store import (
     rows,
     writer_lock,
 )
+from tarrafa.graph.surveyor import Surveyor
 from tarrafa.graph.writer import Graph
 
 Deliver = Callable[[str, list[Weight]], None]
@@ -62,10 +63,18 @@ class Follower:
         self._connection.close()
         self._lock.__exit__(None, None, None)
 
+    @property
+    def turned(self) -> int:
+        return self._graph.turned
+
+    @property
+    def incarnation(self) -> int:
+        return self._graph.incarnation
+
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all that is durable now; the number of records that were read."""
         total = 0
-        entries = archive.follow(self._data.archive, self._cursor.copy())
+        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.configured)
         while not (stop is not None and stop.is_set()):
             with in_our_words(path_of(self._data), self._connection):
                 seen, records = self._graph.commit(entries, BATCH_RECORDS)
@@ -88,17 +97,21 @@ class Follower:
 
 
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
-    """Follow the archive until told to stop."""
+    """Follow the archive until told to stop, and have the graph surveyed when it has changed enough."""
     with Follower(data, deliver) as follower:
-        told_at = 0.0
+        told_at, read_at = 0.0, boottime()
+        surveyor = Surveyor(data, follower.incarnation)
         while not stop.is_set():
             read = follower.read(stop)
+            read_at = boottime() if read else read_at
+            surveyor.look(follower.turned, boottime() - read_at)
             if boottime() - told_at >= DELIVER_EVERY_S:
                 while follower.tell() == WEIGHTS_PER_CALL and not stop.is_set():
                     pass
                 told_at = boottime()
             if not read:
                 stop.wait(POLL_S)
+        surveyor.close(follower.turned)
 
 
 def catch_up(data: DataDirectory, deliver: Deliver) -> int:
@@ -111,14 +124,18 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
 
 
 def rebuild(data: DataDirectory) -> int:
-    """Make the graph again from the archive, from nothing; the number of records read.
+    """Make the graph again from the archive, from nothing, with all that is computed from it; the records read.
 
     The frontier is told by whoever follows next: everything counts as news then.
     """
+    from tarrafa.graph.survey import survey
+
     with writer_lock(data):
         forget(data)
     with Follower(data, lambda collection, weights: None) as follower:
-        return follower.read()
+        read = follower.read()
+    survey(data)
+    return read
 
 
 def tell_again(data: DataDirectory) -> int:

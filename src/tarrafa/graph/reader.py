@@ -1,7 +1,9 @@
 """Who links here, where does it lead, how deep does it lie?
 
 Promises: answers from one consistent moment while the follower goes on writing; safe to use from several threads;
-takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named.
+takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named; where
+more than `COLLAPSED_MAX` link to it, the collection that counts most speaks for all. Every answer takes bounded time:
+lists come in pages, and nobody pages beyond `OFFSET_MAX`.
 Knows nothing of the index or of ranking.
 """
 
@@ -14,11 +16,17 @@ import apsw
 import msgspec
 
 from tarrafa.data import DataDirectory
+from tarrafa.errors import QueryError
+from tarrafa.graph.ranks import Ranks
+from tarrafa.graph.ranks import path_of as path_of_ranks
+from tarrafa.graph.sites import Related
 from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
 from tarrafa.model import Neighbour, Neighbours, UrlId
-from tarrafa.parse.url import canonical, url_id
+from tarrafa.parse.url import canonical, host_key, url_id
 
 NEIGHBOURS_MAX = 10_000  # per answer
+OFFSET_MAX = 100_000  # some 80 ms of looking away
+COLLAPSED_MAX = 20_000  # in-links that are looked at one by one, to find those that several collections have
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
@@ -35,6 +43,7 @@ class Node(msgspec.Struct, frozen=True):
     status: int | None
     visited_at: float | None
     title: str
+    rank: float = 1.0
 
 
 class Stamped(msgspec.Struct, frozen=True):
@@ -69,13 +78,14 @@ class GraphReader:
         if key is None:
             return []
         found = self._rows(
-            """SELECT c.name, n.url, n.depth, n.in_links, n.visit, n.status, n.visited_at, coalesce(n.title, '')
+            """SELECT c.name, n.url, n.depth, n.in_links, n.visit, n.status, n.visited_at, coalesce(n.title, ''), n.node
                FROM nodes n JOIN collections c USING (collection)
                WHERE n.id = ? AND (? IS NULL OR c.name = ?)
                ORDER BY n.visited_at DESC NULLS LAST, n.collection""",
             (key, collection, collection),
         )
-        return [Node(*row) for row in found]
+        table = self._ranked()
+        return [Node(*(*row, table.of(node))) for *row, node in found]
 
     def node(self, url: str, collection: str | None = None) -> Node | None:
         """The URL as the collection that visited it last knows it."""
@@ -85,15 +95,16 @@ class GraphReader:
         """Both sides at once. Each other URL stands once; the anchors of several links to it are joined."""
         incoming, in_total = self.incoming(url, collection, limit, offset)
         outgoing, out_total = self.outgoing(url, collection, limit, offset)
-        return Neighbours(canonical(url) or url, incoming, outgoing, in_total, out_total)
+        rank = max((node.rank for node in self.nodes(url, collection)), default=1.0)
+        return Neighbours(canonical(url) or url, incoming, outgoing, in_total, out_total, rank)
 
     def incoming(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Neighbour], int]:
         """Who links here, in the order in which they became known, and how many that are. A page's link to itself
         does not count."""
-        numbers, key = self._numbers(url, collection), _id(url)
-        limit, offset = min(limit, NEIGHBOURS_MAX), max(offset, 0)
+        numbers, key = self._linked_numbers(url, collection), _id(url)
+        limit, offset = _checked(limit, offset)
         if len(numbers) == 1:
             (target,) = numbers
             sources = self._rows(
@@ -125,8 +136,30 @@ class GraphReader:
                 WHERE e.src IN ({_list(self._numbers(url, collection))}) ORDER BY e.src, e.n""",  # noqa: S608
             (),
         )
-        joined, offset = _joined(found), max(offset, 0)
-        return joined[offset : offset + min(limit, NEIGHBOURS_MAX)], len(joined)
+        joined, (limit, offset) = _joined(found), _checked(limit, offset)
+        return joined[offset : offset + limit], len(joined)
+
+    def outgoing_hosts(
+        self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Related], int]:
+        """The hosts that it leads to, its own among them, with the number of URLs there; the most first."""
+        found = self._rows(
+            f"""SELECT DISTINCT n.url FROM edges e JOIN nodes n ON n.node = e.dst
+                WHERE e.src IN ({_list(self._numbers(url, collection))})""",  # noqa: S608
+            (),
+        )
+        counted = sorted(Counter(host_key(other) for (other,) in found).items(), key=lambda one: (-one[1], one[0]))
+        limit, offset = _checked(limit, offset)
+        return [Related(*one) for one in counted[offset : offset + limit]], len(counted)
+
+    def archived(self, url: str, collection: str | None = None) -> tuple[str, int] | None:
+        """The file of the archive that has the URL's newest text, and from which byte on."""
+        found = self._rows(
+            """SELECT f.name, n.place FROM nodes n JOIN collections c USING (collection) JOIN files f USING (file)
+               WHERE n.id = ? AND (? IS NULL OR c.name = ?) ORDER BY n.visited_at DESC, n.collection LIMIT 1""",
+            (_id(url), collection, collection),
+        )
+        return found[0] if found else None
 
     def in_links(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, int]:
         """How many other URLs link to each; the most that one collection counted, when several know it."""
@@ -144,8 +177,20 @@ class GraphReader:
         return counts
 
     def ranks(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, float]:
-        """How much each matters: so far, by its in-links."""
-        return {key: float(count) for key, count in self.in_links(ids, collection).items()}
+        """N times PageRank of each that is known, with the mean 1 over its collection; the highest, when several know
+        it. As of the last survey: a newcomer has the mean."""
+        found: dict[UrlId, float] = {}
+        table, wanted = self._ranked(), list(ids)
+        for start in range(0, len(wanted), IDS_PER_QUERY):
+            part = wanted[start : start + IDS_PER_QUERY]
+            numbers = self._rows(
+                f"""SELECT n.id, n.node FROM nodes n WHERE n.id IN ({", ".join("?" * len(part))})
+                    AND (? IS NULL OR n.collection = (SELECT collection FROM collections WHERE name = ?))""",  # noqa: S608
+                (*part, collection, collection),
+            )
+            for key, node in numbers:
+                found[key] = max(table.of(node), found.get(key, 0.0))
+        return found
 
     def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
         """The ids of up to so many other URLs that link to one."""
@@ -203,6 +248,21 @@ class GraphReader:
         )
         return Counts(*found[0])
 
+    def _ranked(self) -> Ranks:
+        """The newest ranks, if they are of this graph."""
+        connection = self._connection()
+        try:
+            found = path_of_ranks(self._data).stat()
+            identity = (self._local.file, found.st_ino, found.st_mtime_ns)
+        except OSError:
+            return Ranks.none()
+        if getattr(self._local, "ranked", None) != identity:
+            with in_our_words(self._path, connection):
+                self._local.ranks = Ranks.open(self._data, self.incarnation())
+            self._local.ranked = identity
+        ranks: Ranks = self._local.ranks
+        return ranks
+
     def _numbers(self, url: str, collection: str | None) -> list[int]:
         found = self._rows(
             "SELECT n.node FROM nodes n JOIN collections c USING (collection)"
@@ -210,6 +270,17 @@ class GraphReader:
             (_id(url), collection, collection),
         )
         return [number for (number,) in found]
+
+    def _linked_numbers(self, url: str, collection: str | None) -> list[int]:
+        """The nodes whose in-links are collapsed into one list."""
+        numbers = self._numbers(url, collection)
+        if len(numbers) < 2:
+            return numbers
+        counts = self._rows(
+            f"SELECT in_links, node FROM nodes WHERE node IN ({_list(numbers)}) ORDER BY 1 DESC, 2",  # noqa: S608
+            (),
+        )
+        return numbers if sum(count for count, _ in counts) <= COLLAPSED_MAX else [counts[0][1]]
 
     def _rows(self, sql: str, bindings: tuple[object, ...]) -> list[tuple[Any, ...]]:
         connection = self._connection()
@@ -232,6 +303,12 @@ class GraphReader:
 def _id(url: str) -> UrlId | None:
     found = canonical(url)
     return None if found is None else url_id(found)
+
+
+def _checked(limit: int, offset: int) -> tuple[int, int]:
+    if offset > OFFSET_MAX:
+        raise QueryError(f"Only the first {OFFSET_MAX:,} links can be paged through.")
+    return max(0, min(limit, NEIGHBOURS_MAX)), max(0, offset)
 
 
 def _list(numbers: Iterable[int]) -> str:

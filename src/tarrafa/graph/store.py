@@ -4,7 +4,8 @@ Promises: one process writes, any number read at the same time (WAL); what is ha
 collection is a *node* with a small number, counted upwards and never reused: edges of numbers take a quarter of the
 room of edges of 128-bit ids, and are ready for arrays. A node whose newest visit was made by a crawler elsewhere has
 that one for its owner, and is stamped with the next number whenever its in-links change: whoever has read up to a stamp
-sees by it what has changed since. Stamps of another `incarnation` (the graph was made again) say nothing.
+sees by it what has changed since. Stamps of another `incarnation` (the graph was made again) say nothing. `turned`
+counts the links that came or went and the nodes that came: what was computed from the graph is new while it stands.
 Knows nothing of records or frontiers.
 """
 
@@ -19,7 +20,8 @@ from tarrafa.archive.follow import Cursor
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
 
-FORMAT = 2
+FORMAT = 3
+DERIVED = ("ranks.f32", "sites.sqlite")  # computed from the graph: see survey.py
 BUSY_MS = 10_000
 CACHE_KIB = 64 << 10
 
@@ -39,14 +41,15 @@ CREATE TABLE nodes (
     visited_at REAL,
     title      TEXT,
     owner      INTEGER,                        -- who made that visit; NULL: one of our own workers
-    stamp      INTEGER                         -- of an owned node: when its in-links or its owner changed last
+    stamp      INTEGER,                        -- of an owned node: when its in-links or its owner changed last
+    file       INTEGER,                        -- where the archive has its newest text, and from which byte on
+    place      INTEGER
 );
 CREATE UNIQUE INDEX nodes_by_id ON nodes (id, collection);
 CREATE TABLE edges (                           -- n: the link's place on its page
     src INTEGER, n INTEGER, dst INTEGER NOT NULL, anchor TEXT NOT NULL, rel TEXT NOT NULL, hops INTEGER,
     PRIMARY KEY (src, n)
 ) WITHOUT ROWID;
-CREATE INDEX edges_by_target ON edges (dst, src);
 CREATE TABLE dirty (node INTEGER PRIMARY KEY);   -- the frontier does not know yet
 CREATE TABLE falling (node INTEGER PRIMARY KEY); -- its depth fell, its targets do not know yet
 CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
@@ -58,7 +61,18 @@ CREATE TABLE owners (owner INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE INDEX nodes_by_owner ON nodes (owner, stamp) WHERE owner IS NOT NULL;
 INSERT INTO counters VALUES ('stamp', 0), ('incarnation', abs(random() >> 1));
 """
-MIGRATIONS = {1: "ALTER TABLE nodes ADD COLUMN owner INTEGER; ALTER TABLE nodes ADD COLUMN stamp INTEGER;" + OWNERS}
+# With `hops` in the index, all that ranks are made of is read in one pass over it, in the order in which it is needed.
+SURVEYED = """
+CREATE INDEX edges_by_target ON edges (dst, src, hops);
+CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+INSERT INTO counters SELECT 'turned', (SELECT value FROM counters WHERE name = 'edges') + count(*) FROM nodes;
+ALTER TABLE collections ADD COLUMN suffixes TEXT NOT NULL DEFAULT '[]'; -- that its configuration adds to the list
+"""
+MIGRATIONS = {
+    1: "ALTER TABLE nodes ADD COLUMN owner INTEGER; ALTER TABLE nodes ADD COLUMN stamp INTEGER;" + OWNERS,
+    2: "ALTER TABLE nodes ADD COLUMN file INTEGER; ALTER TABLE nodes ADD COLUMN place INTEGER;"
+    " DROP INDEX edges_by_target;" + SURVEYED,
+}
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -107,10 +121,10 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
         with connection:
             found = connection.pragma("user_version")
             if found == 0:
-                connection.execute(SCHEMA + OWNERS)
-            elif found in MIGRATIONS:
-                connection.execute(MIGRATIONS[found])
-            if found == 0 or found in MIGRATIONS:
+                connection.execute(SCHEMA + OWNERS + SURVEYED)
+            for older in range(found, FORMAT) if found else ():
+                connection.execute(MIGRATIONS[older])
+            if found < FORMAT:
                 connection.pragma("user_version", FORMAT)
         _check_format(connection, path)
     return connection
@@ -170,6 +184,5 @@ def writer_lock(data: DataDirectory) -> Iterator[None]:
 
 def forget(data: DataDirectory) -> None:
     """Delete the graph; the archive has all that is needed to make it again. The caller holds the lock."""
-    for suffix in ("", "-wal", "-shm"):
-        path = path_of(data)
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    for name in ("graph.sqlite", "graph.sqlite-wal", "graph.sqlite-shm", *DERIVED):
+        (data.graph / name).unlink(missing_ok=True)

@@ -9,16 +9,18 @@ Knows nothing of loops, processes or who is told.
 
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import apsw
+import msgspec
 
 from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.frontier.protocol import Weight
 from tarrafa.graph.links import Edge, out_edges
 from tarrafa.graph.store import rows
-from tarrafa.model import Record, UrlId
+from tarrafa.model import CollectionNote, UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
 
 NODES_CACHED_MAX = 150_000
@@ -38,6 +40,16 @@ class _Node:
     visit: int = -1
     owner: int | None = None
     stamp: int | None = None
+
+
+class _Network(msgspec.Struct):
+    suffixes: tuple[str, ...] = ()
+
+
+class _Configured(msgspec.Struct):
+    """As much of a collection's configuration as says what its sites are."""
+
+    network: _Network = msgspec.field(default_factory=_Network)
 
 
 def _lower(old: int | None, new: int) -> bool:
@@ -61,12 +73,14 @@ class Graph:
         self._next_node: int = 1 + (self._rows("SELECT max(node) FROM nodes")[0][0] or 0)
         self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
         self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
-        self._stamp: int = self._rows("SELECT value FROM counters WHERE name = 'stamp'")[0][0]
+        self._files: dict[str, int] = dict(self._rows("SELECT name, file FROM files"))
+        counters: dict[str, int] = dict(self._rows("SELECT name, value FROM counters"))
+        self._stamp, self.turned, self.incarnation = (counters[name] for name in ("stamp", "turned", "incarnation"))
         self._by_id: dict[tuple[int, UrlId], _Node] = {}
         self._by_number: dict[int, _Node] = {}
         self._new: list[tuple[int, UrlId, int, str, int]] = []
         self._changed: set[_Node] = set()
-        self._visited: list[tuple[int, float, str | None, int]] = []
+        self._visited: list[tuple[int, float, str | None, int | None, int | None, int]] = []
         self._dirty: set[int] = set()
         self._edges_added = self._edges_removed = 0
         self._falling: deque[_Node] = deque()
@@ -80,7 +94,7 @@ class Graph:
             with self._connection:
                 self._resume_falling()
                 for entry in entries:
-                    self._apply(entry.record)
+                    self._apply(entry)
                     cursor[entry.file] = entry.end
                     records += 1
                     if records >= records_max or self._edges_added >= EDGES_PER_BATCH_MAX:
@@ -99,7 +113,8 @@ class Graph:
 
     # -- one record ------------------------------------------------------------------------------------------------
 
-    def _apply(self, record: Record) -> None:
+    def _apply(self, entry: Entry) -> None:
+        record = entry.record
         collection = self._collection(record.collection)
         node = self._node(collection, record.url)
         if record.visit <= node.visit:
@@ -109,7 +124,8 @@ class Graph:
         self._pass_to(node, record.worker)
         outcome, page = record.outcome, record.page
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
-        self._visited.append((outcome.status, outcome.at, title, node.number))
+        where = (self._file(entry.file), entry.start) if page is not None and page.text else (None, None)
+        self._visited.append((outcome.status, outcome.at, title, *where, node.number))
         self._changed.add(node)
         if _lower(node.told, record.depth):
             node.told = record.depth
@@ -126,16 +142,18 @@ class Graph:
         that much is `told`. Only a depth below it is news.
         """
         source = node.number
-        old: set[int] = set()
+        ways: set[tuple[int, bool]] = set()
         if known:
-            targets = self._rows("DELETE FROM edges WHERE src = ? RETURNING dst", (source,))
-            old = {target for (target,) in targets}
+            targets = self._rows("DELETE FROM edges WHERE src = ? RETURNING dst, hops IS NOT NULL", (source,))
+            ways.update(targets)
             self._edges_removed += len(targets)
-        added, new = [], set()
+        old = {target for target, _ in ways}
+        added, new, turned = [], set(), set()
         for place, edge in enumerate(edges):
             target = self._node(collection, edge.url)
             added.append((source, place, target.number, edge.anchor, edge.rel, edge.hops))
             new.add(target.number)
+            turned.add((target.number, edge.hops is not None))
             if edge.hops is not None:
                 if _lower(target.told, handed_depth + edge.hops):
                     target.told = handed_depth + edge.hops
@@ -144,6 +162,7 @@ class Graph:
                 self._reach(target, node.depth + edge.hops)
         self._connection.executemany("INSERT INTO edges VALUES (?, ?, ?, ?, ?, ?)", added)
         self._edges_added += len(added)
+        self.turned += len(ways ^ turned)
         self._count(old - new - {source}, -1)
         self._count(new - old - {source}, +1)
 
@@ -210,7 +229,23 @@ class Graph:
         found = self._collections.get(name)
         if found is None:
             found = self._collections[name] = len(self._collections) + 1
-            self._connection.execute("INSERT INTO collections VALUES (?, ?)", (found, name))
+            self._connection.execute("INSERT INTO collections (collection, name) VALUES (?, ?)", (found, name))
+        return found
+
+    def configured(self, note: CollectionNote) -> None:
+        """What the visits that follow were made under: it says where a site ends and the next begins."""
+        with suppress(msgspec.MsgspecError):
+            suffixes = msgspec.json.decode(note.config, type=_Configured).network.suffixes
+            self._connection.execute(
+                "UPDATE collections SET suffixes = ? WHERE collection = ?",
+                (msgspec.json.encode(suffixes).decode(), self._collection(note.collection)),
+            )
+
+    def _file(self, name: str) -> int:
+        found = self._files.get(name)
+        if found is None:
+            found = self._files[name] = len(self._files) + 1
+            self._connection.execute("INSERT INTO files VALUES (?, ?)", (found, name))
         return found
 
     def _node(self, collection: int, url: str) -> _Node:
@@ -223,6 +258,7 @@ class Graph:
         if not found:
             node = _Node(self._next_node)
             self._next_node += 1
+            self.turned += 1
             self._new.append((node.number, key[1], collection, url, host_id(host_key(url))))
         else:
             node = self._by_number.get(found[0][0]) or _Node(*found[0])
@@ -244,14 +280,15 @@ class Graph:
             ((n.depth, n.told, n.in_links, n.visit, n.owner, n.stamp, n.number) for n in self._changed),
         )
         many(
-            "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title) WHERE node = ?",
+            "UPDATE nodes SET status = ?, visited_at = ?, title = coalesce(?, title), file = coalesce(?, file),"
+            " place = coalesce(?, place) WHERE node = ?",
             self._visited,
         )
         many("INSERT OR IGNORE INTO dirty VALUES (?)", ((number,) for number in sorted(self._dirty)))
         many("INSERT OR IGNORE INTO falling VALUES (?)", ((node.number,) for node in self._falling))
         balance = self._edges_added - self._edges_removed
         self._connection.execute("UPDATE counters SET value = value + ? WHERE name = 'edges'", (balance,))
-        self._connection.execute("UPDATE counters SET value = ? WHERE name = 'stamp'", (self._stamp,))
+        many("UPDATE counters SET value = ? WHERE name = ?", ((self._stamp, "stamp"), (self.turned, "turned")))
         self._new, self._visited, self._edges_added, self._edges_removed = [], [], 0, 0
         self._changed, self._dirty = set(), set()
         self._falling.clear()

@@ -19,6 +19,11 @@ from tarrafa.index import schema
 from tarrafa.index.documents import whole
 from tarrafa.model import UrlId
 
+
+class _Explained(msgspec.Struct):
+    value: float
+
+
 _decode = msgspec.msgpack.Decoder(schema.Shown).decode
 _FAST = (
     schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
@@ -90,10 +95,31 @@ class Snapshot:
         with schema.in_our_words(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
-    def explained(self, query: tantivy.Query, place: Place) -> str:
-        """How tantivy came to a document's score, as its JSON."""
+    def languages(self, limit: int) -> dict[str, int]:
+        """Up to so many languages that pages are in, with the number of documents (those deleted since the last merge
+        included)."""
         with schema.in_our_words(self._path):
-            return query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
+            found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, limit)
+        return {language: count for language, count in found if language}
+
+    def value(self, query: tantivy.Query, place: Place) -> float:
+        """What a query gives a document; 0 where it does not match."""
+        try:
+            told = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
+        except ValueError:
+            return 0.0
+        return msgspec.json.decode(told, type=_Explained).value
+
+
+def newest_commit(data: DataDirectory) -> tuple[int, ...]:
+    """Names the newest commit, by a look at one file; the first number is another where the index was made again.
+    `DataError` when there is none yet."""
+    folder = schema.folder(data)
+    try:
+        meta, inode = (folder / "meta.json").stat(), folder.stat().st_ino
+    except OSError:
+        raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it") from None
+    return inode, meta.st_ino, meta.st_mtime_ns, meta.st_size
 
 
 class IndexReader:
@@ -110,18 +136,13 @@ class IndexReader:
 
     def snapshot(self) -> Snapshot:
         """The newest commit. `DataError` when there is none yet."""
-        folder = self._path
-        try:
-            meta, inode = (folder / "meta.json").stat(), folder.stat().st_ino
-        except OSError:
-            raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it") from None
-        seen = (inode, meta.st_ino, meta.st_mtime_ns, meta.st_size)
+        seen = newest_commit(self._data)
         with self._lock:
             if self._snapshot is None or seen != self._seen:
-                if self._index is None or inode != self._folder:  # made again from nothing
-                    self._index, self._folder = schema.open_index(self._data), inode
-                with schema.in_our_words(folder):
+                if self._index is None or seen[0] != self._folder:  # made again from nothing
+                    self._index, self._folder = schema.open_index(self._data), seen[0]
+                with schema.in_our_words(self._path):
                     self._index.reload()
-                    self._snapshot = Snapshot(folder, self._index.searcher())
+                    self._snapshot = Snapshot(self._path, self._index.searcher())
                 self._seen = seen
             return self._snapshot

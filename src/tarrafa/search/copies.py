@@ -26,7 +26,7 @@ from tarrafa.search.question import Candidate
 
 NEAR_BITS = 3
 COMPARED_MAX = 50  # the latest groups of the same title: a whole site may have only one, and copies rank side by side
-NEAR_SCORE = 0.05  # less than the first in-link is worth (0.069): what somebody links to stands before what nobody does
+NEAR_SCORE = 0.05
 _64_BITS = (1 << 64) - 1
 
 
@@ -99,7 +99,7 @@ def _nearest(groups: Near, simhash: int) -> Group | None:
 
 
 def _choose(group: Group) -> None:
-    """Let the shortest URL of those with nearly the best score stand for the group, or the most linked of these."""
+    """Let the plainest of those with nearly the best score stand for the group."""
     best = chosen = group[0]
     least = best.candidate.score * (1 - NEAR_SCORE)
     for one in group:
@@ -111,5 +111,6 @@ def _choose(group: Group) -> None:
         group.insert(0, chosen._replace(candidate=raised))
 
 
-def _plainness(one: Ranked) -> tuple[int, int, UrlId]:
-    return one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id
+def _plainness(one: Ranked) -> tuple[bool, int, int, UrlId]:
+    """What somebody links to stands before what nobody does; then the shorter, then the more linked to."""
+    return not one.candidate.in_links, one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id

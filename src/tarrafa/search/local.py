@@ -1,20 +1,24 @@
 """What does the index on this disk answer?
 
 Promises: the newest commit answers; the moments of the last few answers are kept, so that what was found can still be
-shown after the next commit. Ranking within a block of BLOCK matches is by text score times what links are worth *now*:
-tantivy orders by what they were worth when the page was indexed, and the quotient is made up for here. Known weakness:
-a page of rank 101 cannot enter the first block, however many have linked to it since.
+shown after the next commit. A match is scored by its text times what links are worth *now*: tantivy orders by what they
+were worth when the page was indexed (`order`), and the quotient is made up for here. Known weakness: scores rank within
+a block of BLOCK matches only, so a page that comes 101st cannot enter the first block, however many have linked to it
+since; the follower writes such pages anew in time.
 Knows nothing of other shards, HTML or HTTP.
 """
 
 import contextlib
+import random
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from math import log2
+from functools import partial
+from math import exp2, log2
 from operator import attrgetter
 
+from tantivy import Occur
 from tantivy import Query as Said
 
 from tarrafa.data import DataDirectory
@@ -24,16 +28,19 @@ from tarrafa.index import schema
 from tarrafa.index.documents import static_factor
 from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
-from tarrafa.parse.url import host_name
-from tarrafa.search.matching import Counted, Counting, Matching, wanted
-from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, Block, Candidate, Question, Shown, Sort, Statistics
+from tarrafa.parse.url import host_name, url_id
+from tarrafa.search.curation import NO_RULES, Curation, Rules
+from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted
+from tarrafa.search.query import narrowed, parse
+from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 
 MOMENTS_MAX = 8
+LANGUAGES_MAX = 50  # that a shard tells of
 LINKING_MAX = 10_000  # pages that `link:` finds
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
+CHANGED = "The results have changed in between: please search again."
 ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
@@ -46,9 +53,11 @@ class LocalShard:
         self._data, self._now = data, now
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
+        self._curation = Curation(data)
+        self._rules, self._blocked = NO_RULES, below(())
         self._moments: OrderedDict[int, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
-        self._next = int(now())  # no number is used twice, by whatever process serves this shard
+        self._next = first_moment()
 
     @property
     def name(self) -> str:
@@ -61,6 +70,7 @@ class LocalShard:
         snapshot = self._index.snapshot()
         counted = Counted(snapshot)
         self._said(question, counted, counted)
+        counted.counts[schema.LANGUAGE] = snapshot.languages(LANGUAGES_MAX)
         return Statistics(snapshot.documents, counted.counts)
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
@@ -68,16 +78,13 @@ class LocalShard:
         said = self._said(question, snapshot, together)
         order = ORDERS.get(question.sort)
         matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
-        candidates: list[Candidate] = []
-        for start in range(0, len(matches), BLOCK):
-            candidates.extend(self._ranked(matches[start : start + BLOCK], question))
-        return Block(self._moment(snapshot), total, candidates)
+        return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
 
-    def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
+    def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
             snapshot = self._moments.get(moment)
         if snapshot is None:
-            raise QueryError("The results have changed in between: please search again.")
+            raise QueryError(CHANGED)
         terms = wanted(parse(question.text)) if question.text else frozenset()
         shown = [snapshot.shown(place) for place in places]
         return [
@@ -88,36 +95,98 @@ class LocalShard:
             for one in shown
         ]  # fmt: skip
 
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        snapshot = self._index.snapshot()
+        said, page = self._said(question, snapshot, together), of_page(url_id(url), question.collection)
+        both = Said.boolean_query([(Occur.Must, said), (Occur.Must, Said.const_score_query(page, 0.0))])
+        matches = [match for match in snapshot.best(both, BLOCK, schema.STATIC)[0] if match.id == url_id(url)]
+        if not matches:
+            return []
+        match = matches[0]
+        leaves = self._matching(question, snapshot, together).leaves(
+            parse(question.text, question.all_words), question.natural, question.extras
+        )
+        parts = [Part(kind, what, snapshot.value(leaf, match.place)) for kind, what, leaf in leaves]
+        rank = self._links([match.id], question.collection)[1].get(match.id, 1.0)
+        factors = [Part("links", "", static_factor(rank))]
+        if question.recent:
+            factors.append(Part("recent", "", self._recency(match)))
+        lowered = self._lowered(snapshot, [match.id])
+        factors += [Part("curated", "", factor) for factor in lowered.values()]
+        return [part for part in parts if part.value > 0] + factors
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        snapshot = self._index.snapshot()
+        parts = [(Occur.Must, among(ids))]
+        if question.collection is not None:
+            parts.append((Occur.Must, exactly(schema.COLLECTION, question.collection)))
+        found = snapshot.best(Said.boolean_query(parts), BLOCK)[0]
+        in_links, _ = self._links(ids, question.collection)
+        newest = {match.id: match for match in sorted(found, key=attrgetter("updated"))}
+        candidates = [
+            Candidate(0.0, key, in_links.get(key, 0), newest[key].place, *newest[key][4:], 0.0)
+            for key in ids
+            if key in newest
+        ]
+        return Block(self._moment(snapshot), len(candidates), candidates)
+
+    def _matching(self, question: Question, local: Counting, together: Counting) -> Matching:
+        linking = partial(self._linking, collection=question.collection)
+        return Matching(local, together, linking, self._ruling().synonyms)
+
+    def _ruling(self) -> Rules:
+        """What those who run the engine want, as it is now."""
+        rules = self._curation.rules()
+        if rules is not self._rules:
+            self._rules, self._blocked = rules, below(rules.blocked)
+        return rules
+
     def _said(self, question: Question, local: Counting, together: Counting) -> Said:
         """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
-        matching = Matching(local, together, lambda url: self._linking(url, question.collection))
         query = parse(question.text, question.all_words)
-        return matching.query(query, question.collection, question.natural, question.extras)
+        query = narrowed(query, question.language, question.after, question.before)
+        matching = self._matching(question, local, together)
+        return matching.query(query, question.collection, question.natural, question.extras, self._blocked)
 
-    def _ranked(self, block: list[Match], question: Question) -> list[Candidate]:
-        """A block, the best first; ids break ties, so that the order never depends on segments."""
-        ids = [match.id for match in block]
+    def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
+        """The matches in the order of the index, each with the score that ranks it in its block."""
+        ids = [match.id for match in matches]
         in_links, ranks = self._links(ids, question.collection)
         if question.sort is Sort.RELEVANCE:
-            factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in block]
-            scores = [match.score * factor for match, factor in zip(block, factors, strict=True)]
+            factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in matches]
+            lowered = self._lowered(snapshot, ids)
+            scores = [
+                match.score * factor * lowered.get(match.id, 1.0)
+                for match, factor in zip(matches, factors, strict=True)
+            ]
         elif question.sort is Sort.LINKS:
-            scores = [float(in_links.get(match.id, 0)) for match in block]
+            scores = [float(in_links.get(match.id, 0)) for match in matches]
         else:
-            scores = [float(match.updated) for match in block]
-        found = [
-            Candidate(score, match.id, in_links.get(match.id, 0), match.place, *match[4:])
-            for score, match in zip(scores, block, strict=True)
+            scores = [float(match.updated) for match in matches]
+        return [
+            Candidate(score, match.id, in_links.get(match.id, 0), match.place, *match[4:], match.score)
+            for score, match in zip(scores, matches, strict=True)
         ]
-        return in_order(found)
+
+    def _lowered(self, snapshot: Snapshot, ids: list[UrlId]) -> dict[UrlId, float]:
+        """What the scores of these pages are multiplied by, where their site is lowered."""
+        rules = self._ruling()
+        lowered = below(rules.lowered)
+        if lowered is None or not ids:
+            return {}
+        found = snapshot.best(Said.boolean_query([(Occur.Must, lowered), (Occur.Must, among(ids))]), len(ids) + BLOCK)[
+            0
+        ]
+        return {match.id: rules.factor(host_name(snapshot.shown(match.place).url)) for match in found}
 
     def _factor(self, match: Match, rank: float, recent: bool) -> float:
         """What becomes of a text score that tantivy has already multiplied by what links were worth."""
         factor = static_factor(rank) / log2(2.0 + match.static)
-        if recent:
-            age_s = max(0.0, self._now() - match.updated)
-            factor *= 1.0 + RECENT_SHARE * 0.5 ** (age_s / RECENT_HALF_S)
-        return factor
+        return factor * self._recency(match) if recent else factor
+
+    def _recency(self, match: Match) -> float:
+        age_s = max(0.0, self._now() - match.updated)
+        return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
     def _links(self, ids: list[UrlId], collection: str | None) -> tuple[dict[UrlId, int], dict[UrlId, float]]:
         """Fresh from the graph; without one, nobody links to anybody."""
@@ -154,10 +223,7 @@ class LocalShard:
             return number
 
 
-def in_order(candidates: list[Candidate]) -> list[Candidate]:
-    """The best first; ids break ties."""
-    candidates.sort(key=attrgetter("id"))
-    candidates.sort(
-        key=attrgetter("score"), reverse=True
-    )  # stable: two sorts by one key take half the time of one by two
-    return candidates
+def first_moment() -> int:
+    """Where a process begins to count: a number that another one, before it or beside it, has never come near. (The
+    clock's seconds would not do: there may be more commits than seconds, and clocks are set back.)"""
+    return random.SystemRandom().getrandbits(52)

@@ -34,7 +34,7 @@ LINKING_MAX = 10_000  # pages that `link:` looks at
 
 Terms = tuple[str, ...]
 Linking = Callable[[str], Iterable[UrlId]]  # who links to a URL
-Synonyms = Callable[[str], tuple[str, ...]]  # what else a folded word may be called
+Synonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be called
 
 
 class Counting(Protocol):
@@ -63,25 +63,39 @@ class Matching:
         collection: str | None = None,
         natural: bool = False,
         extras: Iterable[Extra] = (),
+        blocked: Said | None = None,
         related: bool = False,
-        blocked: Iterable[str] = (),
     ) -> Said:
         """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
         query is a further condition; it may be empty then."""
         query = self._natural(query) if natural else query
-        content = Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
+        content = _content_of(query)
         parts = self._conditions(query)
-        added = [_boosted(said, extra.share) for extra in extras if (said := self._content(extra.word)) is not None]
+        added = [said for _, said in self._added(extras)]
         if related:
             parts.append((Occur.Must, _several(added)))
         if content.parts:
             parts.extend(self._found(content, [] if related else added))
-            parts.extend((Occur.Should, _boosted(said, TITLE_SHARE)) for said in self._titles(content))
-            parts.extend((Occur.Should, _boosted(said, PAIR_SHARE)) for said in self._pairs(content))
+            parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
         if collection is not None:
-            parts.append((Occur.Must, _exactly(schema.COLLECTION, collection)))
-        parts.extend((Occur.MustNot, _exactly(schema.SITE, name)) for name in blocked)
+            self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
+            parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
+        if blocked is not None:
+            parts.append((Occur.MustNot, blocked))
         return Said.boolean_query(parts)
+
+    def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:
+        """What adds to a score: of which kind, for what, and how it is asked. A page's score is the sum of these."""
+        content = _content_of(self._natural(query) if natural else query)
+        words_said = [(text, said) for text in content.texts if (said := self._content(text)) is not None]
+        prefixes = [(f"{text}*", self._prefix(text)) for text in content.prefixes]
+        kinds = {
+            "text": [*words_said, *prefixes],
+            "added": self._added(extras),
+            "title": self._titles(content),
+            "pair": self._pairs(content),
+        }
+        return [(kind, what, said) for kind, found in kinds.items() for what, said in found]
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
@@ -124,32 +138,38 @@ class Matching:
         if isinstance(node, Group):
             return self._group(node)
         if isinstance(node, Prefix):
-            found = Said.regex_query(schema.SCHEMA, schema.WORDS, fold(node.text) + ".*")
-            return Said.const_score_query(found, PREFIX_SCORE)
+            return self._prefix(node.text)
         return self._filter(node)
+
+    def _prefix(self, text: str) -> Said:
+        return Said.const_score_query(Said.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE)
+
+    def _added(self, extras: Iterable[Extra]) -> list[tuple[str, Said]]:
+        """Words that nobody typed."""
+        found = [(extra, self._content(extra.word)) for extra in extras]
+        return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
 
     def _content(self, text: str) -> Said | None:
         """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
-        meant = [text, *(self._synonyms(fold(text)) if text.isalnum() else ())]
+        meant = [text, *self._synonyms(text)]
         weighed = self._weighed(schema.ALL, [reading for one in meant for reading in readings(one)])
         said = [_boosted(_stand(schema.ALL, terms), boost) for terms, boost in weighed]
         return _any(said) if said else None
 
-    def _titles(self, content: Group) -> list[Said]:
+    def _titles(self, content: Group) -> list[tuple[str, Said]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
-        weighed = [
-            found
+        return [
+            (word, _boosted(_stand(schema.TITLE, terms), boost * TITLE_SHARE))
             for text in content.texts
             for word in words(text)
-            for found in self._weighed(schema.TITLE, readings(word))
+            for terms, boost in self._weighed(schema.TITLE, readings(word))
         ]
-        return [_boosted(Said.term_query(schema.SCHEMA, schema.TITLE, terms[0]), boost) for terms, boost in weighed]
 
-    def _pairs(self, content: Group) -> list[Said]:
+    def _pairs(self, content: Group) -> list[tuple[str, Said]]:
         """Neighbours in the query, as neighbours in the page."""
         plain = [node.text if isinstance(node, Text) else "" for _, node in content.parts]
         return [
-            _boosted(_stand(schema.ALL, terms), boost)
+            (f"{left} {right}", _boosted(_stand(schema.ALL, terms), boost * PAIR_SHARE))
             for left, right in pairwise(plain)
             if left and right and len(words(left)) == len(words(right)) == 1
             for terms, boost in self._weighed(schema.ALL, readings(f"{left} {right}"))
@@ -184,6 +204,11 @@ class Matching:
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
         said = [_stand(field, terms) for terms, _ in self._weighed(field, alternatives)]
         return _any(said) if said else None
+
+
+def _content_of(query: Group) -> Group:
+    """What speaks for a page, without conditions and what must not be there."""
+    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
 
 
 def common_words(query: Group, counting: Counting) -> list[str]:
@@ -232,10 +257,21 @@ def saying(contents: Iterable[int], collection: str | None) -> Said:
     return _numbered(schema.CONTENT, list(contents), collection)
 
 
+def below(domains: Iterable[str]) -> Said | None:
+    """The documents of these domains and of everything below them."""
+    names = list(domains)
+    return Said.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
+
+
+def among(ids: Iterable[UrlId]) -> Said:
+    """The documents of these URLs (see `of_page`)."""
+    return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, [halves(key)[0] for key in ids])
+
+
 def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
     found = [(Occur.Must, Said.term_set_query(schema.SCHEMA, field, numbers))]
     return Said.boolean_query(
-        found if collection is None else [*found, (Occur.Must, _exactly(schema.COLLECTION, collection))]
+        found if collection is None else [*found, (Occur.Must, exactly(schema.COLLECTION, collection))]
     )
 
 
@@ -280,6 +316,6 @@ def _literal(text: str) -> str:
     return "".join(letter if letter.isalnum() else f"\\{letter}" for letter in text)
 
 
-def _exactly(field: str, value: str) -> Said:
+def exactly(field: str, value: str) -> Said:
     """A condition that adds nothing to the score."""
     return Said.const_score_query(Said.term_query(schema.SCHEMA, field, value), 0.0)

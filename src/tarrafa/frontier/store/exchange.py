@@ -144,7 +144,7 @@ class Exchange:
 
     def _answers(self, known: Known, host: HostId) -> bool:
         """It is not in trouble, not full, its turn comes soon, and it can be changed now."""
-        if not self._db.need_hosts([host]):
+        if not self._db.need_hosts([host], known.walks):
             return False
         row = self._db.row(
             "SELECT failures, next_at, refused, visited FROM host JOIN work ON work.host = host.id"

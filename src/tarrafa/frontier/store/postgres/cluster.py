@@ -5,7 +5,8 @@ all: the atlas, the collections, the workers' numbers, and which addresses are t
 others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's limits hold
 over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it.
 
-Weakness: who joins needs the first server; a collection's revisits per day are shared out evenly over the servers.
+Weakness: who joins needs the first server; a collection's revisits per day, and breadth's table of sites, are shared
+out evenly over the servers, and each chooses among its own sites.
 """
 
 import asyncio
@@ -178,14 +179,17 @@ class PostgresFrontier:
             atlas = replace(atlas, suffixes=list(wanted.network.suffixes), edition=atlas.edition + 1)
             await self._first.call(lambda server: server.write_atlas(atlas))
             await asyncio.to_thread(self._read_atlas)
+        is_over = await self._is_over(wanted)
         parts = self._parts(roots)
         mine = parts.pop(self._first, [])
-        row = await self._ask(self._first, lambda server: server.open_collection(config, mine))
+        row = await self._ask(
+            self._first, lambda server: server.open_collection(config, mine, is_over_elsewhere=is_over)
+        )
         for member in self._members[1:]:
             part = parts.get(member, [])
 
             def open_there(server: Server, part: list[Offer] = part) -> None:
-                server.open_collection(config, part, row.id)
+                server.open_collection(config, part, row.id, is_over_elsewhere=is_over)
                 server.take_over([row])
 
             try:
@@ -195,6 +199,13 @@ class PostgresFrontier:
                     raise
         self._rows = await self.collections()
         return row
+
+    async def _is_over(self, wanted: configuration.Collection) -> bool:
+        """Whether a run of breadth is, on all servers; one that is away cannot say so."""
+        if len(self._members) == 1 or wanted.strategy.order != "breadth":
+            return True
+        said = await self._everywhere(lambda server: server.is_over(wanted.name))
+        return len(said) == len(self._members) and all(over for _, over in said)
 
     async def collections(self) -> list[CollectionRow]:
         return await self._ask(self._first, lambda server: server.collections())

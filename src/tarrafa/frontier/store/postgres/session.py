@@ -26,9 +26,10 @@ from tarrafa.frontier.store.collections import Known
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import buckets
 from tarrafa.frontier.store.postgres.buckets import Atlas
-from tarrafa.frontier.store.postgres.copy import Copy, Cursor, Row, Stale
+from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.schema import open_schema
 from tarrafa.frontier.store.postgres.shared import SharedCollections, SharedCounters
+from tarrafa.frontier.store.postgres.sites import SiteCopy
 from tarrafa.frontier.store.store import Store
 from tarrafa.model import HostId
 
@@ -38,6 +39,7 @@ RECONNECT_EVERY_S = 0.5
 CHANGE_LOCK = 0x7A66_0002  # held by everybody, and alone by who changes a collection's configuration
 PLAN_LOCK = 0x7A66_0004  # held by the one who plans
 LIMIT_LOCK = 0x7A66_0003  # held by who hands out the last visits of a collection with a limit
+TABLE_LOCK = 0x7A66_0005  # held by who chooses sites from a collection's table
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
     "idle_in_transaction_session_timeout": "5s", "statement_timeout": "10min", "lock_timeout": "60s",
@@ -82,25 +84,43 @@ class Work:
     """One transaction: the store, what it runs on, and a way to ask the database itself."""
 
     store: Store
-    copy: Copy
+    copy: SiteCopy
     cursor: Cursor
 
     def known(self, number: int) -> Known:
         return self.store.catalogue.by_id(number)
 
-    def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> None:
-        """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring."""
+    def walked(self) -> list[int]:
+        """The collections whose sites are walked through."""
+        return [known.row.id for known in self.store.catalogue.all() if known.order.is_breadth]
+
+    def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> dict[HostId, str]:
+        """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring. Their
+        sites, as far as we can tell."""
         rows = sorted(set(rows))
-        sites = [self.store.urls.site_of(key, known.config.network.suffixes) for _, key in rows]
+        sites = {host: self.store.urls.site_of(key, known.config.network.suffixes) for host, key in rows}
         self.cursor.execute(
             "INSERT INTO host (id, key, site) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[])"
             " ON CONFLICT DO NOTHING",
-            [[host for host, _ in rows], [key for _, key in rows], sites],
+            [[host for host, _ in rows], [key for _, key in rows], list(sites.values())],
         )
         self.copy.lock_hosts(host for host, _ in rows)
-        names = {host: site for (host, _), site in zip(rows, sites, strict=True)}
-        at_home = {host for (host,) in self.copy.rows("SELECT host FROM work WHERE collection = ?", (known.row.id,))}
-        self.copy.need("site", [(known.row.id, site) for host, site in names.items() if host not in at_home])
+        return sites
+
+    def receive_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> None:
+        """The same for hosts of which the collection is to have URLs: with what their sites know of them."""
+        rows, number = sorted(set(rows)), known.row.id
+        if known.order.is_breadth:
+            at_home = self.copy.site_names(host for host, _ in rows)
+            sites = {host: self.store.urls.site_of(key, known.config.network.suffixes) for host, key in rows} | at_home
+            self.copy.make_sites(number, sites.values())
+            self.ensure_hosts(rows, known)
+            if not sites.items() <= set(self.copy.rows("SELECT id, site FROM host")):
+                raise Stale("host: somebody else made one, of another site")
+            return
+        sites = self.ensure_hosts(rows, known)
+        at_work = {host for (host,) in self.copy.rows("SELECT host FROM work WHERE collection = ?", (number,))}
+        self.copy.need("site", [(number, site) for host, site in sites.items() if host not in at_work])
 
     def hosts_after(self, sql: str, *values: Any) -> list[HostId]:
         return [row[0] for row in self.cursor.execute(sql, values).fetchall()]
@@ -148,7 +168,7 @@ class Session:
 
     def _open(self, connection: "psycopg.Connection[Row]") -> None:
         self.meta = open_schema(connection, self._suffix_list, self.where)
-        self._copy = Copy(self.meta["suffix_list"])
+        self._copy = SiteCopy(self.meta["suffix_list"])
         counters = SharedCounters(self._copy, random.getrandbits(16))
         self._catalogue = SharedCollections(self._copy, counters, self._clock)
         self._store = Store(self._copy, self._clock, self._lease_clock, counters, self._catalogue)

@@ -9,7 +9,7 @@ from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
 
 SUMMED = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
-    "visits", "requests", "revisits", "changes",
+    "visits", "requests", "revisits", "changes", "passed_over", "table", "sites_chosen",
 )  # fmt: skip
 
 

@@ -1,0 +1,167 @@
+"""The whole graph at one moment, as arrays.
+
+Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts and
+16 a node (above `LINKS_IN_MEMORY` the links lie in a file that the system may write out and read again: they are
+only ever read from their beginning to their end). Node number k is place k - 1.
+Knows nothing of ranks.
+
+A link counts for ranks when it leads to another URL and is walked: not what its author does not vouch for
+(rel=nofollow, ugc, sponsored, or a page that says nofollow), nor the end of a chain of redirects that was too long.
+Several links from one page to another are one. A redirect is a link like any other, the only one of its page: it passes
+rank on. For the counts between hosts every pair of pages counts that has any link, vouched for or not.
+"""
+
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+
+import apsw
+import numpy as np
+from numpy.typing import NDArray
+
+from tarrafa.errors import DataError
+from tarrafa.graph.pagerank import Links, Numbers
+from tarrafa.graph.store import rows
+
+NODES_MAX = (1 << 31) - 2  # a link is one integer here: 31 bits for each end, and one that says whether it counts
+LINKS_PER_READ = 1 << 17
+LINKS_IN_MEMORY = 100_000_000
+PAIRS_WAITING_MAX = 2_000_000
+
+# In the order of the index, which holds all that is asked for. A pair's last row is one that counts, if any does.
+LINKS_SQL = """
+SELECT (dst << 32) | (src << 1) | (hops IS NOT NULL) FROM edges INDEXED BY edges_by_target ORDER BY dst, src, hops
+"""
+NODES_SQL = "SELECT collection, host, coalesce(status, 0) FROM nodes ORDER BY node"
+
+
+class Tally:
+    """Counts keys, however many come, in the memory of the different ones."""
+
+    def __init__(self) -> None:
+        self._keys, self._counts = np.empty(0, np.int64), np.empty(0, np.int32)
+        self._waiting: list[NDArray[np.int64]] = []
+        self._waiting_keys = 0
+
+    def add(self, keys: NDArray[np.int64]) -> None:
+        self._waiting.append(keys)
+        self._waiting_keys += len(keys)
+        if self._waiting_keys >= max(PAIRS_WAITING_MAX, len(self._keys)):
+            self._count()
+
+    def counted(self) -> tuple[NDArray[np.int64], Numbers]:
+        """The different keys in their order, and how often each came."""
+        self._count()
+        return self._keys, self._counts
+
+    def _count(self) -> None:
+        ones = np.ones(self._waiting_keys, np.int32)
+        keys = np.concatenate((self._keys, *self._waiting))
+        self._waiting, self._waiting_keys = [], 0
+        self._keys, self._counts = summed(keys, np.concatenate((self._counts, ones)))
+
+
+def summed(keys: NDArray[np.int64], counts: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+    """Each key once, in order, with the sum of its counts."""
+    if not len(keys):
+        return keys, counts
+    order = np.argsort(keys, kind="stable")
+    keys, counts = keys[order], counts[order]
+    del order
+    first = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
+    return keys[first], np.add.reduceat(counts, first, dtype=np.int32)
+
+
+NO_LINKS = Links(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """Everything that is computed from. A *group* is one host of one collection, numbered as they were met."""
+
+    incarnation: int
+    turned: int
+    edges: int  # all links, counting or not
+    links: Links
+    groups: Numbers  # of each node
+    collections: list[int]  # of each group
+    first_nodes: list[int]  # the number of a node of each group
+    statuses: Counter[tuple[int, int]] = field(default_factory=Counter)  # (group, status); 0: never visited
+    pairs: Tally = field(default_factory=Tally)  # (group << 32) | group: pages here that link to pages there
+
+
+def read(connection: apsw.Connection, folder: Path) -> Snapshot:
+    """The graph as it is now. `folder` is where large arrays may lie for a while."""
+    with connection:
+        counters = dict(rows(connection, "SELECT name, value FROM counters"))
+        nodes = rows(connection, "SELECT coalesce(max(node), 0) FROM nodes")[0][0]
+        if nodes > NODES_MAX:
+            raise DataError(f"{folder}: {nodes:,} URLs are too many to be ranked ({NODES_MAX:,} at most)")
+        found = _read_nodes(connection, nodes, counters)
+        _read_links(connection, found, folder)
+    return found
+
+
+def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int]) -> Snapshot:
+    groups, numbers = array("i"), dict[tuple[int, int], int]()
+    first: list[int] = []
+    statuses: Counter[tuple[int, int]] = Counter()
+    for node, (collection, host, status) in enumerate(connection.execute(NODES_SQL), 1):
+        group = numbers.get((collection, host))
+        if group is None:
+            group = numbers[collection, host] = len(numbers)
+            first.append(node)
+        groups.append(group)
+        statuses[group, status] += 1
+    if len(groups) != nodes:
+        raise DataError(f"graph.sqlite: {nodes:,} nodes by number, {len(groups):,} by count; `tarrafa rebuild graph`")
+    return Snapshot(
+        counters["incarnation"], counters["turned"], counters["edges"], NO_LINKS,
+        np.frombuffer(groups, np.int32) if nodes else np.empty(0, np.int32),
+        [collection for collection, _ in numbers], first, statuses,
+    )  # fmt: skip
+
+
+def _read_links(connection: apsw.Connection, found: Snapshot, folder: Path) -> None:
+    groups, nodes = found.groups, len(found.groups)
+    sources, filled = _room(found.edges, folder), 0
+    pointers, links_of = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int32)
+    for packed in _pairs(connection):
+        target, source = (packed >> 32) - 1, ((packed >> 1) & 0x7FFFFFFF) - 1
+        if len(packed) and (target[-1] >= nodes or source.max() >= nodes or min(source.min(), target[0]) < 0):
+            raise DataError("graph.sqlite: a link of a node that is not there; `tarrafa rebuild graph`")
+        here, there = groups[source].astype(np.int64), groups[target].astype(np.int64)
+        apart = here != there
+        found.pairs.add((here[apart] << 32) | there[apart])
+        counts = ((packed & 1) == 1) & (source != target)
+        target, source = target[counts], source[counts]
+        sources[filled : filled + len(source)] = source
+        filled += len(source)
+        np.add.at(pointers, target + 1, 1)
+        np.add.at(links_of, source, np.int32(1))  # of the array's own type: a plain 1 takes fifty times as long
+    np.cumsum(pointers, out=pointers)
+    found.links = Links(pointers, sources[:filled], links_of)
+
+
+def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
+    """All links, each pair of pages once and by its last row, in pieces."""
+    stream = chain.from_iterable(connection.execute(LINKS_SQL))
+    held = np.empty(0, np.int64)
+    while len(piece := np.fromiter(islice(stream, LINKS_PER_READ), np.int64)):
+        piece = np.concatenate((held, piece))
+        ends = np.flatnonzero((piece[1:] >> 1) != (piece[:-1] >> 1))
+        yield piece[ends]
+        held = piece[-1:]
+    yield held
+
+
+def _room(links: int, folder: Path) -> Numbers:
+    if links <= LINKS_IN_MEMORY:
+        return np.empty(links, np.int32)
+    with tempfile.TemporaryFile(dir=folder) as file:  # without a name: it goes when nobody maps it any more
+        file.truncate(4 * links)
+        return np.memmap(file, np.int32, "r+", shape=(links,))

@@ -1,0 +1,250 @@
+"""What is known of a site or a host, and which others link to it?
+
+`sites.sqlite` holds the sums of the last survey, so that nobody scans the graph for them: a row for each host and each
+site of each collection, with the lists of those that link there and those that it links to.
+Promises: it is written anew and takes the old one's place when it is whole; an answer comes from one survey, costs a
+few look-ups however large the graph, and says of when it is. Several collections may know a site: without a name, the
+one that knows most of it speaks.
+Knows nothing of how the sums are made.
+"""
+
+import threading
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from struct import Struct
+from typing import Any
+
+import apsw
+import msgspec
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError
+from tarrafa.graph.store import BUSY_MS, in_our_words, rows
+from tarrafa.parse.url import canonical, host_key, host_name
+
+FORMAT = 1
+LISTED_MAX = 1_000  # of each list, per answer
+SCHEMA = f"""
+PRAGMA user_version = {FORMAT};
+CREATE TABLE survey (at REAL NOT NULL, nodes INTEGER NOT NULL, edges INTEGER NOT NULL);
+CREATE TABLE sites (
+    number INTEGER PRIMARY KEY, collection TEXT NOT NULL, name TEXT NOT NULL, hosts INTEGER NOT NULL,
+    known INTEGER NOT NULL, visited INTEGER NOT NULL, fetched INTEGER NOT NULL, rank REAL NOT NULL,
+    statuses TEXT NOT NULL, incoming BLOB NOT NULL, outgoing BLOB NOT NULL
+);
+CREATE TABLE hosts (
+    number INTEGER PRIMARY KEY, collection TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, site INTEGER NOT NULL,
+    known INTEGER NOT NULL, visited INTEGER NOT NULL, fetched INTEGER NOT NULL, rank REAL NOT NULL,
+    statuses TEXT NOT NULL, incoming BLOB NOT NULL, outgoing BLOB NOT NULL
+);
+"""
+INDEXES = """
+CREATE INDEX sites_by_name ON sites (name);
+CREATE INDEX hosts_by_name ON hosts (name);
+CREATE INDEX hosts_by_key ON hosts (key);
+CREATE INDEX hosts_by_site ON hosts (site, known DESC);
+"""
+_pair = Struct("<ii")
+
+
+class Paging(msgspec.Struct, frozen=True):
+    """Which part of each list is wanted."""
+
+    limit: int = 50
+    in_offset: int = 0
+    out_offset: int = 0
+    hosts_offset: int = 0
+
+
+ALL_FIRST = Paging()
+
+
+class Related(msgspec.Struct, frozen=True):
+    """Another site, or another host, and how many pairs of pages are linked."""
+
+    name: str
+    links: int
+
+
+class HostFigures(msgspec.Struct, frozen=True):
+    """A host of a site in numbers: URLs known, visited, and there when they were; the sum of their ranks."""
+
+    host: str
+    known: int
+    visited: int
+    fetched: int
+    rank: float
+
+
+class Surroundings(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+    """A site among sites, or a host among hosts (`kind`), as one collection knew it at the last survey."""
+
+    name: str
+    kind: str
+    site: str
+    collection: str
+    collections: list[str]  # all that know it
+    as_of: float
+    known: int
+    visited: int
+    fetched: int
+    rank: float  # the sum of its pages' ranks
+    statuses: dict[str, int]  # of the newest visits
+    hosts: list[HostFigures]
+    hosts_total: int
+    incoming: list[Related]
+    in_total: int
+    outgoing: list[Related]
+    out_total: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A site or host as it is written down. `site` and `key` are a host's, `hosts` a site's."""
+
+    collection: str
+    name: str
+    known: int
+    visited: int
+    fetched: int
+    rank: float
+    statuses: dict[int, int]
+    incoming: bytes
+    outgoing: bytes
+    key: str = ""
+    site: int = 0
+    hosts: int = 0
+
+
+def path_of(data: DataDirectory) -> Path:
+    return data.graph / "sites.sqlite"
+
+
+def write(path: Path, at: float, nodes: int, edges: int, sites: Iterable[Row], hosts: Iterable[Row]) -> None:
+    """A whole new file; whoever asks for it puts it into its place."""
+    path.unlink(missing_ok=True)
+    with in_our_words(path):
+        connection = apsw.Connection(str(path))
+    try:
+        with in_our_words(path, connection):
+            connection.pragma("journal_mode", "off")
+            connection.pragma("synchronous", "off")
+            with connection:
+                connection.execute(SCHEMA)
+                connection.execute("INSERT INTO survey VALUES (?, ?, ?)", (at, nodes, edges))
+                connection.executemany(
+                    "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    ((n, one.collection, one.name, one.hosts, *_figures(one)) for n, one in enumerate(sites)),
+                )
+                connection.executemany(
+                    "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    ((n, one.collection, one.name, one.key, one.site, *_figures(one)) for n, one in enumerate(hosts)),
+                )
+                connection.execute(INDEXES)
+    finally:
+        connection.close()
+
+
+def _figures(row: Row) -> tuple[Any, ...]:
+    statuses = msgspec.json.encode({str(status): count for status, count in sorted(row.statuses.items())}).decode()
+    return row.known, row.visited, row.fetched, row.rank, statuses, row.incoming, row.outgoing
+
+
+class SiteReader:
+    """Reads the last survey; takes up the next one by itself. Safe to use from several threads."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._path = path_of(data)
+        self._local = threading.local()
+
+    def site(self, name: str, collection: str | None = None, paging: Paging = ALL_FIRST) -> Surroundings | None:
+        """A site by its domain."""
+        url = canonical(f"http://{name}/")
+        return None if url is None else self._found("site", "name", host_name(url), collection, paging)
+
+    def host(self, name: str, collection: str | None = None, paging: Paging = ALL_FIRST) -> Surroundings | None:
+        """A host by its key (scheme://host:port), or by its name: then the one of that name that is known best."""
+        url = canonical(name if "://" in name else f"http://{name}/")
+        if url is None:
+            return None
+        column, wanted = ("key", host_key(url)) if "://" in name else ("name", host_name(url))
+        return self._found("host", column, wanted, collection, paging)
+
+    def _found(self, kind: str, column: str, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
+        with self._reading():
+            candidates = self._rows(
+                f"SELECT number, collection FROM {kind}s WHERE {column} = ? ORDER BY known DESC, number",  # noqa: S608
+                (name,),
+            )
+            chosen = next((number for number, held in candidates if collection in (None, held)), None)
+            if chosen is None:
+                return None
+            named = list(dict.fromkeys(held for _, held in candidates))
+            return self._told(kind, chosen, named, paging)
+
+    def _told(self, kind: str, number: int, collections: list[str], paging: Paging) -> Surroundings:
+        limit = max(0, min(paging.limit, LISTED_MAX))
+        own = ("name", "number") if kind == "site" else ("key", "site")
+        name, site, collection, known, visited, fetched, rank, statuses = self._rows(
+            f"SELECT {', '.join(own)}, collection, known, visited, fetched, rank, statuses FROM {kind}s"  # noqa: S608
+            " WHERE number = ?",
+            (number,),
+        )[0]
+        hosts, hosts_total = self._hosts(site, limit, paging.hosts_offset)
+        incoming, in_total = self._related(kind, "incoming", number, limit, paging.in_offset)
+        outgoing, out_total = self._related(kind, "outgoing", number, limit, paging.out_offset)
+        return Surroundings(
+            name, kind, self._rows("SELECT name FROM sites WHERE number = ?", (site,))[0][0], collection, collections,
+            self._rows("SELECT at FROM survey")[0][0], known, visited, fetched, rank, msgspec.json.decode(statuses),
+            hosts, hosts_total, incoming, in_total, outgoing, out_total,
+        )  # fmt: skip
+
+    def _hosts(self, site: int, limit: int, offset: int) -> tuple[list[HostFigures], int]:
+        found = self._rows(
+            "SELECT key, known, visited, fetched, rank FROM hosts WHERE site = ? ORDER BY known DESC, number"
+            " LIMIT ? OFFSET ?",
+            (site, limit, _bounded(offset)),
+        )
+        total = self._rows("SELECT hosts FROM sites WHERE number = ?", (site,))[0][0]
+        return [HostFigures(*row) for row in found], total
+
+    def _related(self, kind: str, column: str, number: int, limit: int, offset: int) -> tuple[list[Related], int]:
+        part, length = self._rows(
+            f"SELECT substr({column}, ?, ?), length({column}) FROM {kind}s WHERE number = ?",  # noqa: S608
+            (1 + _bounded(offset) * _pair.size, limit * _pair.size, number),
+        )[0]
+        called, pairs = "name" if kind == "site" else "key", list(_pair.iter_unpack(part or b""))
+        names = dict(
+            self._rows(
+                f"SELECT number, {called} FROM {kind}s WHERE number IN ({', '.join(str(n) for n, _ in pairs)})"  # noqa: S608
+            )
+        )
+        return [Related(names[other], links) for other, links in pairs], length // _pair.size
+
+    def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
+        return rows(self._local.connection, sql, bindings)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        """Complaints in our words; this thread's own connection, opened anew when there was another survey."""
+        try:
+            found = self._path.stat()
+        except OSError:
+            raise DataError(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
+        identity = (found.st_ino, found.st_mtime_ns)
+        if getattr(self._local, "identity", None) != identity:
+            self._local.connection = _open(self._path)
+            self._local.identity = identity
+        return in_our_words(self._path, self._local.connection)
+
+
+def _bounded(offset: int) -> int:
+    return max(0, min(offset, 1 << 31))
+
+
+def _open(path: Path) -> apsw.Connection:
+    with in_our_words(path):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(BUSY_MS)
+        if connection.pragma("user_version") != FORMAT:
+            raise DataError(f"{path}: written by another Tarrafa; `tarrafa rebuild graph` makes it again")
+    return connection

@@ -1,0 +1,41 @@
+"""Which domain does a person mean, and which domains does a host stand below?
+
+Promises: a name as URLs have it (small letters, `são.br` as `xn--so-sia.br`), or None for what is no name of a host;
+`above` gives the host's own name and the domains above it, as `site:` understands them. Pure.
+Knows nothing of public suffixes: to whom `br` belongs is not asked here.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tarrafa.parse.url import canonical, host_name
+
+LABELS_MAX = 12  # of a domain, from the right: what the index knows of a host
+NAME_CHARS_MAX = 253
+
+_bare = re.compile(r"(?:https?://)?([^\s/?#@*:\\]+|\[[0-9a-fA-F:.]+\])/?").fullmatch
+_address = re.compile(r"\[.*\]|\d{1,3}(\.\d{1,3}){3}").fullmatch
+
+
+def domain(text: str) -> str | None:
+    """The name that somebody typed: `ufmg.br`, `www.UFMG.br.`, `https://ufmg.br/`. With a path or a port: None."""
+    typed = _bare(text.strip())
+    url = canonical(f"http://{typed[1]}/") if typed else None
+    name = host_name(url).rstrip(".") if url is not None else ""
+    return name if 0 < len(name) <= NAME_CHARS_MAX else None
+
+
+def is_address(name: str) -> bool:
+    """An IP address stands below nothing."""
+    return _address(name) is not None
+
+
+def above(name: str) -> Iterator[str]:
+    """The name itself and every domain above it: www.ufmg.br, ufmg.br, br."""
+    name = name.rstrip(".")
+    yield name
+    if is_address(name):
+        return
+    labels = name.split(".")
+    for start in range(max(1, len(labels) - LABELS_MAX), len(labels)):
+        yield ".".join(labels[start:])
