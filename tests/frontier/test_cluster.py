@@ -15,7 +15,7 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.frontier.protocol import Frontier, Offer
+from tarrafa.frontier.protocol import Frontier, Offer, Weight
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.schema import SCHEMA_VERSION
@@ -271,6 +271,25 @@ def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE meta (key TEXT, value TEXT)")
         with pytest.raises(DataError, match="not Tarrafa's"):
             opened(dsns[:1], tmp_path)
+
+
+def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns[:1], tmp_path)
+        row = await frontier.open_collection(a_collection())
+        one = offer(HOSTS[0])
+        await frontier.discover(row.id, [one])
+        await frontier.close()
+        with psycopg.connect(dsns[0], autocommit=True) as connection:
+            connection.execute("ALTER TABLE url DROP COLUMN pagerank")
+            connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION - 1),))
+        frontier = opened(dsns[:1], tmp_path)
+        await frontier.weigh("c", [Weight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
+        (facts,) = (await frontier.look_up(one.host, one.id)).urls
+        assert (facts.in_links, facts.rank) == (2, 5.0)
+        await frontier.close()
+
+    asyncio.run(scene())
 
 
 def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):

@@ -42,7 +42,9 @@ CREATE TABLE parcel (
 """
 
 # What brings a database of that version to the next one.
-MIGRATIONS: dict[int, str] = {1: MOVING}
+MIGRATIONS: dict[int, str] = {
+    1: MOVING + "ALTER TABLE url ADD COLUMN pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
+}
 
 
 def tables() -> str:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
 from tarrafa.frontier.protocol import (
+    RANK_STEP,
     CollectionRow,
     Continuation,
     Facts,
@@ -253,15 +254,17 @@ class Server(Plans, Moves, Places, Walks):
     @staticmethod
     def _moved(cursor: Cursor, collection: int, weights: list[Weight]) -> list[Weight]:
         rows = cursor.execute(
-            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[])"
-            " WITH ORDINALITY AS k(host, id, in_links, depth, n)"
+            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
+            " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
             " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
-            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth",
+            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
+            f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
             [
                 [weight.host for weight in weights],
                 [weight.id for weight in weights],
                 [weight.in_links for weight in weights],
                 [weight.depth for weight in weights],
+                [weight.rank for weight in weights],
                 collection,
             ],
         ).fetchall()
