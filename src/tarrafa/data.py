@@ -9,6 +9,7 @@ DATA/index/ graph/      follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
 DATA/outbox/            what workers have to tell a server of the frontier that is away
 DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
+DATA/queries.sqlite     what people asked, by the day, and by nobody in particular
 DATA/search.toml        synonyms, pinned, lowered and blocked sites, as those who run the engine wrote them
 """
 
@@ -30,9 +31,10 @@ SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """The paths below one data directory."""
+    """The paths below one data directory. `part`: as one part of its index sees it (index/shards.py)."""
 
     root: Path
+    part: str = ""
 
     @property
     def version(self) -> Path:
@@ -56,7 +58,7 @@ class DataDirectory:
 
     @property
     def index(self) -> Path:
-        return self.root / "index"
+        return self.root / "index" / self.part
 
     @property
     def graph(self) -> Path:
@@ -73,6 +75,10 @@ class DataDirectory:
     @property
     def crawlers(self) -> Path:
         return self.root / "crawlers.sqlite"
+
+    @property
+    def queries(self) -> Path:
+        return self.root / "queries.sqlite"
 
     @property
     def socket(self) -> str:

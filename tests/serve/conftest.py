@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,15 +26,17 @@ HOSTILE_URL = "http://evil.test/?%22%3E%3Cscript%3E"
 class Running:
     """The site in a thread of its own, and a client."""
 
-    def __init__(self, data: DataDirectory, status: StatusSource | None = None) -> None:
+    def __init__(self, data: DataDirectory, status: StatusSource | None = None, **more: Any) -> None:
         self.address = ""
         self._ready = threading.Event()
-        self._data, self._status = data, status
+        self._data, self._status, self._more = data, status, more
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        await serve(self._data, port=0, status=self._status, stop=self._stop, on_ready=self._on_ready)
+        await serve(
+            self._data, port=0, status=self._status, stop=self._stop, on_ready=self._on_ready, **self._more
+        )  # fmt: skip
 
     def _on_ready(self, address: str) -> None:
         self.address = address
@@ -49,10 +52,10 @@ class Running:
         self._thread.join(30)
         assert not self._thread.is_alive()
 
-    def get(self, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
+    def get(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> tuple[HTTPResponse, str]:
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=30)
         try:
-            connection.request(method, path)
+            connection.request(method, path, headers=headers or {})
             response = connection.getresponse()
             return response, response.read().decode()
         finally:

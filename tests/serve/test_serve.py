@@ -15,10 +15,12 @@ import tantivy
 from tarrafa.errors import FrontierError, ServeError
 from tarrafa.frontier.protocol import Overview
 from tarrafa.index import schema
-from tarrafa.serve.pages import Pager, address
+from tarrafa.serve.asked import address
+from tarrafa.serve.pages import Pager
 from tarrafa.serve.server import bind, run, serve
 from tarrafa.serve.shields import safe_href
-from tarrafa.serve.texts import ENGLISH, status_text
+from tarrafa.serve.texts import status_text
+from tarrafa.serve.texts.english import ENGLISH
 from tests.graph.small_web import new_data, url_of
 from tests.serve.conftest import HOSTILE_URL, Running
 
@@ -88,7 +90,7 @@ def test_all_words_is_one_click(site):
     any_word = json.loads(site.get("/search.json?q=only1+only2")[1])
     all_words = json.loads(site.get("/search.json?q=only1+only2&all=1")[1])
     assert (any_word["total"], all_words["total"]) == (2, 0)
-    assert 'name="all" value="1" checked' in site.get("/?q=rede&all=1")[1]
+    assert 'name="all" value="1" form="search" checked' in site.get("/?q=rede&all=1")[1]
 
 
 def test_copies_are_one_result_with_a_link_to_them(site):

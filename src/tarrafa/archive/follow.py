@@ -20,6 +20,7 @@ from tarrafa.errors import DataError
 from tarrafa.model import CollectionNote, Record
 
 Cursor = dict[str, int]
+Wanted = Callable[[str], bool]
 Hear = Callable[[CollectionNote], None]
 VISIT = WarcRecordType.metadata | WarcRecordType.conversion
 HEARD = VISIT | WarcRecordType.resource
@@ -61,15 +62,23 @@ def behind(directory: Path, cursor: Cursor) -> int:
     return sum(max(0, length - cursor.get(file, 0)) for file, length in published(directory).items())
 
 
-def follow(directory: Path, cursor: Cursor, hear: Hear | None = None) -> Iterator[Entry]:
-    """Every record that became durable after the cursor, file by file, until there is no more *now*.
+def follow(
+    directory: Path,
+    cursor: Cursor,
+    hear: Hear | None = None,
+    *,
+    wanted: Wanted | None = None,
+    upto: Cursor | None = None,
+) -> Iterator[Entry]:
+    """Every record that became durable after the cursor, file by file, until there is no more *now*, or up to another.
 
-    `hear` is told how collections were configured, before the first record that was made so.
+    `hear` is told how collections were configured, before the first record that was made so. `wanted` tells which URLs'
+    visits are shown; the others are not even decoded.
     """
-    for file, length in published(directory).items():
+    for file, length in (published(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
         if length > start:
-            yield from _read(directory / f"{file}.meta.warc.gz", file, start, length, hear)
+            yield from _read(directory / f"{file}.meta.warc.gz", file, start, length, hear, wanted)
 
 
 def entry_at(directory: Path, file: str, start: int) -> Entry | None:
@@ -80,14 +89,16 @@ def entry_at(directory: Path, file: str, start: int) -> Entry | None:
         return None
     if start >= length:
         return None
-    return next(_read(directory / f"{file}.meta.warc.gz", file, start, length, None), None)
+    return next(_read(directory / f"{file}.meta.warc.gz", file, start, length), None)
 
 
 _decode = msgspec.json.Decoder(Record).decode
 _decode_note = msgspec.json.Decoder(CollectionNote).decode
 
 
-def _read(path: Path, file: str, start: int, length: int, hear: Hear | None) -> Iterator[Entry]:
+def _read(
+    path: Path, file: str, start: int, length: int, hear: Hear | None = None, wanted: Wanted | None = None
+) -> Iterator[Entry]:
     """A metadata record is complete when the next one begins: its conversion, if any, comes straight after it."""
     held: Record | None = None
     begun = start
@@ -95,7 +106,9 @@ def _read(path: Path, file: str, start: int, length: int, hear: Hear | None) -> 
         if raw.record_type == WarcRecordType.metadata:
             if held is not None:
                 yield Entry(file, position, held, begun)
-            held, begun = parse_record(path, position, body), position
+            held, begun = None, position
+            if wanted is None or wanted(raw.headers.get("WARC-Target-URI") or ""):
+                held = parse_record(path, position, body)
         elif raw.record_type == WarcRecordType.resource:
             if hear is not None and (raw.headers.get("WARC-Target-URI") or "").startswith(COLLECTION_URI):
                 with contextlib.suppress(msgspec.MsgspecError):  # who needs it for certain reads the whole history

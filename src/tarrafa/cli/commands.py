@@ -13,7 +13,8 @@ tarrafa page URL    all that is known of a page: rank, visits, versions, words, 
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
-tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
+tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
+tarrafa queries     what people searched for, and what they did not find
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
 tarrafa import      take such a file in
@@ -35,7 +36,9 @@ from tarrafa.cli import (
     cluster,
     curating,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
+    querying,
     relating,
+    sharing,
     simulating,
 )
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
@@ -180,7 +183,7 @@ def status(
         show.overview(found)
 
 
-for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker):
+for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, querying.queries):
     app.command()(command)
 
 
@@ -193,17 +196,22 @@ def search(
     all_words: Annotated[bool, typer.Option("--all", help="Every word must be there.")] = False,
     copies: Annotated[bool, typer.Option("--copies", help="Show pages that say the same each by itself.")] = False,
     collection: Named = None,
+    shard: sharing.Elsewhere = None,
+    token_file: cluster.TokenFile = None,
     as_json: Json = False,
 ) -> None:
     """Search what was crawled; works while the crawl runs."""
     from tarrafa.cli import show
+    from tarrafa.frontier.token import find_token
     from tarrafa.search.question import Question
-    from tarrafa.search.searcher import search as ask
+    from tarrafa.search.searcher import Searcher
 
     directory = DataDirectory(data)
-    directory.check_version()
+    if not shard or directory.version.exists():
+        directory.check_version()
     question = Question(" ".join(query), n, offset, collection, all_words=all_words, copies=copies)
-    result = ask(directory, question)
+    others = sharing.elsewhere(shard, find_token(token_file)) if shard else []
+    result = Searcher.at(directory, others).search(question)
     if as_json:
         show.as_json(result)
     else:
@@ -255,37 +263,61 @@ def serve(
     crawlers: Annotated[
         bool, typer.Option("--crawlers", help="Also give work to crawlers elsewhere that know the token.")
     ] = False,
+    shard: sharing.Elsewhere = None,
+    as_shard: Annotated[
+        bool, typer.Option("--as-shard", help="Let other machines ask this one's index for a search over several.")
+    ] = False,
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token; without it, the environment's TARRAFA_TOKEN.")
     ] = None,
+    public: Annotated[
+        str, typer.Option("--public-url", help="The address that others know the page by, where a proxy is between.")
+    ] = "",
+    note_queries: Annotated[
+        bool, typer.Option("--note-queries/--no-note-queries", help="Count what is searched for, by the day.")
+    ] = True,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
     from tarrafa.frontier.address import from_environment
     from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, find_token
+    from tarrafa.search.searcher import Searcher
     from tarrafa.serve.server import NO_TOKEN, run
 
     directory, address = DataDirectory(data), from_environment()
-    directory.check_version()
-    if token_file is not None and not crawlers:
-        raise ConfigError("--token-file: there is nobody to show a token to without --crawlers")
+    has_data = directory.version.exists()
+    if has_data or crawlers or as_shard or not shard:
+        directory.check_version()
+    if public and not public.startswith(("http://", "https://")):
+        raise ConfigError(f"--public-url: {public}: must begin with http:// or https://")
+    if token_file is not None and not (crawlers or as_shard or shard):
+        raise ConfigError("--token-file: there is nobody to show a token to without --crawlers, --as-shard or --shard")
     token = find_token(token_file) if crawlers else NO_TOKEN
     if crawlers and not token:
         raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {MAKE_ONE}")
+    to_others = sharing.own_token(token_file, host) if as_shard else None
+    others = sharing.elsewhere(shard, find_token(token_file)) if shard else []
+    sharing.tell(others)
 
     def ready(page: str) -> None:
         typer.echo(f"search page: {page}   (Ctrl-C stops)")
         if crawlers:
             typer.echo(f"crawlers: {page}crawl/v1/")
+        if as_shard:
+            typer.echo(f"for others: tarrafa serve --shard {page.rstrip('/')}")
 
     run(
         directory,
         host,
         port,
-        status=lambda: overview_of(directory, address),
+        status=(lambda: overview_of(directory, address)) if has_data or address is not None else None,
         on_ready=ready,
         token=token,
         address=address,
+        searcher=Searcher.at(directory, others),
+        as_shard=to_others,
+        public=public,
+        note_queries=note_queries,
     )
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tarrafa.frontier.protocol import CollectionStatus, Overview
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
+from tarrafa.serve.queries import QueryReport
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -37,6 +38,8 @@ def overview(shown: Overview) -> None:
     for one in shown.collections:
         if one.reason:
             console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
+    for note in shown.notes:
+        console.print(escape(note))
     if shown.nodes:
         workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
         console.print(f"workers: {workers}")
@@ -52,6 +55,9 @@ def statuses(status: CollectionStatus) -> str:
 
 
 def hits(result: SearchResult, offset: int) -> None:
+    for shard in result.shards:
+        if shard.trouble:
+            sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
     if not result.hits:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
         return
@@ -63,6 +69,21 @@ def hits(result: SearchResult, offset: int) -> None:
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")
+
+
+def queries(shown: QueryReport) -> None:
+    if not shown.asked:
+        console.print(f"Nobody has searched in the last {shown.days} days.")
+        return
+    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} found nothing"
+    unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
+    console.print(f"{sums}{unkept}\n")
+    for title, some in (("asked most", shown.top), ("asked in vain", shown.zero)):
+        if some:
+            console.print(f"[bold]{title}[/]")
+        for one in some:
+            found = f"  [dim]{one.hits:,} pages[/]" if one.hits else ""
+            console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
 
 
 def neighbours(shown: Neighbours, offset: int, *, incoming: bool, outgoing: bool) -> None:

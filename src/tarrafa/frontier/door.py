@@ -33,7 +33,7 @@ Complain = Callable[[str], None]
 def parse_listen(text: str, token: Token) -> tuple[str, int]:
     """Where to listen, if that is safe."""
     host, port = parse_host_port(text, "--listen", any_port=True)
-    if not token and not _is_loopback(host):
+    if not token and not is_loopback(host, "--listen"):
         raise ConfigError(
             f"--listen {text}: other machines can reach this address, so it needs a token: --token-file FILE, or the "
             f"environment variable {TOKEN_VARIABLE}; {MAKE_ONE}"
@@ -41,11 +41,12 @@ def parse_listen(text: str, token: Token) -> tuple[str, int]:
     return host, port
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str, option: str) -> bool:
+    """Whether nobody but this machine can reach an address of its own."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise ConfigError(f"--listen: {host} is no address of this machine ({error.strerror or error})") from None
+        raise ConfigError(f"{option}: {host} is no address of this machine ({error.strerror or error})") from None
     return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 

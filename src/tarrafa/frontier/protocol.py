@@ -300,10 +300,12 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """The answer to `status`."""
+    """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
     nodes: list[NodeStatus]
+    notes: list[str] = []  # what people should know of the frontier itself
+    whole: bool = True
 
 
 class Frontier(Protocol):

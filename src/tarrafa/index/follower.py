@@ -3,8 +3,9 @@
 Promises: follows the archive from where it stopped, whatever stopped it; a page is findable a few seconds after it
 became durable, and within a second when nothing else comes; updates and deletions go by URL and never back in time.
 An index that another version of Tarrafa laid out is made again from the archive: it holds nothing of its own.
-Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time.
-`behind` is 0 only when every durable record is committed.
+Commit first, then cursor and visit numbers: a crash repeats work and changes nothing. One process at a time for each
+part of the index (`shards`), which reads past what belongs to the others.
+`behind` is 0 only when every durable record is committed, in every part that is kept here.
 Knows nothing of queries.
 """
 
@@ -23,7 +24,7 @@ from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
-from tarrafa.index import schema, visits
+from tarrafa.index import schema, shards, visits
 from tarrafa.index.documents import UNKNOWN, Change, Standing, change, document, key_of
 from tarrafa.index.sites import Sites
 from tarrafa.model import Record, UrlId
@@ -46,6 +47,7 @@ class Follower:
         self._path = schema.folder(data)
         self._graph: GraphReader | None = None
         self._sites = Sites(data)
+        self._is_ours = shards.is_ours(data)
         self._changes = 0
         self._records = 0
         self._first_at = self._last_at = 0.0
@@ -83,27 +85,33 @@ class Follower:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
         self._find_graph()
-        for entry in archive.follow(self._data.archive, self._cursor.copy()):
+        upto = archive.published(self._data.archive)
+        for entry in archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto):
             if stop is not None and stop.is_set():
-                break
+                return read
             self._apply(entry.record)
-            self._cursor[entry.file] = entry.end
+            self._advance({entry.file: entry.end}, now)
             read += 1
-            self._first_at, self._last_at = self._first_at or now, now
             self._records += 1
             if self._records >= COMMIT_RECORDS:
                 self.commit()
+        self._advance(upto, now)  # beyond the last record that is ours
         return read
+
+    def _advance(self, cursor: Cursor, now: float) -> None:
+        if any(self._cursor.get(file, 0) < end for file, end in cursor.items()):
+            self._cursor.update(cursor)
+            self._first_at, self._last_at = self._first_at or now, now
 
     def is_due(self, now: float) -> bool:
         """Whether what has been read should be shown now."""
-        if not self._records:
+        if not self._first_at:
             return False
         return now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S
 
     def commit(self) -> None:
         """Show what has been read."""
-        if not self._records:
+        if not self._first_at:
             return
         self._data.check_space()
         if self._changes:
@@ -178,20 +186,24 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
 
 def catch_up(data: DataDirectory) -> int:
     """Make everything that is durable now findable; the number of records read."""
-    with Follower(data) as follower:
-        read = follower.read(boottime())
-        follower.commit()
+    read = 0
+    for part in shards.parts(data):
+        with Follower(part) as follower:
+            read += follower.read(boottime())
+            follower.commit()
     return read
 
 
 def rebuild(data: DataDirectory) -> int:
     """Make the index again from the archive, from nothing; the number of records read."""
-    with _lock(data):
-        _forget(data)
-    with Follower(data) as follower:
-        read = follower.read(boottime())
-        follower.commit()
-        follower.merge()
+    read = 0
+    for part in shards.parts(data):
+        with _lock(part):
+            _forget(part)
+        with Follower(part) as follower:
+            read += follower.read(boottime())
+            follower.commit()
+            follower.merge()
     return read
 
 
@@ -202,10 +214,12 @@ def _forget(data: DataDirectory) -> None:
 
 
 def cursor(data: DataDirectory) -> Cursor:
-    """How far the index has read the archive; an index that is not ours has read nothing."""
+    """How far a part of the index has read the archive; one that is not ours has read nothing."""
     return {} if schema.is_foreign(data) else visits.read_cursor(data)
 
 
 def behind(data: DataDirectory) -> int:
-    """How many durable bytes of the archive are not findable yet."""
-    return archive.behind(data.archive, cursor(data))
+    """How many durable bytes of the archive are not findable yet, as far as they belong here."""
+    read = [cursor(part) for part in shards.parts(data)]
+    slowest = {file: min(one.get(file, 0) for one in read) for file in set().union(*read)}
+    return archive.behind(data.archive, slowest)

@@ -1,13 +1,15 @@
 """What does the index on this disk answer?
 
 Promises: the newest commit answers; the moments of the last few answers are kept, so that what was found can still be
-shown after the next commit. Ranking within a block of BLOCK matches is by text score times what links are worth *now*:
-tantivy orders by what they were worth when the page was indexed, and the quotient is made up for here. Known weakness:
-a page of rank 101 cannot enter the first block, however many have linked to it since.
+shown after the next commit. A match is scored by its text times what links are worth *now*: tantivy orders by what they
+were worth when the page was indexed (`order`), and the quotient is made up for here. Known weakness: scores rank within
+a block of BLOCK matches only, so a page that comes 101st cannot enter the first block, however many have linked to it
+since; the follower writes such pages anew in time.
 Knows nothing of other shards, HTML or HTTP.
 """
 
 import contextlib
+import random
 import threading
 import time
 from collections import OrderedDict
@@ -29,14 +31,16 @@ from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.search.curation import NO_RULES, Curation, Rules
 from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted
-from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, Block, Candidate, Part, Question, Shown, Sort, Statistics
+from tarrafa.search.query import narrowed, parse
+from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 
 MOMENTS_MAX = 8
+LANGUAGES_MAX = 50  # that a shard tells of
 LINKING_MAX = 10_000  # pages that `link:` finds
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
+CHANGED = "The results have changed in between: please search again."
 ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
@@ -53,7 +57,7 @@ class LocalShard:
         self._rules, self._blocked = NO_RULES, below(())
         self._moments: OrderedDict[int, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
-        self._next = int(now())  # no number is used twice, by whatever process serves this shard
+        self._next = first_moment()
 
     @property
     def name(self) -> str:
@@ -66,6 +70,7 @@ class LocalShard:
         snapshot = self._index.snapshot()
         counted = Counted(snapshot)
         self._said(question, counted, counted)
+        counted.counts[schema.LANGUAGE] = snapshot.languages(LANGUAGES_MAX)
         return Statistics(snapshot.documents, counted.counts)
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
@@ -73,16 +78,13 @@ class LocalShard:
         said = self._said(question, snapshot, together)
         order = ORDERS.get(question.sort)
         matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
-        candidates: list[Candidate] = []
-        for start in range(0, len(matches), BLOCK):
-            candidates.extend(self._ranked(snapshot, matches[start : start + BLOCK], question))
-        return Block(self._moment(snapshot), total, candidates)
+        return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
 
-    def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
+    def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
             snapshot = self._moments.get(moment)
         if snapshot is None:
-            raise QueryError("The results have changed in between: please search again.")
+            raise QueryError(CHANGED)
         terms = wanted(parse(question.text)) if question.text else frozenset()
         shown = [snapshot.shown(place) for place in places]
         return [
@@ -122,7 +124,7 @@ class LocalShard:
         in_links, _ = self._links(ids, question.collection)
         newest = {match.id: match for match in sorted(found, key=attrgetter("updated"))}
         candidates = [
-            Candidate(0.0, key, in_links.get(key, 0), newest[key].place, *newest[key][4:])
+            Candidate(0.0, key, in_links.get(key, 0), newest[key].place, *newest[key][4:], 0.0)
             for key in ids
             if key in newest
         ]
@@ -142,28 +144,29 @@ class LocalShard:
     def _said(self, question: Question, local: Counting, together: Counting) -> Said:
         """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
         query = parse(question.text, question.all_words)
+        query = narrowed(query, question.language, question.after, question.before)
         matching = self._matching(question, local, together)
         return matching.query(query, question.collection, question.natural, question.extras, self._blocked)
 
-    def _ranked(self, snapshot: Snapshot, block: list[Match], question: Question) -> list[Candidate]:
-        """A block, the best first; ids break ties, so that the order never depends on segments."""
-        ids = [match.id for match in block]
+    def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
+        """The matches in the order of the index, each with the score that ranks it in its block."""
+        ids = [match.id for match in matches]
         in_links, ranks = self._links(ids, question.collection)
         if question.sort is Sort.RELEVANCE:
-            factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in block]
+            factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in matches]
             lowered = self._lowered(snapshot, ids)
             scores = [
-                match.score * factor * lowered.get(match.id, 1.0) for match, factor in zip(block, factors, strict=True)
+                match.score * factor * lowered.get(match.id, 1.0)
+                for match, factor in zip(matches, factors, strict=True)
             ]
         elif question.sort is Sort.LINKS:
-            scores = [float(in_links.get(match.id, 0)) for match in block]
+            scores = [float(in_links.get(match.id, 0)) for match in matches]
         else:
-            scores = [float(match.updated) for match in block]
-        found = [
-            Candidate(score, match.id, in_links.get(match.id, 0), match.place, *match[4:])
-            for score, match in zip(scores, block, strict=True)
+            scores = [float(match.updated) for match in matches]
+        return [
+            Candidate(score, match.id, in_links.get(match.id, 0), match.place, *match[4:], match.score)
+            for score, match in zip(scores, matches, strict=True)
         ]
-        return in_order(found)
 
     def _lowered(self, snapshot: Snapshot, ids: list[UrlId]) -> dict[UrlId, float]:
         """What the scores of these pages are multiplied by, where their site is lowered."""
@@ -220,10 +223,7 @@ class LocalShard:
             return number
 
 
-def in_order(candidates: list[Candidate]) -> list[Candidate]:
-    """The best first; ids break ties."""
-    candidates.sort(key=attrgetter("id"))
-    candidates.sort(
-        key=attrgetter("score"), reverse=True
-    )  # stable: two sorts by one key take half the time of one by two
-    return candidates
+def first_moment() -> int:
+    """Where a process begins to count: a number that another one, before it or beside it, has never come near. (The
+    clock's seconds would not do: there may be more commits than seconds, and clocks are set back.)"""
+    return random.SystemRandom().getrandbits(52)

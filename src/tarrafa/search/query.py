@@ -111,6 +111,13 @@ def parse(text: str, all_words: bool = False) -> Group:
     return query
 
 
+def narrowed(query: Group, language: str = "", after: str = "", before: str = "") -> Group:
+    """The query with what was chosen beside it, checked as if it had been typed."""
+    chosen = (("lang", language), ("after", after), ("before", before))
+    more = ((Sign.MUST, Filter(name, FIELDS[name](name, value))) for name, value in chosen if value)
+    return Group((*query.parts, *more))
+
+
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))
 _sayable = re.compile(r"[^\W_]").search
 _words = re.compile(r"[^\W_]+").findall

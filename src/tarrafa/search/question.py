@@ -2,14 +2,16 @@
 
 A *shard* is one index with its graph, in this process or behind a URL. A question goes to every shard twice: first
 `statistics` (how many documents, how many of them hold each term), then, with the sums of all of them, `best`. `show`
-makes hits of the few that are looked at. Promises: the shapes of that conversation, the same for every shard.
+makes hits of the few that are looked at. Promises: the shapes of that conversation, the same for every shard, with the
+bounds of what comes from another machine: what is annotated here is what `conversation` lets through.
 Knows nothing of tantivy, HTTP or HTML.
 """
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
+from msgspec import Meta
 
 from tarrafa.errors import QueryError
 from tarrafa.model import UrlId
@@ -17,6 +19,14 @@ from tarrafa.model import UrlId
 HITS_MAX = 100  # per answer
 DEPTH_MAX = 1_000
 BLOCK = 100  # matches that are ranked together
+LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
+EXTRAS_MAX = 100
+
+Count = Annotated[int, Meta(ge=0)]
+Place = tuple[Annotated[int, Meta(ge=0, lt=1 << 32)], Annotated[int, Meta(ge=0, lt=1 << 32)]]
+Places = Annotated[list[Place], Meta(max_length=HITS_MAX)]
+Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=BLOCK)]
+Limit = Annotated[int, Meta(ge=1, le=LOOKED_MAX)]
 
 
 class Sort(StrEnum):
@@ -50,6 +60,9 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     like: str = ""  # a URL: that page and its copies only
     crowded: bool = False  # do not hold back a site's third page and those after it
     related: str = ""  # a URL: pages like that one, instead of words
+    language: str = ""  # conditions chosen beside the text, in the words of the query language
+    after: str = ""
+    before: str = ""
     extras: tuple[Extra, ...] = ()
 
     def check(self) -> None:
@@ -60,13 +73,15 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
             raise QueryError(f"At most {HITS_MAX} results are shown at once; ask for the next ones with an offset.")
         if self.offset + self.n > DEPTH_MAX:
             raise QueryError(f"Only the first {DEPTH_MAX:,} results can be shown; make the search narrower.")
+        if len(self.extras) > EXTRAS_MAX:
+            raise QueryError(f"At most {EXTRAS_MAX} words can be added to a search.")
 
 
 class Statistics(msgspec.Struct, array_like=True):
     """How many documents there are, and how many hold each term of a field."""
 
-    documents: int = 0
-    counts: dict[str, dict[str, int]] = {}
+    documents: Count = 0
+    counts: dict[str, dict[str, Count]] = {}
 
     def add(self, other: "Statistics") -> None:
         self.documents += other.documents
@@ -80,12 +95,13 @@ class Statistics(msgspec.Struct, array_like=True):
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A document that matches. `place` finds it again in the block's moment; what tells its copies, see `schema`."""
+    """A document that matches. `score` ranks it within its BLOCK; `order` is what the index found it by, and tells
+    which block that is. `place` finds it again in the block's moment; what tells its copies, see `schema`."""
 
     score: float
-    id: UrlId
+    id: Annotated[UrlId, Meta(min_length=16, max_length=16)]
     in_links: int
-    place: tuple[int, int]
+    place: Place
     content: int | None
     simhash: int | None
     headline: int | None
@@ -93,14 +109,16 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     site: int
     host: int
     updated: int
+    order: float
 
 
 class Block(msgspec.Struct, frozen=True, array_like=True):
-    """Matches from a shard, `total` of all there are; `moment` is what `show` wants to hear."""
+    """Matches from a shard, those with the highest `order` first, `total` of all there are; `moment` is what `show`
+    wants to hear."""
 
     moment: int
-    total: int
-    candidates: list[Candidate]
+    total: Count
+    candidates: Annotated[list[Candidate], Meta(max_length=LOOKED_MAX)]
 
 
 class Shown(msgspec.Struct, frozen=True, array_like=True):
@@ -126,24 +144,27 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Shard(Protocol):
-    """One part of what can be searched. Methods raise `TarrafaError`s; a shard that is away raises `ShardAway`."""
+    """One part of what can be searched. Methods raise `TarrafaError`s; a shard that is away raises `ShardAway`.
+
+    A method more costs, beside its own body in `LocalShard`, a line in `RemoteShard` and one in `Joined`.
+    """
 
     @property
     def name(self) -> str: ...
 
-    def documents(self) -> int:
+    def documents(self) -> Count:
         """How many documents can be found now."""
 
     def statistics(self, question: Question) -> Statistics:
         """What it must know from all shards together to score as one."""
 
-    def best(self, question: Question, together: Statistics, limit: int) -> Block:
-        """The first `limit` matches, ranked block by block."""
+    def best(self, question: Question, together: Statistics, limit: Limit) -> Block:
+        """The first `limit` matches."""
 
-    def show(self, question: Question, moment: int, places: list[tuple[int, int]]) -> list[Shown]:
+    def show(self, question: Question, moment: int, places: Places) -> list[Shown]:
         """What a person sees of these."""
 
-    def find(self, question: Question, ids: list[UrlId]) -> Block:
+    def find(self, question: Question, ids: Ids) -> Block:
         """The documents of these URLs, whatever they say, in this order; as many as there are."""
 
     def why(self, question: Question, together: Statistics, url: str) -> list[Part]:

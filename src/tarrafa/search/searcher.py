@@ -6,10 +6,10 @@ same (`copies`), unless all are asked for. What cannot be asked is one `QueryErr
 shard that does not answer in time is named, and the others answer without it.
 Knows nothing of HTML, JSON or terminals.
 
-Every shard ranks its matches in blocks of BLOCK (`local`). The n-th blocks of all shards are merged by score, copies
-made one, and within each block a site's third page and those after it are put behind those of others (`crowd`): nothing
-is hidden, and the first page shows more than one voice. For those who page on, or when copies made one hit of many, the
-next blocks follow.
+The matches of all shards are put together in the order in which their indexes found them, and cut into blocks of BLOCK
+(`merging`). Within a block the best stand first, copies are made one, and a site's third page and those after it are
+put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice. For those who
+page on, or when copies made one hit of many, the next blocks follow.
 
 `total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
 exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further down
@@ -24,21 +24,22 @@ from time import perf_counter
 from typing import TypeVar
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import QueryError, ShardAway
-from tarrafa.index import schema
+from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.index import schema, shards
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search.copies import Group, Groups, Ranked
 from tarrafa.search.curation import Curation
-from tarrafa.search.local import LocalShard, in_order
+from tarrafa.search.joined import here
 from tarrafa.search.matching import common_words, of_page, saying, wanted
+from tarrafa.search.merging import in_order, merged
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, Block, Part, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics
 from tarrafa.search.snippet import Pieces, marked
 
-LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
 THREADS_PER_SHARD = 8
+NOTHING = Question("")
 PER_SITE = 2  # hits of one site that keep their place in a block
 
 Answer = TypeVar("Answer")
@@ -52,14 +53,21 @@ class Searcher:
         self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
 
     @classmethod
-    def at(cls, data: DataDirectory) -> "Searcher":
-        """Over the index of a data directory."""
-        return cls([LocalShard(data)], Curation(data))
+    def at(cls, data: DataDirectory, elsewhere: Sequence[Shard] = ()) -> "Searcher":
+        """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
+        own = [here(data)] if data.version.exists() or not elsewhere else []
+        return cls([*own, *elsewhere], Curation(data))
 
     @property
     def documents(self) -> int:
         """How many documents can be found now."""
-        return sum(shard.documents() for shard in self._shards)
+        return sum(_Asking(NOTHING, self._shards, self._pool).each(lambda shard: shard.documents()).values())
+
+    def languages(self) -> dict[str, int]:
+        """The languages of the pages, with how many there are of each, the most frequent first."""
+        anything = Question("lang:pt")  # a condition counts no terms of its own
+        counts = _Asking(anything, self._shards, self._pool).together().counts.get(schema.LANGUAGE, {})
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def search(self, question: Question) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
@@ -74,7 +82,8 @@ class Searcher:
 
     def _pinned(self, question: Question) -> list[UrlId]:
         """The pages that those who run the engine put first."""
-        if self._curation is None or question.sort is not Sort.RELEVANCE or question.like:
+        narrowed = question.language or question.after or question.before or question.like
+        if self._curation is None or question.sort is not Sort.RELEVANCE or narrowed:
             return []
         return [url_id(url) for url in self._curation.rules().pinned(question.text)]
 
@@ -97,39 +106,39 @@ class _Asking:
 
     def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
         """How many there are, and as many groups as are asked for."""
-        question, together = self._question, self._together()
+        question, together = self._question, self.together()
         where = question.collection
         if where is not None and not together.frequency(schema.COLLECTION, where):
             raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
         if question.natural:
             self.ignored = common_words(parse(question.text, question.all_words), together)
-        groups = Groups(apart=question.copies and not question.like)
-        self._pin(groups, pinned)
-        total = self._look(groups, together, LOOKED_MAX if question.like else question.offset + question.n)
+        total, groups = self._look(together, pinned, LOOKED_MAX if question.like else question.offset + question.n)
         if question.like:
             alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
             return len(alike), alike
         return total, groups.all
 
-    def _pin(self, groups: Groups, pinned: list[UrlId]) -> None:
-        """Put these first; what else says the same, is their copy."""
-        if not pinned:
-            return
-        answers = self._each(lambda shard: shard.find(self._question, pinned))
-        found = {one.candidate.id: one for one in self._tier(answers, 0)}
-        block = [found[key] for key in pinned if key in found]
-        groups.add(block)
-        groups.looked -= len(block)  # those that match are met again
-        self._pinned = {group[0].candidate.id for group in groups.all}
+    def _begin(self, pinned: list[UrlId]) -> Groups:
+        """With these first; what else says the same, is their copy."""
+        groups = Groups(apart=self._question.copies and not self._question.like)
+        if pinned:
+            answers = self.each(lambda shard: shard.find(self._question, pinned))
+            found = {one.candidate.id: one for one in self._merged(answers, BLOCK)}
+            block = [found[key] for key in pinned if key in found]
+            groups.add(block)
+            groups.looked -= len(block)  # those that match are met again
+            self._pinned = {group[0].candidate.id for group in groups.all}
+        return groups
 
     def why(self, url: str) -> list[Part]:
-        together = self._together()
-        answers = self._each(lambda shard: shard.why(self._question, together, url))
+        together = self.together()
+        answers = self.each(lambda shard: shard.why(self._question, together, url))
         return next((parts for parts in answers.values() if parts), [])
 
-    def _together(self) -> Statistics:
+    def together(self) -> Statistics:
+        """What all shards together know of the terms."""
         together = Statistics()
-        for answer in self._each(lambda shard: shard.statistics(self._question)).values():
+        for answer in self.each(lambda shard: shard.statistics(self._question)).values():
             together.add(answer)
         return together
 
@@ -138,16 +147,22 @@ class _Asking:
         wanted: dict[int, list[int]] = {}
         for place, group in enumerate(groups):
             wanted.setdefault(group[0].answer, []).append(place)
-        hits: dict[int, Hit] = {}
+        by_shard: dict[int, list[tuple[int, list[int]]]] = {}
         for answer, places in wanted.items():
             number, moment = self._answers[answer]
-            found = [groups[place][0].candidate.place for place in places]
-            try:
-                shown = self._shards[number].show(self._question, moment, found)
-            except ShardAway as error:
-                self._away[number] = str(error)
-                continue
-            hits |= {place: self._hit(groups[place], one) for place, one in zip(places, shown, strict=True)}
+            by_shard.setdefault(number, []).append((moment, places))
+
+        def shown(number: int) -> dict[int, Hit]:
+            hits: dict[int, Hit] = {}
+            for moment, places in by_shard[number]:
+                found = [groups[place][0].candidate.place for place in places]
+                several = self._shards[number].show(self._question, moment, found)
+                hits |= {place: self._hit(groups[place], one) for place, one in zip(places, several, strict=True)}
+            return hits
+
+        hits: dict[int, Hit] = {}
+        for some in self._gather(shown, list(by_shard)).values():
+            hits |= some
         return [hits[place] for place in sorted(hits)]
 
     def _hit(self, group: Group, shown: Shown) -> Hit:
@@ -163,54 +178,60 @@ class _Asking:
             return []
         return [ShardReport(shard.name, self._away.get(number, "")) for number, shard in enumerate(self._shards)]
 
-    def _look(self, groups: Groups, together: Statistics, enough: int) -> int:
-        """Block by block, until there are enough groups or nothing is left to look at; the total."""
+    def _look(self, together: Statistics, pinned: list[UrlId], enough: int) -> tuple[int, Groups]:
+        """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
+        groups = self._begin(pinned)
         looked, limit = 0, -(-enough // BLOCK) * BLOCK
         while True:
+            present = len(self._away)
             answers = self._best(together, limit)
+            if looked and len(self._away) > present:  # the blocks of fewer shards are other blocks
+                groups, looked = self._begin(pinned), 0
+            found = self._merged(answers, limit)
             total = sum(block.total for block in answers.values())
             for start in range(looked, limit, BLOCK):
-                tier = self._tier(answers, start)
-                groups.add(crowd(tier) if self._is_crowded() else tier)
+                block = in_order(found[start : start + BLOCK])
+                groups.add(crowd(block) if self._is_crowded() else block)
                 if len(groups.all) >= enough:
-                    return total - groups.looked + len(groups.all)
-            most = max(block.total for block in answers.values())
-            if limit >= min(most, LOOKED_MAX):
-                return len(groups.all)
+                    return total - groups.looked + len(groups.all), groups
+            if limit >= min(total, LOOKED_MAX):
+                return len(groups.all), groups
             looked, limit = limit, min(2 * limit, LOOKED_MAX)
 
     def _best(self, together: Statistics, limit: int) -> dict[int, Block]:
-        return self._each(lambda shard: shard.best(self._question, together, limit))
+        return self.each(lambda shard: shard.best(self._question, together, limit))
 
-    def _tier(self, answers: dict[int, Block], start: int) -> list[Ranked]:
-        """The n-th blocks of all shards as one."""
-        came: dict[int, int] = {}
-        found = []
-        for number, block in answers.items():
-            part = block.candidates[start : start + BLOCK]
-            self._answers.append((number, block.moment))
-            came |= dict.fromkeys(map(id, part), len(self._answers) - 1)
-            found += part
-        return [Ranked(one, came[id(one)]) for one in (in_order(found) if len(answers) > 1 else found)]
+    def _merged(self, answers: dict[int, Block], limit: int) -> list[Ranked]:
+        found = merged(list(answers.values()), limit, len(self._answers))
+        self._answers += ((number, block.moment) for number, block in answers.items())
+        return found
 
     def _is_crowded(self) -> bool:
         question = self._question
         return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
 
-    def _each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
-        """What each shard answers, all asked at once."""
+    def each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
+        """What each shard answers; at least one does."""
         present = [number for number in range(len(self._shards)) if number not in self._away]
+        answers = self._gather(lambda number: ask(self._shards[number]), present)
+        if not answers:
+            raise ShardAway("; ".join(f"{self._shards[number].name}: {why}" for number, why in self._away.items()))
+        return answers
+
+    def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
+        """What these shards answer, all asked at once. Where there are others, one that cannot is only named."""
         if self._pool is None:
-            return {number: ask(self._shards[number]) for number in present}
-        asked = {number: self._pool.submit(ask, self._shards[number]) for number in present}
+            try:
+                return {number: ask(number) for number in numbers}
+            except ShardAway as error:
+                raise ShardAway(f"{self._shards[0].name}: {error}") from None
+        asked = {number: self._pool.submit(ask, number) for number in numbers}
         answers: dict[int, Answer] = {}
         for number, future in asked.items():
             try:
                 answers[number] = future.result()
-            except ShardAway as error:
+            except (ShardAway, DataError) as error:
                 self._away[number] = str(error)
-        if not answers:
-            raise ShardAway("; ".join(self._away.values()))
         return answers
 
 
@@ -243,12 +264,15 @@ def search(data: DataDirectory, question: Question) -> SearchResult:
 
 def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
     """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
-    if not schema.exists(data):
-        return []
-    snapshot, identity = IndexReader(data).snapshot(), url_id(canonical(url) or url)
-    own, _ = snapshot.best(of_page(identity, collection), BLOCK)
+    snapshots = [IndexReader(part).snapshot() for part in shards.parts(data) if schema.exists(part)]
+    identity = url_id(canonical(url) or url)
+    own = [match for snapshot in snapshots for match in snapshot.best(of_page(identity, collection), BLOCK)[0]]
     contents = {match.content for match in own if match.id == identity and match.content is not None}
-    same, _ = snapshot.best(saying(contents, collection), LOOKED_MAX)
-    others = {match.id: match for match in same if match.id != identity}
-    first = sorted(others.values(), key=lambda match: (match.url_length, match.id))[: max(limit, 0)]
-    return [snapshot.shown(match.place).url for match in first]
+    others = {
+        match.id: (match, snapshot)
+        for snapshot in snapshots
+        for match in snapshot.best(saying(contents, collection), LOOKED_MAX)[0]
+        if match.id != identity
+    }
+    first = sorted(others.values(), key=lambda found: (found[0].url_length, found[0].id))[: max(limit, 0)]
+    return [snapshot.shown(match.place).url for match, snapshot in first]

@@ -257,9 +257,21 @@ class Database:
     def need_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
         """The first (or last) rows whose primary keys begin so, for each of these beginnings."""
 
-    def need_hosts(self, hosts: Sequence[int]) -> Sequence[int]:
-        """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now."""
+    def need_hosts(self, hosts: Sequence[int], walks_of: int | None = None) -> Sequence[int]:
+        """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now. Where a
+        collection is named, the walks through their sites too."""
         return hosts
+
+    def need_site(self, collection: int, host: int) -> None:
+        """The row of a host's site, to be changed."""
+
+    def need_walks(self, collection: int, names: Sequence[str]) -> None:
+        """Of these sites, whose rows are at hand, all hosts with something that waits or with a gate that is not
+        closed, to be changed, and the head of each queue."""
+
+    def need_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
+        """The rows of the sites that may come into the table or leave it, to be changed: so many as there is room for
+        (less than none: as have to go), so many to be chosen, and no more than so many to be exchanged."""
 
 
 def open_tables(path: str, suffix_list: str) -> Database:

@@ -51,7 +51,8 @@ class Store:
         if before is not None:
             self.begin_change(known, before)
             self.change(known, before)
-            if was_finished:
+            self.end_change(known, before)
+            if was_finished and self.urls.breadth.is_over(known):
                 self.urls.breadth.begin_again(known)
         self.urls.seed(known.row.id, roots)
         return known.row
@@ -62,6 +63,8 @@ class Store:
             self.catalogue.tune(known, Tuning())
             self.urls.revisits.begin_adoption(known)
             self.urls.exchange.begin_rebuilding(known)
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.begin_adoption(known, before.strategy.order)
 
     def change(self, known: Known, before: Collection) -> None:
         """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
@@ -77,6 +80,11 @@ class Store:
             self.visits.unchoose(known)
             self.urls.revisits.adopt(known)
             self.urls.exchange.rebuild(known)
+
+    def end_change(self, known: Known, before: Collection) -> None:
+        """What is left to do when it is done for all of them."""
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.end_adoption(known, before.strategy.order)
 
     def look_up(self, host: HostId, url: UrlId) -> Facts:
         return look_up(self.db, host, url, self.catalogue, self.urls.revisits, self.urls.breadth)

@@ -6,12 +6,11 @@
     POST /crawl/v1/changes    what changed in the in-links of what is mine? (GET with ?crawler=&after= as well)
     POST /crawl/v1/leave      I am leaving
 
-Promises: nobody without the token gets an answer, or learns from how long it takes how much of it was right; no body is
-read beyond its bound; whatever goes wrong is one JSON object, {"error": a sentence}, with the code that says whose turn
-it is: 400, 401, 404, 405, 409, 410, 413 the crawler's, 503 ours.
+Promises: nobody without the token gets an answer, and no body is read beyond its bound (`guard`); whatever goes wrong
+is one JSON object, {"error": a sentence}, with the code that says whose turn it is: 400, 401, 404, 405, 409, 410, 413
+the crawler's, 503 ours.
 """
 
-import hmac
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -23,37 +22,19 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.serve.crawlers.facade import Facade
 from tarrafa.serve.crawlers.refusals import Malformed, Refusal, TooLarge
 from tarrafa.serve.crawlers.shapes import ChangesAsked, LeaveAsked, LinksAsked, TypeAsked, WorkAsked
+from tarrafa.serve.guard import Guard, body_of
 
 BODY_BYTES_MAX = 16 << 20
 RETRY_AFTER_S = 5
-BEARER = b"bearer "
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
 Answer = Callable[[Any], Awaitable[msgspec.Struct]]
-
-
-class Guard:
-    """Lets nobody in without the token."""
-
-    def __init__(self, app: ASGIApp, token: bytes) -> None:
-        self._app, self._token = app, token
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = dict(scope.get("headers", [])).get(b"authorization", b"")
-        right = hmac.compare_digest(given[len(BEARER) :].strip(), self._token)
-        if given[: len(BEARER)].lower() == BEARER and right:
-            await self._app(scope, receive, send)
-            return
-        refused = _refused(401, "the header `Authorization: Bearer TOKEN` is missing, or its token is not ours")
-        refused.headers["WWW-Authenticate"] = "Bearer"
-        await refused(scope, receive, send)
 
 
 def create_app(facade: Facade, token: bytes) -> Starlette:
@@ -69,7 +50,7 @@ def create_app(facade: Facade, token: bytes) -> Starlette:
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, token=token)],
+        middleware=[Middleware(Guard, token=token, refuse=_refused)],
         exception_handlers=dict.fromkeys(kinds, _trouble),
     )
 
@@ -105,17 +86,10 @@ def _changes(facade: Facade) -> Callable[[Request], Awaitable[Response]]:
 
 
 async def _body(request: Request) -> bytes:
-    """The body, read no further than it may be long."""
-    announced = request.headers.get("content-length", "")
-    parts = bytearray()
-    if not (announced.isascii() and announced.isdigit()) or int(announced[:18]) <= BODY_BYTES_MAX:
-        async for part in request.stream():
-            parts += part
-            if len(parts) > BODY_BYTES_MAX:
-                break
-        else:
-            return bytes(parts)
-    raise TooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
+    body = await body_of(request, BODY_BYTES_MAX)
+    if body is None:
+        raise TooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
+    return body
 
 
 async def _trouble(request: Request, error: Exception) -> Response:

@@ -1,0 +1,140 @@
+"""Which part of the index is a page in?
+
+An index may be kept in several parts, its *shards*, on one machine or on many, each with a folder, a lock and a
+follower of its own. Promises: a page is in the part that the xxh3-64 of its host's name says, modulo their number,
+counted from 1: the same on every machine and in every version, and all pages of a host in one. How many parts there
+are, and which of them are kept here, is decided when the index is made, and stands in DATA/index/shards (`4`; `1,2/4`
+where others are elsewhere). Without that file there is one part, in DATA/index itself; of several, each is in
+DATA/index/NUMBER-of-ALL, so that parts of another division are never taken for ours: `settle` removes them.
+Knows nothing of what is in a part.
+"""
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from xxhash import xxh3_64_intdigest
+
+from tarrafa.data import DataDirectory, write_atomically
+from tarrafa.errors import ConfigError, DataError, from_os
+from tarrafa.index import schema
+from tarrafa.parse.url import host_name
+
+SHARDS_MAX = 64
+ONE_OF_SEVERAL = re.compile(r"(\d+)-of-(\d+)")
+WANTED = f"how many parts (1 to {SHARDS_MAX}), as in 4; or which of them are kept here, as in 1,2/4 or 1-2/4"
+
+IsOurs = Callable[[str], bool]
+
+
+class Shards(NamedTuple):
+    """So many parts in all, and the numbers of those that are kept here."""
+
+    of: int
+    here: tuple[int, ...]
+
+    def __str__(self) -> str:
+        every = self.here == tuple(range(1, self.of + 1))
+        return str(self.of) if every else f"{','.join(map(str, self.here))}/{self.of}"
+
+
+ALL_IN_ONE = Shards(1, (1,))
+
+
+def parse(text: str, where: str) -> Shards:
+    """What a person, or the file, says of it."""
+    numbers, slash, of = text.strip().rpartition("/")
+    if not (of.isascii() and of.isdigit() and len(of) <= 2 and 1 <= int(of) <= SHARDS_MAX):
+        raise ConfigError(f"{where}: {text[:80]!r}: wanted is {WANTED}")
+    here: set[int] = set()
+    for one in numbers.split(",") if slash else [f"1-{of}"]:
+        found = re.fullmatch(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", one, re.ASCII)
+        first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+        if not 1 <= first <= last <= int(of):
+            raise ConfigError(f"{where}: {text[:80]!r}: wanted is {WANTED}")
+        here |= set(range(first, last + 1))
+    return Shards(int(of), tuple(sorted(here)))
+
+
+def path_of(data: DataDirectory) -> Path:
+    return data.root / "index" / "shards"
+
+
+def read(data: DataDirectory) -> Shards:
+    """How the index of a data directory is divided."""
+    path = path_of(data)
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        return ALL_IN_ONE
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error})") from None
+    try:
+        return parse(text, str(path))
+    except ConfigError as error:
+        raise DataError(f"{error}; `tarrafa rebuild index --shards N` makes it again") from None
+
+
+def parts(data: DataDirectory) -> list[DataDirectory]:
+    """The data directory as each part of the index that is kept here sees it; of a part, itself."""
+    if data.part:
+        return [data]
+    divided = read(data)
+    return [_part(data, number, divided.of) for number in divided.here]
+
+
+def _part(data: DataDirectory, number: int, of: int) -> DataDirectory:
+    return DataDirectory(data.root, "" if of == 1 else f"{number}-of-{of}")
+
+
+def part(data: DataDirectory, name: str) -> DataDirectory:
+    """The part of that name."""
+    return next((one for one in parts(data) if one.part == name), data)
+
+
+def number_of(url: str, of: int) -> int:
+    """In which of so many parts a page is."""
+    return xxh3_64_intdigest(host_name(url).encode()) % of + 1
+
+
+def is_ours(data: DataDirectory) -> IsOurs | None:
+    """Tells whether a page is in this part; None: all of them are."""
+    found = ONE_OF_SEVERAL.fullmatch(data.part)
+    if found is None:
+        return None
+    number, of = int(found[1]), int(found[2])
+    return lambda url: number_of(url, of) == number
+
+
+def exists(data: DataDirectory) -> bool:
+    """Whether anything is indexed here."""
+    return any(map(schema.exists, parts(data)))
+
+
+def choose(data: DataDirectory, wanted: Shards) -> None:
+    """Divide the index so from now on. The caller holds DATA/lock."""
+    path = path_of(data)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if wanted == ALL_IN_ONE:
+            path.unlink(missing_ok=True)
+        else:
+            write_atomically(path, f"{wanted}\n".encode())
+    except OSError as error:
+        raise from_os(error, path) from None
+    settle(data)
+
+
+def settle(data: DataDirectory) -> None:
+    """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
+    folder = path_of(data).parent
+    kept = {one.part for one in parts(data)}
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if ONE_OF_SEVERAL.fullmatch(path.name) and path.name not in kept:
+            shutil.rmtree(path, ignore_errors=True)
+    if "" not in kept:
+        for path in folder.glob("followed.sqlite*"):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(schema.folder(data), ignore_errors=True)

@@ -1,0 +1,134 @@
+"""What do several shards answer as one?
+
+An index may be kept in several parts (`index/shards`): to whoever asks, here or from another machine, they are one.
+Promises: the same answers as of one shard with all their documents, up to the last digits of scores; what was found can
+be shown as long as each part remembers its own moment. All parts answer or none: a part of this machine that does not
+is damaged, and that is said. A part that has nothing indexed yet is passed over; an index that was divided anew is
+taken up.
+Knows nothing of other machines.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import QueryError
+from tarrafa.index import schema, shards
+from tarrafa.model import UrlId
+from tarrafa.search.local import CHANGED, LocalShard, first_moment
+from tarrafa.search.merging import merged
+from tarrafa.search.question import Block, Part, Place, Question, Shard, Shown, Statistics
+
+MOMENTS_MAX = 256  # every commit of every part makes a new one
+
+Moment = tuple[Sequence[Shard], tuple[int, ...]]
+
+
+class Joined:
+    """Asks all of them. `parts` gives those that there are now."""
+
+    def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
+        self._name, self._parts = name, parts
+        self._moments: OrderedDict[int, Moment] = OrderedDict()
+        self._lock = threading.Lock()
+        self._next = first_moment()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def documents(self) -> int:
+        return sum(part.documents() for part in self._parts())
+
+    def statistics(self, question: Question) -> Statistics:
+        together = Statistics()
+        for part in self._parts():
+            together.add(part.statistics(question))
+        return together
+
+    def best(self, question: Question, together: Statistics, limit: int) -> Block:
+        parts = self._parts()
+        return self._join(parts, [part.best(question, together, limit) for part in parts], limit)
+
+    def find(self, question: Question, ids: list[UrlId]) -> Block:
+        parts = self._parts()
+        found = self._join(parts, [part.find(question, ids) for part in parts], len(ids) * len(parts))
+        known = {one.id: one for one in reversed(found.candidates)}
+        several = [known[key] for key in ids if key in known]
+        return Block(found.moment, len(several), several)
+
+    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        return next((parts for one in self._parts() if (parts := one.why(question, together, url))), [])
+
+    def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
+        with self._lock:
+            known = self._moments.get(moment)
+        if known is None:
+            raise QueryError(CHANGED)
+        parts, moments = known
+        shown: dict[Place, Shown] = {}
+        for number, (part, one) in enumerate(zip(parts, moments, strict=True)):
+            own = [place for place in places if place[0] % len(parts) == number]
+            if own:
+                local = [(place[0] // len(parts), place[1]) for place in own]
+                shown |= zip(own, part.show(question, one, local), strict=True)
+        return [shown[place] for place in places]
+
+    def _join(self, parts: Sequence[Shard], blocks: list[Block], limit: int) -> Block:
+        """What several found, each with a place that tells whose it is."""
+        moment = self._moment((parts, tuple(block.moment for block in blocks)))
+        if len(parts) == 1:
+            return msgspec.structs.replace(blocks[0], moment=moment)
+        found = [
+            msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
+            for one, number in merged(blocks, limit)
+        ]
+        return Block(moment, sum(block.total for block in blocks), found)
+
+    def _moment(self, moment: Moment) -> int:
+        """Its number; it is kept until so many others have been asked for."""
+        with self._lock:
+            for number in reversed(self._moments):
+                if self._moments[number][1] == moment[1]:
+                    return number
+            number = self._next = self._next + 1
+            self._moments[number] = moment
+            if len(self._moments) > MOMENTS_MAX:
+                self._moments.popitem(last=False)
+            return number
+
+
+HERE = "here"
+
+
+def here(data: DataDirectory) -> Shard:
+    """The index of a data directory, in however many parts it is."""
+    return Joined(HERE, _Parts(data))
+
+
+class _Parts:
+    """The parts that there are, looked up at each question by one small file."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._seen: tuple[int, int] | None = None
+        self._all: list[tuple[DataDirectory, LocalShard]] = []
+
+    def __call__(self) -> list[Shard]:
+        seen = self._look()
+        if not self._all or seen != self._seen:
+            self._all = [(part, LocalShard(part)) for part in shards.parts(self._data)]
+            self._seen = seen
+        known = self._all
+        filled = [shard for part, shard in known if schema.exists(part)] if len(known) > 1 else []
+        return list(filled or [shard for _, shard in known[:1]])
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            found = shards.path_of(self._data).stat()
+            return found.st_ino, found.st_mtime_ns
+        except OSError:
+            return -1, -1

@@ -1,0 +1,49 @@
+"""Who may ask, and how much may he say?
+
+Promises: nobody without the token gets an answer, or learns from how long it takes how much of it was right; no body is
+read beyond its bound.
+Knows nothing of what is asked.
+"""
+
+import hmac
+from collections.abc import Callable
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+BEARER = b"bearer "
+NO_TOKEN = "the header `Authorization: Bearer TOKEN` is missing, or its token is not ours"  # noqa: S105 (a sentence)
+
+Refuse = Callable[[int, str], Response]
+
+
+class Guard:
+    """Lets nobody in without the token. `refuse` says so in the words of whoever is guarded."""
+
+    def __init__(self, app: ASGIApp, token: bytes, refuse: Refuse) -> None:
+        self._app, self._token, self._refuse = app, token, refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = dict(scope.get("headers", [])).get(b"authorization", b"")
+        right = hmac.compare_digest(given[len(BEARER) :].strip(), self._token)
+        if given[: len(BEARER)].lower() == BEARER and right:
+            await self._app(scope, receive, send)
+            return
+        refused = self._refuse(401, NO_TOKEN)
+        refused.headers["WWW-Authenticate"] = "Bearer"
+        await refused(scope, receive, send)
+
+
+async def body_of(request: Request, bytes_max: int) -> bytes | None:
+    """The body, read no further than it may be long; None: it is longer."""
+    announced = request.headers.get("content-length", "")
+    parts = bytearray()
+    if not (announced.isascii() and announced.isdigit()) or int(announced[:18]) <= bytes_max:
+        async for part in request.stream():
+            parts += part
+            if len(parts) > bytes_max:
+                break
+        else:
+            return bytes(parts)
+    return None

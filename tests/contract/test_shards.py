@@ -1,0 +1,178 @@
+"""What every shard promises, in this process or behind a URL, in one part or in several: the answers of one index."""
+
+import pytest
+
+from tarrafa.errors import DataError, QueryError
+from tarrafa.graph import follower as graph
+from tarrafa.index import follower as index
+from tarrafa.parse.url import url_id
+from tarrafa.search.joined import here
+from tarrafa.search.question import LOOKED_MAX, Extra, Question, Sort, Statistics
+from tests.graph.small_web import a_record, new_data, write
+from tests.search.sharded import behind_a_url, body, divided
+
+BODIES = ("local 1", "local 2", "local 8", "remote 1", "remote 4")
+QUESTIONS = [
+    Question("rede"),
+    Question("rede pesca mar", all_words=True),
+    Question("only7 OR only31"),
+    Question('"veja a página" -intitle:number3'),
+    Question("comum", sort=Sort.LINKS),
+    Question("rede net", sort=Sort.DATE),
+    Question("rede", collection="outra"),
+    Question("pesc* site:br.test", natural=True),
+    Question("espelho", extras=(Extra("moldura", 0.5), Extra("rede", 0.25))),
+    Question("link:http://h0.br.test/"),
+    Question("inexistente"),
+]
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory):
+    """The measure: one index of everything, here."""
+    return here(divided(tmp_path_factory.mktemp("one") / "data", "1"))
+
+
+@pytest.fixture(scope="module", params=BODIES)
+def shard(request, tmp_path_factory):
+    yield from body(request.param, tmp_path_factory.mktemp("body") / "data")
+
+
+def test_it_has_a_name_and_says_how_many_documents_it_holds(shard, one):
+    assert shard.name
+    assert shard.documents() == one.documents() == 155
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
+def test_it_counts_and_finds_what_one_index_does(shard, one, question):
+    together = shard.statistics(question)
+    assert together == one.statistics(question)
+    found, wanted = (each.best(question, together, LOOKED_MAX) for each in (shard, one))
+    assert found.total == wanted.total == len(found.candidates)
+    assert {each.id: each.in_links for each in found.candidates} == {
+        each.id: each.in_links for each in wanted.candidates
+    }
+    score = {each.id: each.score for each in wanted.candidates}
+    for each in found.candidates:
+        assert each.score == pytest.approx(score[each.id], rel=0.1)
+    orders = [each.order for each in found.candidates]
+    assert orders == sorted(orders, reverse=True)
+
+
+@pytest.mark.parametrize("question", QUESTIONS[:2], ids=lambda question: question.text)
+def test_it_shows_what_one_index_shows(shard, one, question):
+    shown = []
+    for each in (shard, one):
+        block = each.best(question, each.statistics(question), 100)
+        places = [candidate.place for candidate in block.candidates]
+        assert len(set(places)) == len(places)
+        found = each.show(question, block.moment, places)
+        shown.append(dict(zip((candidate.id for candidate in block.candidates), found, strict=True)))
+    assert shown[0] == shown[1]
+    assert len(shown[0]) > 5
+
+
+def test_places_may_be_shown_in_any_order_and_twice(shard):
+    question = Question("rede")
+    block = shard.best(question, shard.statistics(question), 10)
+    places = [candidate.place for candidate in block.candidates]
+    there = shard.show(question, block.moment, places)
+    assert shard.show(question, block.moment, [*reversed(places), places[0]]) == [*reversed(there), there[0]]
+    assert shard.show(question, block.moment, []) == []
+
+
+def test_fewer_matches_are_the_first_of_more(shard):
+    question = Question("rede OR net")
+    together = shard.statistics(question)
+    whole = shard.best(question, together, 100)
+    for limit in (1, 7, 50):
+        few = shard.best(question, together, limit)
+        assert [each.id for each in few.candidates] == [each.id for each in whole.candidates[:limit]]
+        assert few.total == whole.total
+
+
+def test_it_finds_pages_by_their_ids_in_the_order_asked_for(shard):
+    urls = ["http://w3.muitos.br/", "http://nowhere.br/", "http://h1.br.test/p1.html", "http://m2.copias.br/xx"]
+    found = shard.find(Question("qualquer"), [url_id(url) for url in urls])
+    assert [one.id for one in found.candidates] == [url_id(url) for url in urls if "nowhere" not in url]
+    shown = shard.show(Question("qualquer"), found.moment, [one.place for one in found.candidates])
+    assert [one.url for one in shown] == [url for url in urls if "nowhere" not in url]
+    assert shard.find(Question("rede", collection="outra"), [url_id(urls[0])]).candidates == []
+
+
+def test_it_tells_why_a_page_has_its_score(shard, one):
+    question = Question("rede comum")
+    together = shard.statistics(question)
+    told, wanted = (each.why(question, together, "http://w3.muitos.br/") for each in (shard, one))
+    assert [(part.kind, part.what) for part in told] == [(part.kind, part.what) for part in wanted]
+    assert [part.value for part in told] == pytest.approx([part.value for part in wanted], rel=0.1)
+    assert shard.why(question, together, "http://h2.br.test/p2.html") == []
+
+
+def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
+    question = Question("rede")
+    block = shard.best(question, shard.statistics(question), 10)
+    for moment in (0, block.moment + 1, block.moment - 1):
+        with pytest.raises(QueryError, match="changed in between"):
+            shard.show(question, moment, [block.candidates[0].place])
+
+
+@pytest.mark.parametrize("text", ["", "-rede", "rede " * 300, "type:x"])
+def test_what_cannot_be_asked_is_one_sentence(shard, text):
+    with pytest.raises(QueryError) as caught:
+        shard.statistics(Question(text))
+    assert "\n" not in str(caught.value)
+    with pytest.raises(QueryError):
+        shard.best(Question(text), Statistics(), 10)
+
+
+@pytest.mark.parametrize("name", ["local 1", "local 2", "remote 1"])
+def test_what_was_found_can_be_shown_after_the_next_commit(name, tmp_path):
+    question = Question("rede")
+    with_more = body(name, tmp_path / "data")
+    shard = next(with_more)
+    block = shard.best(question, shard.statistics(question), 10)
+    places = [candidate.place for candidate in block.candidates]
+    before = shard.show(question, block.moment, places)
+    data = new_data(tmp_path / "data")
+    write(data, [a_record(f"http://n{n}.br/", text="rede rede rede") for n in range(20)], "w2")
+    graph.catch_up(data, lambda name, weights: None)
+    index.catch_up(data)
+    after = shard.best(question, shard.statistics(question), 10)
+    assert after.moment != block.moment
+    assert after.total == block.total + 20
+    assert shard.show(question, block.moment, places) == before
+    assert list(with_more) == []
+
+
+def test_another_process_does_not_take_an_old_moment_for_its_own(tmp_path):
+    question, data = Question("rede"), divided(tmp_path / "data", "2")
+    first, second = here(data), here(data)
+    block = first.best(question, first.statistics(question), 10)
+    second.best(question, second.statistics(question), 10)
+    with pytest.raises(QueryError, match="changed in between"):
+        second.show(question, block.moment, [block.candidates[0].place])
+
+
+def test_nothing_indexed_yet_is_said(tmp_path):
+    data = new_data(tmp_path / "data")
+    with behind_a_url(data) as remote:
+        for shard in (here(data), remote):
+            for ask in (shard.documents, lambda shard=shard: shard.statistics(Question("rede"))):
+                with pytest.raises(DataError, match="nothing indexed yet"):
+                    ask()
+
+
+def test_an_index_that_is_divided_anew_is_taken_up(tmp_path):
+    from tarrafa.index import shards
+
+    data = divided(tmp_path / "data", "1")
+    shard = here(data)
+    assert shard.documents() == 155
+    shards.choose(data, shards.parse("3", "test"))
+    assert index.behind(data) > 0
+    with pytest.raises(DataError, match="nothing indexed yet"):
+        shard.documents()
+    index.catch_up(data)
+    assert shard.documents() == 155
+    assert not list((data.root / "index").glob("*.sqlite"))

@@ -1,0 +1,61 @@
+"""The same pages as one index, in parts, and behind a URL."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tarrafa.data import DataDirectory
+from tarrafa.frontier.token import Token
+from tarrafa.graph import follower as graph
+from tarrafa.index import follower as index
+from tarrafa.index import shards
+from tarrafa.model import Record
+from tarrafa.search.joined import here
+from tarrafa.search.question import Shard
+from tarrafa.search.remote import RemoteShard
+from tests.graph.small_web import new_data, small_web, write
+from tests.search.pages import LONG, a_page
+from tests.serve.conftest import Running
+
+TOKEN = Token(b"a token of many letters")
+PATIENCE_S = 30.0  # what no test waits for
+
+
+def pages() -> list[Record]:
+    """A small Web of seven hosts, and others with copies, a common word, and one of a second collection. All are about
+    as long: tantivy measures a text by the mean length in its own index, and nobody can tell it that of all shards."""
+    copies = [a_page(f"http://m{n}.copias.br/{'x' * n}", f"espelho {LONG}", "A água como espelho") for n in range(4)]
+    many = [a_page(f"http://w{n}.muitos.br/", f"rede comum {n} " + "palavra " * 130, f"Rede {n}") for n in range(30)]
+    again = [a_page("http://h1.br.test/p1.html", "a rede de outra coleção", collection="outra")]
+    return [*small_web(120), *copies, *many, *again]
+
+
+def divided(root: Path, into: str, records: Iterable[Record] | None = None) -> DataDirectory:
+    """An archive of these pages, with an index in so many parts."""
+    data = new_data(root)
+    shards.choose(data, shards.parse(into, "test"))
+    write(data, pages() if records is None else records)
+    graph.catch_up(data, lambda name, weights: None)
+    index.catch_up(data)
+    return data
+
+
+@contextmanager
+def behind_a_url(data: DataDirectory, token: Token = TOKEN) -> Iterator[RemoteShard]:
+    with Running(data, as_shard=token) as running:
+        shard = RemoteShard(running.address, token, limit_s=PATIENCE_S)
+        try:
+            yield shard
+        finally:
+            shard.close()
+
+
+def body(name: str, root: Path) -> Iterator[Shard]:
+    """One body of the protocol: `local 4`, `remote 1`."""
+    where, into = name.split()
+    data = divided(root, into)
+    if where == "local":
+        yield here(data)
+        return
+    with behind_a_url(data) as shard:
+        yield shard

@@ -1,0 +1,307 @@
+"""A shard behind a URL may be away, hang, lie or be somebody else: that costs one line, never a search."""
+
+import math
+import os
+import signal
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
+from tarrafa.frontier.token import TOKEN_VARIABLE, Token
+from tarrafa.search import conversation, remote
+from tarrafa.search.conversation import CONTENT_TYPE
+from tarrafa.search.joined import here
+from tarrafa.search.question import Candidate, Question, Statistics
+from tarrafa.search.remote import RemoteShard, checked
+from tarrafa.search.searcher import Searcher
+from tarrafa.serve.server import bind
+from tests.search.sharded import PATIENCE_S, TOKEN, behind_a_url, divided
+from tests.serve.conftest import Running
+
+NEVER_S = 1_000.0
+REDE = Question("rede")
+Answering = Callable[[socket.socket], None]
+
+
+class Liar(socketserver.ThreadingTCPServer):
+    """Takes any request, keeps it, and answers whatever it likes."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: bytes | Answering) -> None:
+        self.heard: list[bytes] = []
+        self.answer = answer
+        super().__init__(("127.0.0.1", 0), _Lying)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Lying(socketserver.BaseRequestHandler):
+    server: Liar
+
+    def handle(self) -> None:
+        self.server.heard.append(self.request.recv(65_536))
+        if callable(self.server.answer):
+            self.server.answer(self.request)
+        else:
+            self.request.sendall(self.server.answer)
+
+
+@contextmanager
+def lying(answer: bytes | Answering) -> Iterator[Liar]:
+    with Liar(answer) as liar:
+        thread = threading.Thread(target=liar.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield liar
+        finally:
+            liar.shutdown()
+            thread.join()
+
+
+def reply(body: bytes, code: int = 200, kind: str = CONTENT_TYPE) -> bytes:
+    head = f"HTTP/1.1 {code} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+def packed(value: object) -> bytes:
+    return reply(msgspec.msgpack.encode(value))
+
+
+def a_shard(url: str, limit_s: float = PATIENCE_S, token: Token = TOKEN) -> RemoteShard:
+    return RemoteShard(url, token, limit_s, pause_s=NEVER_S)
+
+
+GOOD = Candidate(1.0, b"i" * 16, 0, (0, 0), None, None, None, 1, 1, 1, 1, 1.0)
+BETTER = msgspec.structs.replace
+GARBAGE = {
+    "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
+    "nothing": b"",
+    "a page": reply(b"<html>Welcome to nginx</html>", kind="text/html"),
+    "no page": reply(b"<html>404</html>", 404, "text/html"),
+    "too busy": reply(b"Service Unavailable", 503, "text/plain"),
+    "bytes": reply(b"\xc1\x00\xff" * 10),
+    "half of it": reply(msgspec.msgpack.encode((1, 2, []))[:-1]),
+    "brackets": reply(b"\x91" * 100_000),
+    "another shape": packed({"total": 3}),
+    "less than nothing": packed((1, -1, [])),
+    "no id": packed((1, 1, [BETTER(GOOD, id=b"short")])),
+    "no place": packed((1, 1, [BETTER(GOOD, place=(-1, 0))])),
+    "no score": packed((1, 1, [BETTER(GOOD, score=math.nan)])),
+    "no order": packed((1, 1, [BETTER(GOOD, order=math.inf)])),
+    "more than asked for": packed((1, 9, [GOOD] * 9)),
+    "trouble": reply(msgspec.msgpack.encode("it\nhurts " * 500), 500),
+    "no sentence": reply(msgspec.msgpack.encode(7), 500),
+    "somebody else": reply(msgspec.msgpack.encode("who are you?"), 401),
+}
+
+
+@pytest.mark.parametrize("name", GARBAGE)
+def test_whatever_is_answered_is_an_answer_or_one_line(name):
+    with lying(GARBAGE[name]) as liar:
+        shard = a_shard(liar.url)
+        with pytest.raises(ShardAway) as caught:
+            shard.best(REDE, Statistics(), 8)
+        assert "\n" not in str(caught.value)
+        assert 10 < len(str(caught.value)) <= conversation.SENTENCE_CHARS_MAX + 20
+        with pytest.raises(ShardAway):
+            shard.documents()
+        assert len(liar.heard) <= 2, "it is not asked again for now (libcurl itself repeats what got no answer at all)"
+        shard.close()
+
+
+def test_fewer_hits_than_asked_for_are_garbage():
+    with lying(packed([])) as liar, pytest.raises(ShardAway, match="cannot be understood"):
+        a_shard(liar.url).show(REDE, 1, [(0, 0)])
+
+
+@pytest.mark.parametrize(("code", "kind"), [(400, QueryError), (503, DataError)])
+def test_what_a_shard_says_of_a_question_or_of_its_index_is_passed_on_and_does_not_make_it_away(code, kind):
+    with lying(reply(msgspec.msgpack.encode("so\nit is"), code)) as liar:
+        shard = a_shard(liar.url)
+        for _ in range(2):
+            with pytest.raises(kind, match=r"^so it is$"):
+                shard.documents()
+        assert len(liar.heard) == 2
+
+
+def test_an_endless_answer_is_not_read_to_its_end(monkeypatch):
+    monkeypatch.setattr(conversation, "ANSWER_BYTES_MAX", 100_000)
+    sent = threading.Event()
+
+    def endless(connection: socket.socket) -> None:
+        head = f"HTTP/1.1 200 X\r\nContent-Type: {CONTENT_TYPE}\r\n\r\n".encode()
+        try:
+            connection.sendall(head)
+            while True:
+                connection.sendall(b"\x00" * 65_536)
+        except OSError:
+            sent.set()
+
+    with lying(endless) as liar, pytest.raises(ShardAway, match="cannot be understood"):
+        a_shard(liar.url).documents()
+    assert sent.wait(PATIENCE_S)
+
+
+def test_a_shard_that_answers_a_byte_at_a_time_has_no_more_time_than_others():
+    done = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        for byte in packed(7):
+            if done.wait(0.05):
+                return
+            connection.sendall(bytes([byte]))
+
+    with lying(drip) as liar:
+        with pytest.raises(ShardAway, match=r"no answer within 0\.3 s"):
+            a_shard(liar.url, limit_s=0.3).documents()
+        done.set()
+
+
+def test_a_token_goes_nowhere_else():
+    with lying(b"") as other:
+        answer = f"HTTP/1.1 307 X\r\nLocation: {other.url}/\r\nContent-Length: 0\r\n\r\n".encode()
+        with lying(answer) as liar:
+            with pytest.raises(ShardAway, match="no shard of Tarrafa"):
+                a_shard(liar.url).documents()
+            assert TOKEN.secret in liar.heard[0]
+        assert other.heard == []
+
+
+def test_a_shard_that_hangs_costs_one_search_its_time_limit_and_the_others_nothing(tmp_path):
+    own = here(divided(tmp_path / "data", "1/2"))
+    ended = threading.Event()
+
+    def hang(connection: socket.socket) -> None:
+        ended.wait(PATIENCE_S)
+
+    with lying(hang) as liar:
+        shard = a_shard(liar.url, limit_s=0.2)
+        searcher = Searcher([own, shard])
+        for _ in range(5):
+            found = searcher.search(REDE)
+            assert [report.trouble for report in found.shards] == ["", "no answer within 0.2 s"]
+            assert found.hits
+        assert searcher.documents == own.documents()
+        assert len(liar.heard) == 1
+        ended.set()
+        shard.close()
+
+
+def test_a_shard_that_is_back_answers_again_by_itself(tmp_path):
+    data = divided(tmp_path / "data", "1")
+    first = bind("127.0.0.1", 0)
+    port = first.getsockname()[1]
+    shard = RemoteShard(f"http://127.0.0.1:{port}/", TOKEN, PATIENCE_S, pause_s=0.01)
+    with Running(data, as_shard=TOKEN, listening=first):
+        assert shard.documents() == 155
+    with pytest.raises(ShardAway, match="no answer"):
+        shard.documents()
+    with Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+        assert shard._present.wait(PATIENCE_S)
+        assert shard.statistics(REDE).documents == 155
+    shard.close()
+
+
+def test_one_that_only_answers_when_it_is_asked_after_is_asked_less_and_less():
+    with lying(packed(155)) as liar:
+        shard = RemoteShard(liar.url, TOKEN, PATIENCE_S, pause_s=0.001)
+        pauses = []
+        for _ in range(4):
+            with pytest.raises(ShardAway, match="cannot be understood"):
+                shard.best(REDE, Statistics(), 8)
+            assert shard._present.wait(PATIENCE_S)
+            pauses.append(shard._pause_s)
+        assert pauses == [0.002, 0.004, 0.008, 0.016]
+
+
+def test_wrong_and_missing_tokens_are_told_apart_from_other_trouble(tmp_path, caplog):
+    data = divided(tmp_path / "data", "1")
+    with behind_a_url(data) as shard:
+        for token in (Token(), Token(b"another token, as long")):
+            with pytest.raises(ShardAway, match=f"wrong token.*{TOKEN_VARIABLE}"):
+                a_shard(shard.name, token=token).documents()
+        assert shard.documents() == 155
+    assert TOKEN.secret.decode() not in caplog.text
+
+
+def test_another_version_is_told_by_name(tmp_path, monkeypatch):
+    with behind_a_url(divided(tmp_path / "data", "1")) as shard:
+        monkeypatch.setattr(remote, "VERSION", "0badc0de")
+        with pytest.raises(ShardAway, match=f"another version.*{conversation.VERSION} there, 0badc0de here"):
+            shard.documents()
+
+
+def test_the_version_is_made_of_what_is_said(monkeypatch):
+    assert set(conversation.METHODS) >= {"documents", "statistics", "best", "show"}
+    assert conversation._version() == conversation.VERSION
+    monkeypatch.setattr(conversation, "readings", lambda text: [("other", "words")])
+    assert conversation._version() != conversation.VERSION
+
+
+@pytest.mark.parametrize("url", ["", "x", "ftp://a", "http://", "//a", "http://a:port", "http://a/?q=1", "http://a#b"])
+def test_what_is_no_address_of_a_shard_is_said(url):
+    with pytest.raises(ConfigError, match="is wanted"):
+        checked(url)
+
+
+def test_a_password_does_not_belong_on_a_command_line():
+    with pytest.raises(ConfigError, match="no password") as caught:
+        checked("http://ana:secret@a.br/")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
+    data = divided(tmp_path / "there", "2/2")
+    own = here(divided(tmp_path / "here", "1/2"))
+    with _serving(data) as (process, url):
+        shard = RemoteShard(url, TOKEN, limit_s=5.0, pause_s=0.01)
+        searcher = Searcher([own, shard])
+        whole = searcher.search(Question("rede", n=100))
+        assert [report.trouble for report in whole.shards] == ["", ""]
+        process.send_signal(signal.SIGSTOP)
+        shard._limit_s = 0.5
+        shard._idle.clear()
+        less = searcher.search(Question("rede", n=100))
+        assert less.shards[1].trouble == "no answer within 0.5 s"
+        assert 0 < less.total < whole.total
+        process.send_signal(signal.SIGCONT)
+        assert shard._present.wait(PATIENCE_S)
+        shard._limit_s = PATIENCE_S
+        shard._idle.clear()
+        assert searcher.search(Question("rede", n=100)).hits == whole.hits
+        process.kill()
+        process.wait()
+        found = searcher.search(Question("rede", n=100))
+        assert found.hits == less.hits
+        assert "no answer" in found.shards[1].trouble
+        shard.close()
+
+
+@contextmanager
+def _serving(data: DataDirectory) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """`tarrafa serve --as-shard` in a process of its own."""
+    program = "from tarrafa.cli import main; main()"
+    line = [sys.executable, "-c", program, "serve", "--as-shard", "--port", "0", "--data", str(data.root)]
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, text=True, env=os.environ | {TOKEN_VARIABLE: TOKEN.secret.decode()}
+    )
+    assert process.stdout is not None
+    try:
+        said = [process.stdout.readline() for _ in range(2)]
+        yield process, said[1].split()[-1]
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()

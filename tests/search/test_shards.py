@@ -1,0 +1,238 @@
+"""One ranking over several shards: the one that a single index would give, always the same, page after page."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.index.shards import parts
+from tarrafa.model import ShardReport
+from tarrafa.search.copies import Ranked
+from tarrafa.search.joined import Joined, here
+from tarrafa.search.local import LocalShard
+from tarrafa.search.merging import in_order, merged
+from tarrafa.search.question import Block, Candidate, Question, Shard, Sort
+from tarrafa.search.searcher import Searcher, copies_of
+from tests.search.sharded import behind_a_url, divided
+
+NEAR = 0.05  # who scores nearly alike may change places: the mean length of a text differs from index to index
+
+
+@pytest.fixture(scope="module")
+def searchers(tmp_path_factory):
+    """The same pages in one index, in parts of one, in shards apart, and behind URLs."""
+    root = tmp_path_factory.mktemp("shards")
+    whole, four = divided(root / "whole", "1"), divided(root / "four", "4")
+    halves = [divided(root / f"half{n}", f"{n}/2") for n in (1, 2)]
+    apart = [LocalShard(part) for part in parts(four)]
+    with contextlib.ExitStack() as stack:
+        remote = [stack.enter_context(behind_a_url(half)) for half in halves]
+        yield {
+            "one": Searcher.at(whole),
+            "four parts": Searcher.at(four),
+            "four shards": Searcher(apart),
+            "two machines": Searcher(remote),
+            "here and there": Searcher([here(halves[0]), remote[1]]),
+        }
+
+
+SEVERAL = ("four parts", "four shards", "two machines", "here and there")
+QUESTIONS = [
+    Question("rede"),
+    Question("rede pesca barco mar", n=30),
+    Question("rede", n=20, crowded=True),
+    Question("river net", sort=Sort.LINKS, n=20),
+    Question("rede net", sort=Sort.DATE, n=50),
+    Question('"veja a página" OR "mais sobre"'),
+    Question("espelho"),
+    Question("espelho", copies=True),
+    Question("espelho", like="http://m0.copias.br/"),
+    Question("como é a rede de pesca", natural=True),
+    Question("rede recente", recent=True),
+    Question("rede", collection="outra"),
+    Question("only1 only2 only3", all_words=True),
+]
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"{question.text}-{question.sort}")
+def test_several_shards_find_what_one_index_finds(searchers, kind, question):
+    found, wanted = searchers[kind].search(question), searchers["one"].search(question)
+    assert (found.total, len(found.hits), found.ignored) == (wanted.total, len(wanted.hits), wanted.ignored)
+    assert {hit.url: hit.copies for hit in found.hits if hit.copies} == {
+        hit.url: hit.copies for hit in wanted.hits if hit.copies
+    }
+    for hit, other in zip(found.hits, wanted.hits, strict=True):
+        assert hit.score == pytest.approx(other.score, rel=NEAR)
+    again = searchers[kind].search(question)
+    assert (again.total, again.hits) == (found.total, found.hits)
+
+
+WORDS = st.sampled_from(
+    ["rede", "mar", "net", "comum", "espelho", "only7", "pesc*", '"a rede"', "site:br.test", "-mar", "+rede", "lang:en",
+     "(rio OR river)", "intitle:number3", "nada", "after:2026-09-22"]
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4), st.booleans(), st.booleans(), st.sampled_from(Sort))
+@settings(max_examples=60, deadline=None)
+def test_any_question_has_the_same_total_in_one_index_and_in_fourparts(searchers, words, all_words, copies, sort):
+    question = Question(" ".join(words), n=100, offset=100, all_words=all_words, copies=copies, sort=sort)
+    answers = []
+    for kind in ("one", "four parts", "four shards"):
+        try:
+            answers.append(searchers[kind].search(question))
+        except QueryError as error:
+            answers.append(str(error))
+    if isinstance(answers[0], str):
+        assert answers[1:] == answers[:1] * 2
+        return
+    assert [each.total for each in answers] == [answers[0].total] * 3
+    assert [len(each.hits) for each in answers] == [max(0, answers[0].total - 100)] * 3
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_pages_of_results_follow_each_other_over_shards(searchers, kind, monkeypatch):
+    monkeypatch.setattr("tarrafa.search.searcher.BLOCK", 20)
+    searcher = searchers[kind]
+    whole = searcher.search(Question("rede net pesca river", n=100))
+    pages = [searcher.search(Question("rede net pesca river", offset=start)) for start in range(0, whole.total, 10)]
+    joined = [hit.url for page in pages for hit in page.hits]
+    assert joined[:100] == [hit.url for hit in whole.hits]
+    assert len(joined) == len(set(joined)) == pages[-1].total > 100
+
+
+def test_who_was_asked_is_told_where_it_was_more_than_one(searchers):
+    assert searchers["one"].search(Question("rede")).shards == []
+    assert searchers["four parts"].search(Question("rede")).shards == []
+    asked = searchers["here and there"].search(Question("rede")).shards
+    assert [report.trouble for report in asked] == ["", ""]
+    assert asked[0].name == "here"
+    assert asked[1].name.startswith("http://127.0.0.1:")
+
+
+def test_all_documents_are_counted(searchers):
+    assert {searcher.documents for searcher in searchers.values()} == {155}
+
+
+def test_copies_are_found_in_whatever_part_they_are(tmp_path):
+    data = divided(tmp_path / "data", "8")
+    assert len({place.part for place in parts(data)}) == 8
+    assert copies_of(data, "http://m0.copias.br/", None) == [f"http://m{n}.copias.br/{'x' * n}" for n in (1, 2, 3)]
+    assert copies_of(data, "http://h0.br.test/", None) == []
+
+
+# -- shards that fail -------------------------------------------------------------------------------------------------
+
+
+class Failing:
+    """A shard that goes away at the n-th question of a kind, for good."""
+
+    def __init__(self, shard: Shard, method: str, after: int = 0, error: Exception | None = None) -> None:
+        self._shard, self._method, self._after = shard, method, after
+        self._error = error or ShardAway("gone fishing")
+        self.name = "http://away.test"
+        self.asked = 0
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def ask(*arguments: object) -> object:
+            self.asked += 1
+            if self._after < 0 or (method == self._method and self._after == 0):
+                self._after = -1
+                raise self._error
+            self._after -= method == self._method
+            return getattr(self._shard, method)(*arguments)
+
+        return ask
+
+
+@pytest.fixture(scope="module")
+def halves(tmp_path_factory):
+    root = tmp_path_factory.mktemp("halves")
+    return [here(divided(root / f"half{n}", f"{n}/2")) for n in (1, 2)]
+
+
+@pytest.mark.parametrize("method", ["statistics", "best", "show"])
+@pytest.mark.parametrize("error", [ShardAway("gone fishing"), DataError("a broken disk")], ids=str)
+def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_is_shown(halves, method, error):
+    question = Question("rede", n=100)
+    rest = Searcher([halves[0]]).search(question)
+    failing = Failing(halves[1], method, error=error)
+    found = Searcher([halves[0], failing]).search(question)
+    assert found.shards == [ShardReport("here"), ShardReport("http://away.test", str(error))]
+    assert {hit.url for hit in found.hits} == {hit.url for hit in rest.hits}
+    assert failing.asked == {"statistics": 1, "best": 2, "show": 3}[method], "and is asked no more"
+
+
+def test_a_shard_that_goes_away_between_two_blocks_leaves_no_gap_in_the_others(halves, monkeypatch):
+    monkeypatch.setattr("tarrafa.search.searcher.BLOCK", 5)
+    question = Question("espelho rede", n=5, crowded=True)
+    monkeypatch.setattr("tarrafa.search.searcher.Groups", _OneAtATime)
+    failing = Failing(halves[1], "best", after=1)
+    found = Searcher([halves[0], failing]).search(question)
+    alone = Searcher([halves[0]]).search(question)
+    assert found.shards[1].trouble == "gone fishing"
+    assert [hit.url for hit in found.hits] == [hit.url for hit in alone.hits]
+
+
+class _OneAtATime:
+    """Every two pages are copies of each other, so that more blocks are looked at."""
+
+    def __init__(self, apart=False):
+        self.all, self.looked = [], 0
+
+    def add(self, block):
+        self.looked += len(block)
+        self.all += [[one] for one in block[::2]]
+
+
+def test_when_nobody_answers_that_is_said_with_every_name(halves):
+    away = [Failing(half, "statistics", error=ShardAway(why)) for half, why in zip(halves, ("one", "two"), strict=True)]
+    with pytest.raises(ShardAway, match=r"http://away.test: one; http://away.test: two"):
+        Searcher(away).search(Question("rede"))
+    with pytest.raises(ShardAway, match=r"http://away.test: three"):
+        Searcher([Failing(halves[0], "statistics", error=ShardAway("three"))]).search(Question("rede"))
+
+
+def test_a_search_that_cannot_be_understood_is_no_fault_of_a_shard(halves):
+    with pytest.raises(QueryError):
+        Searcher(halves).search(Question("-rede"))
+
+
+# -- merging ----------------------------------------------------------------------------------------------------------
+
+
+def a_candidate(number: int, order: float, score: float | None = None) -> Candidate:
+    rank = order if score is None else score
+    return Candidate(rank, number.to_bytes(16), 0, (0, number), None, None, None, 9, 0, 0, 0, order)
+
+
+def a_block(*candidates: Candidate) -> Block:
+    return Block(1, len(candidates), list(candidates))
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=30), min_size=1, max_size=4), st.integers(1, 40))
+def test_less_of_a_merged_answer_is_the_beginning_of_more(orders, limit):
+    numbers = iter(range(1000))
+    blocks = [a_block(*(a_candidate(next(numbers), float(n)) for n in sorted(some, reverse=True))) for some in orders]
+    whole = merged(blocks, 1000)
+    few = merged([Block(1, block.total, block.candidates[:limit]) for block in blocks], limit)
+    assert few == whole[:limit]
+    assert [one.candidate.order for one in whole] == sorted((n for some in orders for n in some), reverse=True)
+
+
+def test_within_a_block_scores_rank_and_ids_break_ties():
+    block = [Ranked(a_candidate(number, 1.0, score), 0) for number, score in ((3, 1.0), (1, 1.0), (2, 5.0))]
+    assert [int.from_bytes(one.candidate.id) for one in in_order(block)] == [2, 1, 3]
+
+
+def test_places_of_many_parts_lead_back_to_their_own(halves):
+    joined = Joined("both", lambda: halves)
+    question = Question("rede OR net")
+    block = joined.best(question, joined.statistics(question), 100)
+    shown = joined.show(question, block.moment, [one.place for one in block.candidates])
+    assert len({one.url for one in shown}) == len(shown) == 100
