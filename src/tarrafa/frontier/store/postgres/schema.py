@@ -18,7 +18,7 @@ LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 WORDS = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 # What moves often leaves its old rows behind: they are cleared away early.
-BUSY = ("url", "pending", "ready", "handed", "work", "host", "due", "shelf", "counter", "worker", "address")
+BUSY = ("url", "pending", "ready", "handed", "work", "host", "site", "due", "shelf", "counter", "worker", "address")
 
 OWN = """
 CREATE TABLE counter (

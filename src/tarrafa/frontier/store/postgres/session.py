@@ -99,21 +99,24 @@ class Work:
         """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring. Their
         sites, as far as we can tell."""
         rows = sorted(set(rows))
-        sites = {host: self.store.urls.site_of(key, known.config.network.suffixes) for host, key in rows}
+        hosts, sites = [host for host, _ in rows], [self._site_of(key, known) for _, key in rows]
         self.cursor.execute(
             "INSERT INTO host (id, key, site) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[])"
             " ON CONFLICT DO NOTHING",
-            [[host for host, _ in rows], [key for _, key in rows], list(sites.values())],
+            [hosts, [key for _, key in rows], sites],
         )
-        self.copy.lock_hosts(host for host, _ in rows)
-        return sites
+        self.copy.lock_hosts(hosts)
+        return dict(zip(hosts, sites, strict=True))
+
+    def _site_of(self, key: str, known: Known) -> str:
+        return self.store.urls.site_of(key, known.config.network.suffixes)
 
     def receive_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> None:
         """The same for hosts of which the collection is to have URLs: with what their sites know of them."""
         rows, number = sorted(set(rows)), known.row.id
         if known.order.is_breadth:
-            at_home = self.copy.site_names(host for host, _ in rows)
-            sites = {host: self.store.urls.site_of(key, known.config.network.suffixes) for host, key in rows} | at_home
+            sites = {host: self._site_of(key, known) for host, key in rows}
+            sites |= self.copy.site_names(sites)
             self.copy.make_sites(number, sites.values())
             self.ensure_hosts(rows, known)
             if not sites.items() <= set(self.copy.rows("SELECT id, site FROM host")):
