@@ -51,7 +51,7 @@ def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> No
 
 def sentences() -> Iterator[str]:
     """Every sentence that a `QueryError` is raised with below search/ and serve/, with {} for what changes."""
-    for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py")]:
+    for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py"), *(SOURCE / "graph").glob("*.py")]:
         tree = ast.parse(path.read_text())
         named = {
             target.id: node.value
@@ -117,7 +117,7 @@ def test_what_was_chosen_counts_before_what_the_browser_says(chosen, remembered,
 
 def test_no_template_says_anything_by_itself():
     """Words between tags come from the texts; names of formats and the brand are the same everywhere."""
-    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|[\W\d_]+")
+    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|#hosts|[\W\d_]+")
     for path in (SOURCE / "serve" / "templates").glob("*.html"):
         text = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", "", path.read_text(), flags=re.DOTALL)
         assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name
