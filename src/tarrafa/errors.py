@@ -9,6 +9,7 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
     │   ├── DiskFull      no space left where we must write
     │   └── Locked        another process is at it
     ├── QueryError        a search that cannot be understood
+    ├── Withheld          a page that was taken down
     ├── FrontierError     the URL server refused or is out of reach
     │   ├── LeaseLost     this worker no longer holds what it reports on: somebody else may
     │   ├── Unreachable   it does not answer; it may come back, and is worth waiting for
@@ -43,6 +44,10 @@ class Locked(DataError):
 
 class QueryError(TarrafaError):
     """A search that cannot be understood."""
+
+
+class Withheld(TarrafaError):
+    """Somebody asks for what was taken down."""
 
 
 class FrontierError(TarrafaError):

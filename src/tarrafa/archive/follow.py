@@ -8,7 +8,7 @@ Knows nothing of who follows.
 
 import contextlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -66,13 +66,25 @@ def follow(directory: Path, cursor: Cursor) -> Iterator[Entry]:
             yield from _read(directory / f"{file}.meta.warc.gz", file, start, length)
 
 
+def again(directory: Path, upto: Cursor, wanted: Callable[[str], bool]) -> Iterator[Entry]:
+    """The visits to some URLs only, from the beginning up to a cursor, file by file."""
+    for file, length in published(directory).items():
+        end = min(length, upto.get(file, 0))
+        if end:
+            yield from _read(directory / f"{file}.meta.warc.gz", file, 0, end, wanted)
+
+
 _decode = msgspec.json.Decoder(Record).decode
 
 
-def _read(path: Path, file: str, start: int, length: int) -> Iterator[Entry]:
+def _read(
+    path: Path, file: str, start: int, length: int, wanted: Callable[[str], bool] | None = None
+) -> Iterator[Entry]:
     """A metadata record is complete when the next one begins: its conversion, if any, comes straight after it."""
     held: Record | None = None
     for position, raw, body in whole_records(path, start, length, VISIT):
+        if wanted is not None and not ((url := raw.headers.get("WARC-Target-URI")) and wanted(url)):
+            continue
         if raw.record_type == WarcRecordType.metadata:
             if held is not None:
                 yield Entry(file, position, held)

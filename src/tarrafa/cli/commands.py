@@ -11,6 +11,7 @@ tarrafa search      ask
 tarrafa links       who links to a page, and where it leads
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
+tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
@@ -47,6 +48,7 @@ app = typer.Typer(
 app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
 app.add_typer(curating.curate, name="curate")
+app.add_typer(curating.takedown, name="takedown")
 
 Data = Annotated[
     Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)

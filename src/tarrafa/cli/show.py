@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tarrafa.frontier.protocol import CollectionStatus, Overview
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
+from tarrafa.takedown import Entry
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -63,6 +64,16 @@ def hits(result: SearchResult, offset: int) -> None:
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")
+
+
+def takedowns(shown: list[Entry], *, whole: bool) -> None:
+    if not shown:
+        console.print("Nothing was ever taken down." if whole else "Nothing is taken down.")
+        return
+    for entry in shown:  # no table: what is named must not be cut
+        action = {"add": "taken down  ", "lift": "lifted      "}[entry.action] if whole else ""
+        why = f": {' '.join(entry.reason.split())}" if entry.reason else ""
+        console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")
 
 
 def neighbours(shown: Neighbours, *, incoming: bool, outgoing: bool) -> None:

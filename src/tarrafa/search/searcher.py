@@ -30,9 +30,11 @@ from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import Hit, SearchResult, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search.copies import Group, Groups, Ranked
+from tarrafa.search.curation import Curation
 from tarrafa.search.matching import matching, of_page, saying, wanted
 from tarrafa.search.query import parse
 from tarrafa.search.snippet import Pieces, marked, snippet
+from tarrafa.search.withheld import Withheld, less
 
 BLOCK = 100
 HITS_MAX = 100  # per answer
@@ -51,6 +53,7 @@ class Searcher:
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._index = IndexReader(data)
+        self._withheld = Withheld(data, Curation(data))
         self._graph: GraphReader | None = None
 
     def search(
@@ -68,9 +71,10 @@ class Searcher:
         started = perf_counter()
         query = parse(text, all_words)
         _check_depth(n, offset)
+        withheld = self._withheld.clauses()  # before the snapshot: see there
         snapshot = self._index.snapshot()
         groups = Groups(apart=copies and not like)
-        said = matching(query, snapshot, collection)
+        said = less(matching(query, snapshot, collection), withheld)
         total = self._look(groups, snapshot, said, collection, LOOKED_MAX if like else offset + n)
         found = groups.all
         if like:
@@ -165,10 +169,11 @@ def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int 
     """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
     if not schema.exists(data):
         return []
+    withheld = Withheld(data, Curation(data)).clauses()
     snapshot, identity = IndexReader(data).snapshot(), url_id(canonical(url) or url)
-    own, _ = snapshot.best(of_page(identity, collection), BLOCK)
+    own, _ = snapshot.best(less(of_page(identity, collection), withheld), BLOCK)
     contents = {match.content for match in own if match.id == identity and match.content is not None}
-    same, _ = snapshot.best(saying(contents, collection), LOOKED_MAX)
+    same, _ = snapshot.best(less(saying(contents, collection), withheld), LOOKED_MAX)
     others = {match.id: match for match in same if match.id != identity}
     first = sorted(others.values(), key=lambda match: (match.url_length or 0, match.id))[: max(limit, 0)]
     return [snapshot.shown(match.address).url for match in first]

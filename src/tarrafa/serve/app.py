@@ -6,8 +6,8 @@
     /healthz       for those who watch the process        /static/       style, script, logo
     /crawl/v1/     for crawlers elsewhere (crawlers/app.py), where they are served
 
-Promises: a search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; the
-loop never waits for a disk (search and graph run in threads).
+Promises: a search that cannot be understood is 400 and one sentence, an unknown URL 404, one that was taken down 451,
+nothing indexed yet 503; the loop never waits for a disk (search and graph run in threads).
 """
 
 import logging
@@ -24,7 +24,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, QueryError, TarrafaError
+from tarrafa.errors import DataError, FrontierError, QueryError, TarrafaError, Withheld
 from tarrafa.frontier.protocol import Overview
 from tarrafa.graph.reader import GraphReader, Node
 from tarrafa.index import schema as index
@@ -176,8 +176,8 @@ class Site:
             return error.status_code, self._texts.no_such_page if error.status_code == 404 else error.detail
         if isinstance(error, QueryError):
             return 400, str(error)
-        if isinstance(error, NotKnown):
-            return 404, str(error)
+        if isinstance(error, NotKnown | Withheld):
+            return (404, str(error)) if isinstance(error, NotKnown) else (451, self._texts.taken_down)
         if isinstance(error, DataError) and not index.exists(self._data):
             return 503, self._texts.not_yet
         if isinstance(error, DataError | FrontierError):

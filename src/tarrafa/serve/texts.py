@@ -84,6 +84,7 @@ class Texts(msgspec.Struct, frozen=True):
     internal: str
     how: str
     how_rows: tuple[tuple[str, str], ...]
+    taken_down: str = "This page was taken down: nothing of it is shown here."
 
 
 ENGLISH = Texts(

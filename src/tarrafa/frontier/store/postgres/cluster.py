@@ -39,6 +39,7 @@ from tarrafa.frontier.protocol import (
     ShelfFacts,
     Terms,
     Weight,
+    Withholding,
 )
 from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
@@ -50,6 +51,7 @@ from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
 from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock, Moved
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
+from tarrafa.takedown import Entry
 
 MAINTAIN_EVERY_S = 2.0
 T = TypeVar("T")
@@ -514,6 +516,12 @@ class PostgresFrontier:
 
     async def forget(self, host: HostId) -> None:
         await self._all(lambda server: server.forget(host))
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        await self._everywhere(lambda server: server.withhold(entries))
+
+    async def withheld(self, after: int) -> Withholding:
+        return await self._ask(self._first, lambda server: server.withheld(after))
 
 
 def _left(scope: configuration.Scope, used: Tally) -> int:

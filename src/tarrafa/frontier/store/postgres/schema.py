@@ -33,6 +33,9 @@ CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
 CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
 """
 
+# Older versions do not know of it, and need not.
+TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE)"
+
 # What brings a database of that version to the next one.
 MIGRATIONS: dict[int, str] = {}
 
@@ -70,5 +73,8 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
             raise DataError(f"{where}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
         for older in range(version, SCHEMA_VERSION):
             connection.execute(MIGRATIONS[older].encode())
+        row = connection.execute("SELECT to_regclass('takedown')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(TAKEDOWN)
         connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION),))
     return facts

@@ -30,6 +30,7 @@ from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.moves import Moves
 from tarrafa.frontier.store.postgres.plans import Plans
 from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, DatabaseLeaseClock, Work
+from tarrafa.frontier.store.postgres.takedowns import Takedowns
 from tarrafa.frontier.store.schema import ALL
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
@@ -40,7 +41,7 @@ OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a mome
 HOSTS_PER_CHANGE = 500
 
 
-class Server(Plans, Moves):
+class Server(Plans, Moves, Takedowns):
     """The Protocol's methods; they block."""
 
     # -- collections ------------------------------------------------------------------------------------------
@@ -53,6 +54,7 @@ class Server(Plans, Moves):
         def work(work: Work) -> CollectionRow:
             known, before = work.store.catalogue.open(config, number)
             if before is not None:
+                work.store.is_taken_down = self._orders(work).covers
                 work.store.begin_change(known, before)
                 self._change(work, known.row.id, before)
             known = work.known(known.row.id)
