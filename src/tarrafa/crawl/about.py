@@ -25,6 +25,7 @@ from tarrafa.graph.sites import HostFigures, Paging, Related, SiteReader, Surrou
 from tarrafa.model import REDIRECTS, Neighbour
 from tarrafa.parse.url import canonical
 from tarrafa.parse.wordcount import WordCount, count_words
+from tarrafa.takedown import TakenDown
 
 WORDS_SHOWN = 100
 HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown
@@ -148,6 +149,7 @@ async def about_page(
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
+    TakenDown(data).refuse(plain)
     nodes = await asyncio.to_thread(_nodes, data, plain, collection)
     known = await _known(data, plain, collection or (nodes[0].collection if nodes else None), now, address)
     if not nodes and known.facts is None:

@@ -53,6 +53,7 @@ from tarrafa.frontier.protocol import (
 from tarrafa.frontier.timing import Agreement, agree
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status
 from tarrafa.process import become_child, raise_file_limit, run_child
+from tarrafa.takedown import TakenDown
 
 COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
@@ -66,6 +67,7 @@ FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
 MESSAGE_BYTES = 8 << 20
 OFFLINE_HOSTS, OFFLINE_PAUSE_S = 20, 30.0
 UNREAD_BYTES_MAX, HEAVY_AT_ONCE = 128 << 20, 2
+LOOK_EVERY_S = 0.2  # whether something was taken down
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
@@ -88,6 +90,7 @@ class Worker:
         self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier
         self._writer = Writer(data.archive, name, self.clock.now())
+        self._taken_down = TakenDown(data, LOOK_EVERY_S)
         self._resolver = Resolver()
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
@@ -364,7 +367,7 @@ class Worker:
             known = self._collections.get(row.id)
             if known is None or known[0] < row.revision:
                 collection = config.decode(row.config)
-                self._collections[row.id] = (row.revision, collection, Admission(collection))
+                self._collections[row.id] = (row.revision, collection, Admission(collection, self._taken_down.covers))
 
     def _start(self, lease: Lease) -> None:
         _, collection, admission = self._collections[lease.collection]

@@ -253,6 +253,7 @@ PORTUGUESE = Texts(
     ),
     problem="Não deu certo",
     unknown_url="Este endereço não é conhecido aqui: nenhuma página coletada aponta para ele.",
+    taken_down="Esta página foi retirada: nada dela é mostrado aqui.",
     no_url="Qual página? O endereço precisa de ?url= com um URL http ou https.",
     unknown_site="Nenhum URL é conhecido em tal site ou servidor; os números vêm com o próximo exame dos links.",
     no_site="Qual site? O endereço precisa de ?name= com um domínio ou servidor.",
