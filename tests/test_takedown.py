@@ -231,10 +231,3 @@ def test_processes_and_threads_may_write_and_read_at_once(data, caplog):
             thread.join()
     assert len(found.now().targets) == 60
     assert not caplog.records
-
-
-def test_who_asks_often_looks_now_and_then(data):
-    found = TakenDown(data, look_every_s=1000.0)
-    assert not found.covers("http://b.br/")
-    act(data, "add", SITE, "ana", "", NOW)
-    assert not found.covers("http://b.br/")

@@ -26,7 +26,6 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, sync_directory
 from tarrafa.errors import ConfigError, DataError, Withheld, from_os
 from tarrafa.model import UrlId
@@ -262,25 +261,18 @@ def act(
 
 
 class TakenDown:
-    """The orders of a data directory as they are now. `look_every_s`: for those who ask thousands of times a second."""
+    """The orders of a data directory as they are now. Who asks thousands of times a second asks `now` now and then."""
 
-    def __init__(self, data: DataDirectory, look_every_s: float = 0.0) -> None:
-        self._data, self._path, self._every_s = data, path_of(data), look_every_s
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._path = data, path_of(data)
         self._lock = threading.Lock()
-        self._looked_at = 0.0
         self._seen: tuple[int, ...] | None = None
         self._orders: Orders | None = None
         self._error: DataError | None = None
 
     def now(self) -> Orders:
         """What holds at this moment; the same object for as long as nothing changes."""
-        orders = self._orders
-        if self._every_s:
-            moment = boottime()
-            if orders is not None and moment - self._looked_at < self._every_s:
-                return orders
-            self._looked_at = moment
-        seen = self._look()
+        orders, seen = self._orders, self._look()
         if orders is not None and seen == self._seen:
             return orders
         with self._lock:

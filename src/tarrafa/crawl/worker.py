@@ -67,7 +67,6 @@ FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
 MESSAGE_BYTES = 8 << 20
 OFFLINE_HOSTS, OFFLINE_PAUSE_S = 20, 30.0
 UNREAD_BYTES_MAX, HEAVY_AT_ONCE = 128 << 20, 2
-LOOK_EVERY_S = 0.2  # whether something was taken down
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
@@ -90,7 +89,8 @@ class Worker:
         self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier
         self._writer = Writer(data.archive, name, self.clock.now())
-        self._taken_down = TakenDown(data, LOOK_EVERY_S)
+        self._taken_down = TakenDown(data)
+        self._orders = self._taken_down.now()
         self._resolver = Resolver()
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
@@ -367,7 +367,8 @@ class Worker:
             known = self._collections.get(row.id)
             if known is None or known[0] < row.revision:
                 collection = config.decode(row.config)
-                self._collections[row.id] = (row.revision, collection, Admission(collection, self._taken_down.covers))
+                admission = Admission(collection, lambda url: self._orders.covers(url))  # as of a moment ago
+                self._collections[row.id] = (row.revision, collection, admission)
 
     def _start(self, lease: Lease) -> None:
         _, collection, admission = self._collections[lease.collection]
@@ -386,6 +387,7 @@ class Worker:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._commit_now.wait(), COMMIT_EVERY_S)
             self._commit_now.clear()
+            self._orders = self._taken_down.now()
             if self._failure is not None:
                 raise self._failure
             if self._finished or self._leaving or self._learned:
