@@ -51,11 +51,19 @@ def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> No
 
 def sentences() -> Iterator[str]:
     """Every sentence that a `QueryError` is raised with below search/ and serve/, with {} for what changes."""
-    for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py")]:
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py"), *(SOURCE / "graph").glob("*.py")]:
+        tree = ast.parse(path.read_text())
+        named = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "QueryError":
                 for argument in node.args:
-                    yield from said(argument)
+                    yield from said(named.get(argument.id, argument) if isinstance(argument, ast.Name) else argument)
 
 
 def said(node: ast.expr) -> Iterator[str]:
@@ -109,7 +117,7 @@ def test_what_was_chosen_counts_before_what_the_browser_says(chosen, remembered,
 
 def test_no_template_says_anything_by_itself():
     """Words between tags come from the texts; names of formats and the brand are the same everywhere."""
-    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|[\W\d_]+")
+    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|#hosts|[\W\d_]+")
     for path in (SOURCE / "serve" / "templates").glob("*.html"):
         text = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", "", path.read_text(), flags=re.DOTALL)
         assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name

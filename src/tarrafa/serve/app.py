@@ -1,8 +1,8 @@
 """Which address answers what?
 
     /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (searching.py)
-    /help  /opensearch.xml                 how to search; how a browser adds this search
-    /page  /page.json                      a page's relations (relations.py)
+    /why  /help  /opensearch.xml           why a result; how to search; how a browser adds this search
+    /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
     /status  /status.json                  the crawl, if somebody can tell
     /queries.json                          what people ask, for those on this machine
     /healthz                               for those who watch the process
@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
+from tarrafa.frontier.address import Address
 from tarrafa.frontier.protocol import Overview
 from tarrafa.search.conversation import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
@@ -82,16 +83,18 @@ def create_app(
     shard: Starlette | None = None,
     queries: QueryLog | None = None,
     public: str = "",
+    address: Address | None = None,
 ) -> Starlette:
     """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
     `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
-    notes what is asked; `public` is the address that the site is known by."""
+    notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere."""
+    searcher = searcher or Searcher.at(data)
     replies = Replies(data, status is not None, public)
     note = queries.note if queries is not None else None
-    search = SearchPages(searcher or Searcher.at(data), replies, lambda: moment_of(data), note, time.time)
+    search = SearchPages(searcher, replies, lambda: moment_of(data), note, time.time)
     routes = [
         *search.routes(),
-        *RelationPages(data, replies).routes(),
+        *RelationPages(data, replies, searcher, address).routes(),
         *Rest(data, replies, status).routes(),
         Mount("/static", StaticFiles(packages=[("tarrafa.serve", "static")])),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),

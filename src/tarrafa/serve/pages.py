@@ -10,13 +10,15 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import floor, log10, prod
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tarrafa.model import Hit, SearchResult
-from tarrafa.search.question import DEPTH_MAX
+from tarrafa.parse.url import canonical, host_name
+from tarrafa.search.question import DEPTH_MAX, Part
 from tarrafa.search.searcher import Marker
 from tarrafa.search.snippet import Pieces
 from tarrafa.serve.asked import Asked, address
@@ -40,6 +42,7 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
+FACTORS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,27 @@ def badge(mime: str) -> str:
     return BADGES.get(mime) or (short if len(short) <= BADGE_CHARS_MAX else mime.partition("/")[0].upper())
 
 
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The parts of a score: what is added up, the most first, and what the sum is multiplied by."""
+
+    parts: list[Part]
+    factors: list[Part]
+
+    @classmethod
+    def of(cls, parts: list[Part]) -> "Reasons":
+        added = [part for part in parts if part.kind not in FACTORS]
+        return cls(sorted(added, key=lambda part: -part.value), [part for part in parts if part.kind in FACTORS])
+
+    @property
+    def sum(self) -> float:
+        return sum(part.value for part in self.parts)
+
+    @property
+    def score(self) -> float:
+        return self.sum * prod(part.value for part in self.factors)
+
+
 def results_pager(page: int, total: int) -> Pager:
     return Pager.of(page, total, PER_PAGE, DEPTH_MAX)
 
@@ -134,6 +158,26 @@ def seconds(value: float, texts: Texts) -> str:
 def _local(text: str, texts: Texts) -> str:
     """English separators as this language writes them."""
     return text.translate({ord(","): texts.thousands, ord("."): texts.decimal})
+
+
+def figures(value: float, texts: Texts) -> str:
+    """Three digits that matter: 0.00123, 1.23, 1,230."""
+    digits = max(0, 2 - floor(log10(abs(value)))) if value else 0
+    text = f"{value:,.{min(digits, 9)}f}"
+    return _local(text.rstrip("0").rstrip(".") if "." in text else text, texts)
+
+
+def often(per_day: float, texts: Texts) -> str:
+    """A rate of change as people say it."""
+    if per_day >= 1:
+        return texts.changes_a_day.format(count=figures(round(per_day, 1), texts))
+    return texts.changes_every.format(days=figures(round(1 / per_day, 1), texts)) if per_day > 0 else ""
+
+
+def host_of(text: str) -> str:
+    """The name of a URL's, a host's or a site's host."""
+    url = canonical(text if "://" in text else f"http://{text}/")
+    return host_name(url) if url is not None else text
 
 
 def _moment(at: float | None) -> str:
@@ -185,6 +229,9 @@ class Drawing:
             "number": lambda value: number(value, texts),
             "decimals": lambda value: _local(f"{value:,.2f}", texts),
             "seconds": lambda value: seconds(value, texts),
+            "figures": lambda value: figures(value, texts),
+            "often": lambda per_day: often(per_day, texts),
+            "host": host_of,
             "moment": _moment,
             "short": _short,
             "where": _where,

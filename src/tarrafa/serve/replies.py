@@ -57,8 +57,13 @@ class Replies:
             kept = [(name, value) for name, value in request.query_params.multi_items() if name != "hl"]
             return f"{request.url.path}?{urlencode([*kept, ('hl', language)])}"
 
+        def there(name: str, number: int) -> str:
+            """Another page of one of the lists that are shown."""
+            kept = {**request.query_params, name: number if number > 1 else ""}
+            return address(request.url.path, **kept)
+
         common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": self._has_status}
-        common |= {"here": here, "interfaces": LANGUAGES.values()}
+        common |= {"here": here, "there": there, "interfaces": LANGUAGES.values()}
         drawn = self._drawings[texts.code].draw(template, **(common | values))
         response = HTMLResponse(drawn, code, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.code})
         if asked.hl == texts.code:

@@ -1,7 +1,8 @@
 """Which page answers a search?
 
     /            the first page, or results      /search.json  .csv  .rss  .atom   the same for programs
-    /help        how to search                   /opensearch.xml                   how a browser adds this search
+    /why         the parts of a score            /opensearch.xml                   how a browser adds this search
+    /help        how to search
 
 Promises: one question gives the same hits through every door. What was asked is noted where there is a log
 (`queries`), the first page of it only, and without whoever asked.
@@ -22,8 +23,8 @@ from tarrafa.serve import formats
 from tarrafa.serve.answers import Answers, Moment
 from tarrafa.serve.asked import Asked, page_number, whole
 from tarrafa.serve.choices import menus, switches
-from tarrafa.serve.pages import PER_PAGE, results_pager, shown_hits
-from tarrafa.serve.replies import Replies, json
+from tarrafa.serve.pages import PER_PAGE, Reasons, results_pager, shown_hits
+from tarrafa.serve.replies import NotKnown, Replies, json
 
 FEED_HITS = 20
 TABLE_HITS = HITS_MAX
@@ -49,6 +50,7 @@ class SearchPages:
             Route("/search.rss", self.as_rss),
             Route("/search.atom", self.as_atom),
             Route("/opensearch.xml", self.description),
+            Route("/why", self.why),
             Route("/help", self.help),
         ]
 
@@ -71,6 +73,14 @@ class SearchPages:
             switches=switches(asked, texts),
             depth_max=DEPTH_MAX,
         )
+
+    def why(self, request: Request) -> Response:
+        """How a page came to its score."""
+        asked, url = Asked.of(request.query_params), request.query_params.get("url", "").strip()
+        if not url:
+            raise NotKnown("no_url")
+        parts = self._searcher.why(asked.question(1, 0, self._today()), url)
+        return self._replies.html(request, "why.html", url=url, reasons=Reasons.of(parts))
 
     def help(self, request: Request) -> Response:
         return self._replies.html(request, "help.html")

@@ -102,7 +102,7 @@ async def serve(
 
             crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
         shard = None if as_shard is None else create_shard_app(here(data), as_shard)
-        app = create_app(data, status, crawlers, searcher, shard, queries, public)
+        app = create_app(data, status, crawlers, searcher, shard, queries, public, address)
         await _serve(app, host, listening, stop, on_ready)
 
 

@@ -109,18 +109,70 @@ class Texts(msgspec.Struct, frozen=True):
     untitled: str
     formats: str
 
-    # relations of a page
+    # why this result
+    why_title: str
+    why_sum: str
+    why_kinds: dict[str, str]
+    why_factor: str
+    why_none: str
+    back_to_results: str
+
+    # a page, a site
     live: str
+    similar_pages: str
     linked_from: str
     links_to: str
     linked_from_none: str
     links_to_none: str
     status: str
+    rank_of: str
+    rank_mean: str
+    known_since: str
     last_visit: str
+    last_change: str
     never_visited: str
+    changes: str
+    changes_a_day: str
+    changes_every: str
+    versions: str
+    versions_seen: str
     depth: str
     depth_unknown: str
     collections: str
+    visits: str
+    visit_when: str
+    visit_bytes: str
+    visit_text: str
+    visit_changed: str
+    visit_same: str
+    words: str
+    words_more: str
+    out_hosts: str
+    site: str
+    site_of: str
+    host: str
+    as_of: str
+    site_known: str
+    site_visited: str
+    site_fetched: str
+    site_indexed: str
+    site_errors: str
+    site_rank: str
+    site_hosts: str
+    site_in: str
+    site_out: str
+    site_in_none: str
+    site_out_none: str
+    site_search: str
+    urls: str
+    links: str
+    waiting: str
+    delay: str
+    delay_s: str
+    robots: str
+    robots_never: str
+    failures: str
+    frontier_silent: str
     statuses: dict[int, str]
 
     # the crawl
@@ -151,6 +203,8 @@ class Texts(msgspec.Struct, frozen=True):
     problem: str
     unknown_url: str
     no_url: str
+    unknown_site: str
+    no_site: str
     no_such_page: str
     not_yet: str
     only_here: str
