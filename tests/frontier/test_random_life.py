@@ -116,7 +116,7 @@ class Life:
     def _config(self, name: str) -> bytes:
         rng, scope = self.rng, dict[str, object](hosts=["*"])
         revisit: dict[str, object] = {
-            "policy": rng.choice(self.kind.policies), "weigh": rng.choice(["links", "equal"]), "grace": "2h",
+            "policy": rng.choice(self.kind.policies), "weigh": rng.choice(["links", "rank", "equal"]), "grace": "2h",
             "interval_min": rng.choice([0, 600]), "share": rng.choice([0.25, 0.5, 1.0]),
         }  # fmt: skip
         if rng.random() < 0.4:
@@ -156,7 +156,10 @@ class Life:
 
     def weigh(self) -> None:
         found = [offer(url) for url in self.rng.sample(self.kind.urls, 5)]
-        weights = [Weight(one.host, one.id, self.rng.randint(0, 30)) for one in found]
+        ranks = [self.rng.choice([0.0, self.rng.lognormvariate(0, 2)]) for _ in found]
+        weights = [
+            Weight(one.host, one.id, self.rng.randint(0, 30), rank=rank) for one, rank in zip(found, ranks, strict=True)
+        ]
         name = self._some().row.name
         with self.transaction() as store:
             store.weigh(name, weights)

@@ -38,6 +38,8 @@ def overview(shown: Overview) -> None:
     for one in shown.collections:
         if one.reason:
             console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
+    for note in shown.notes:
+        console.print(escape(note))
     if shown.nodes:
         workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
         console.print(f"workers: {workers}")

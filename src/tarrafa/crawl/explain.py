@@ -67,6 +67,7 @@ class Told(msgspec.Struct, frozen=True):
     role: str = ""
     depth: int | None = None
     in_links: int = 0
+    rank: float = 0.0
     status: int | None = None
     meaning: str = ""
     type: str = ""
@@ -160,6 +161,7 @@ def _told(
         role=known.role,
         depth=known.depth,
         in_links=known.in_links,
+        rank=known.rank,
         status=known.status,
         meaning=f"{meaning(known.status)}{_because(described, known)}",
         type=known.type or "",

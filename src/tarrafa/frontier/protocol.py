@@ -16,6 +16,7 @@ from tarrafa.revisit.policy import History
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
 VISITS_PER_LEASE = 8
+RANK_STEP, RANK_MAX = 1.25, 1e12
 FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
 
@@ -45,6 +46,13 @@ class Weight(msgspec.Struct, frozen=True, array_like=True):
     in_links: int
     depth: int = -1
     host_key: str = ""  # as in `Offer`: where several servers share the URLs, it says whose this one is
+    rank: float = 0.0  # N times PageRank, with the mean 1; 0: nothing is known of it
+
+
+def is_news(rank: float, known: float) -> bool:
+    """Whether a rank is worth telling and writing down. A small change is not; who has none yet has the mean, 1."""
+    known = known if known > 0.0 else 1.0
+    return 0.0 < rank < RANK_MAX and not 1 / RANK_STEP <= rank / known <= RANK_STEP
 
 
 class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
@@ -263,6 +271,7 @@ class UrlFacts(msgspec.Struct, frozen=True):
     history: list[PastVisit] = []
     freshness: Freshness | None = None
     site: SiteFacts | None = None
+    rank: float = 0.0  # as in `Weight`, as last told
 
 
 class HostFacts(msgspec.Struct, frozen=True):
@@ -291,10 +300,12 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """The answer to `status`."""
+    """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
     nodes: list[NodeStatus]
+    notes: list[str] = []  # what people should know of the frontier itself
+    whole: bool = True
 
 
 class Frontier(Protocol):
@@ -351,7 +362,7 @@ class Frontier(Protocol):
         """Take reports over many hosts at once; per host, what to fetch next."""
 
     async def weigh(self, collection: str, weights: list[Weight]) -> None:
-        """Take absolute in-link counts and depths that fell, from the link graph."""
+        """Take absolute in-link counts, ranks, and depths that fell, from the link graph."""
 
     async def look_up(self, host: HostId, url: UrlId) -> Facts:
         """Everything known of a URL, in every collection."""

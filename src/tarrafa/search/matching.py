@@ -28,6 +28,7 @@ from tarrafa.search.question import Extra
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
+ALIKE_SHARE = 0.3  # of the words of a page: what a page like it must hold
 COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
 LINKING_MAX = 10_000  # pages that `link:` looks at
 
@@ -63,14 +64,18 @@ class Matching:
         natural: bool = False,
         extras: Iterable[Extra] = (),
         blocked: Said | None = None,
+        related: bool = False,
     ) -> Said:
-        """The query that finds and scores the documents."""
+        """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
+        query is a further condition; it may be empty then."""
         query = self._natural(query) if natural else query
         content = _content_of(query)
         parts = self._conditions(query)
+        added = [said for _, said in self._added(extras)]
+        if related:
+            parts.append((Occur.Must, _several(added)))
         if content.parts:
-            more = [said for _, said in self._added(extras)]
-            parts.append((Occur.Must, _any([self._group(content), *more])))
+            parts.extend(self._found(content, [] if related else added))
             parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
         if collection is not None:
             self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
@@ -93,6 +98,14 @@ class Matching:
         return [(kind, what, said) for kind, found in kinds.items() for what, said in found]
 
     # -- the parts -------------------------------------------------------------------------------------------------
+
+    def _found(self, content: Group, added: list[Said]) -> list[tuple[Occur, Said]]:
+        """What was asked for or something of what was added; where something must be there, what was added only adds
+        to the score."""
+        said = self._group(content)
+        if content.of(Sign.MUST):
+            return [(Occur.Must, said), *((Occur.Should, one) for one in added)]
+        return [(Occur.Must, _any([said, *added]))]
 
     def _natural(self, query: Group) -> Group:
         ignored = common_words(query, self._together)
@@ -286,6 +299,12 @@ def _any(said: list[Said]) -> Said:
     if len(said) == 1:
         return said[0]
     return Said.boolean_query([(Occur.Should, one) for one in said]) if said else Said.empty_query()
+
+
+def _several(said: list[Said]) -> Said:
+    """A share of them at once: with one word in common, nearly every page would be like every other."""
+    least = max(1, round(ALIKE_SHARE * len(said)))
+    return Said.boolean_query([(Occur.Should, one) for one in said], least) if said else Said.empty_query()
 
 
 def _between(first: int | None, last: int | None) -> Said:

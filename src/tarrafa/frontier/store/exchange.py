@@ -148,7 +148,7 @@ class Exchange:
             return False
         row = self._db.row(
             "SELECT failures, next_at, refused, visited FROM host JOIN work ON work.host = host.id"
-            " WHERE host.id = ? AND collection = ?",
+            " WHERE host.id = ? AND collection = ? AND worker IS NOT 0",  # which is being moved elsewhere
             (host, known.row.id),
         )
         if row is None or row[0] or row[2] or row[3] >= known.config.scope.host_pages_max:

@@ -23,7 +23,7 @@ import apsw
 
 from tarrafa.errors import DataError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
 NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
 CLOSED, OPEN, OUT = 0, 1, 2  # gates: nothing may be handed out; it may; the one visit that may be is out
@@ -98,6 +98,7 @@ CREATE TABLE url (
     in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
     content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
     blamed INTEGER NOT NULL DEFAULT 0, payload TEXT NOT NULL DEFAULT '', archived REAL NOT NULL DEFAULT 0,
+    pagerank REAL NOT NULL DEFAULT 0,
     PRIMARY KEY (host, collection, id)
 ) WITHOUT ROWID;
 CREATE TABLE pending (
@@ -206,6 +207,7 @@ ALTER TABLE site ADD COLUMN vain INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE site ADD COLUMN links INTEGER NOT NULL DEFAULT 0;
 """
     + BREADTH,
+    4: "ALTER TABLE url ADD COLUMN pagerank REAL NOT NULL DEFAULT 0;",
 }
 
 

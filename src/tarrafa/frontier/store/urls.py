@@ -9,7 +9,7 @@ from typing import Any
 from tarrafa.clock import Clock
 from tarrafa.config import Strategy
 from tarrafa.frontier.order import order_of
-from tarrafa.frontier.protocol import Offer, Weight
+from tarrafa.frontier.protocol import Offer, Weight, is_news
 from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import (
     HOSTS,
@@ -274,14 +274,21 @@ class Urls:
         mentions = dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role FROM url"
+                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role, pagerank FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, url, sequence, in_links, attempts, role = row
+            depth, redirects, state, url, sequence, in_links, attempts, role, rank = row
             key = (weight.host, number, weight.id)
+            if is_news(weight.rank, rank):
+                self._db.run(
+                    "UPDATE url SET pagerank = ? WHERE host = ? AND collection = ? AND id = ?", (weight.rank, *key)
+                )
+                rank = weight.rank
+                if known.config.keeps_fresh and role == Role.PAGE:
+                    self.revisits.weigh(known, key, weight.in_links, rank)
             if weight.in_links != in_links:
                 self._db.run(
                     "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
@@ -289,7 +296,7 @@ class Urls:
                 mentions[weight.host] = mentions.get(weight.host, 0) + weight.in_links - in_links
                 self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
                 if known.config.keeps_fresh and role == Role.PAGE:
-                    self.revisits.weigh(known, key, weight.in_links)
+                    self.revisits.weigh(known, key, weight.in_links, rank)
                 if state == UrlState.PENDING and order == "backlinks":
                     old = place_of(known, weight.id, (url, sequence, in_links, attempts, role))
                     place = (weight.host, number, old, weight.id)

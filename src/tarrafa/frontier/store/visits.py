@@ -278,7 +278,7 @@ class Visits:
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
         blamed, *facts = self._db.must(
-            "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts FROM url"
+            "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts, pagerank FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
             key,
         )

@@ -5,6 +5,7 @@ As store/images.py has it; here is what each of these calls must have at hand.
 
 from typing import Any
 
+from tarrafa.errors import FrontierError
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import CollectionRow
 from tarrafa.frontier.store.postgres.session import Session, Work
@@ -56,6 +57,11 @@ class Moves(Session):
     def restore(self, images: list[HostImage]) -> None:
         def work(work: Work) -> None:
             copy, find = work.copy, work.store.catalogue.named
+            if any(self.passage(image.key) for image in images):
+                raise FrontierError(
+                    f"{self.where}: sites are on their way to another server; run `tarrafa frontier spread` to its end,"
+                    " then this again"
+                )
             shares = [(image, share, find(share.collection)) for image in images for share in image.shares]
             sites = {image.id: image.site for image in images} | copy.site_names(image.id for image in images)
             for number in work.walked():

@@ -9,9 +9,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 
+from msgspec.structs import replace
+
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
 from tarrafa.frontier.protocol import (
+    RANK_STEP,
     CollectionRow,
     Continuation,
     Facts,
@@ -25,8 +28,12 @@ from tarrafa.frontier.protocol import (
     Weight,
 )
 from tarrafa.frontier.store.collections import Known, Tally
+from tarrafa.frontier.store.hosts import LOAN_WAIT_S
+from tarrafa.frontier.store.postgres.buckets import Passage
 from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.moves import Moves
+from tarrafa.frontier.store.postgres.parting import SHUT
+from tarrafa.frontier.store.postgres.places import Places
 from tarrafa.frontier.store.postgres.plans import Plans
 from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, DatabaseLeaseClock, Work
 from tarrafa.frontier.store.postgres.walks import Walks
@@ -40,7 +47,7 @@ OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a mome
 HOSTS_PER_CHANGE = 500
 
 
-class Server(Plans, Moves, Walks):
+class Server(Plans, Moves, Places, Walks):
     """The Protocol's methods; they block."""
 
     # -- collections ------------------------------------------------------------------------------------------
@@ -60,11 +67,20 @@ class Server(Plans, Moves, Walks):
                 if known.row.id in finished and is_over_elsewhere:
                     self._begin_again(work, known.row.id)
             known = work.known(known.row.id)
-            work.receive_hosts(((root.host, root.host_key) for root in roots), known)
-            work.store.urls.seed(known.row.id, roots)
+            self._seed(work, known, roots)
             return known.row
 
         return self._call(work, alone=True)
+
+    def _seed(self, work: Work, known: Known, roots: list[Offer]) -> None:
+        at_home = self._put_aside(work, "seed", known.row.id, roots)
+        work.receive_hosts(((root.host, root.host_key) for root in at_home), known)
+        work.store.urls.seed(known.row.id, at_home)
+
+    def seed(self, collection: int, roots: list[Offer]) -> None:
+        """Roots that were put aside when their collection was opened."""
+        self._reserve(len(roots))
+        self._call(lambda work: self._seed(work, work.known(collection), roots))
 
     def _change(self, work: Work, number: int, before: Collection) -> None:
         for hosts in self._site_by_site(work, number):
@@ -86,11 +102,12 @@ class Server(Plans, Moves, Walks):
     def _site_by_site(self, work: Work, number: int) -> Iterator[list[HostId]]:
         """A collection's hosts, whole sites together: memory holds some of them only, but the transaction all."""
         rows = work.cursor.execute(
-            "SELECT host.id, site FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
+            "SELECT host.id, site, key FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
             " ORDER BY site, host.id",
             [number],
         ).fetchall()
-        for hosts in _chunks(rows):
+        counted = [(host, site) for host, site, key in rows if self.passage(key) != Passage.GONE]
+        for hosts in _chunks(counted):
             self._flush(work)
             work.copy.lock_hosts(hosts)
             sites = [site for (site,) in work.copy.rows("SELECT DISTINCT site FROM host")]
@@ -135,7 +152,7 @@ class Server(Plans, Moves, Walks):
 
     def share_rates(self, servers: int) -> None:
         """Revisits are paid for here by one in so many of what comes in."""
-        self._catalogue.servers = servers
+        self._catalogue.share(servers)
 
     def control(self, name: str, state: str, reason: str) -> None:
         self._call(lambda work: work.store.catalogue.control(name, state, reason))
@@ -170,11 +187,12 @@ class Server(Plans, Moves, Walks):
         def work(work: Work) -> None:
             known, number = work.known(collection), collection
             self._catalogue.reserved = first
-            work.receive_hosts(((offer.host, offer.host_key) for offer in news), known)
-            work.copy.need("url", [(offer.host, number, offer.id) for offer in news])
+            at_home = self._put_aside(work, "discover", collection, news)
+            work.receive_hosts(((offer.host, offer.host_key) for offer in at_home), known)
+            work.copy.need("url", [(offer.host, number, offer.id) for offer in at_home])
             if known.config.keeps_fresh:
-                self._prepare(work, known, [(offer.host, number, offer.id) for offer in news])
-            work.store.urls.discover(collection, news)
+                self._prepare(work, known, [(offer.host, number, offer.id) for offer in at_home])
+            work.store.urls.discover(collection, at_home)
 
         self._call(work)
 
@@ -210,12 +228,17 @@ class Server(Plans, Moves, Walks):
         sites = dict(work.copy.rows("SELECT id, site FROM host"))
         work.copy.need("site", [(known.row.id, sites[host]) for host in hosts if host in sites])
 
-    def weigh(self, collection: str, weights: list[Weight]) -> None:
-        def work(work: Work) -> None:
+    def weigh(self, collection: str, weights: list[Weight]) -> list[Weight]:
+        """Those that cannot be taken now: their sites are on the way to another server."""
+
+        def work(work: Work) -> list[Weight]:
             known = work.store.catalogue.find(collection)
             if known is None:
-                return
-            news = self._moved(work.cursor, known.row.id, weights)
+                return []
+            shut = self._shut_hosts(work, (weight.host for weight in weights))
+            shut |= {one.host: one.host_key for one in weights if one.host_key and self.passage(one.host_key) in SHUT}
+            late = [replace(weight, host_key=shut[weight.host]) for weight in weights if weight.host in shut]
+            news = self._moved(work.cursor, known.row.id, [one for one in weights if one.host not in shut])
             if known.order.is_breadth:
                 work.copy.lock_sites((known.row.id, weight.host) for weight in news)
             work.copy.lock_hosts(weight.host for weight in news)
@@ -224,28 +247,37 @@ class Server(Plans, Moves, Walks):
             if known.config.keeps_fresh:
                 self._prepare(work, known, keys)
             work.store.urls.weigh(known, news)
+            return late
 
-        self._call(work)
+        return self._call(work)
 
     @staticmethod
     def _moved(cursor: Cursor, collection: int, weights: list[Weight]) -> list[Weight]:
         rows = cursor.execute(
-            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[])"
-            " WITH ORDINALITY AS k(host, id, in_links, depth, n)"
+            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
+            " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
             " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
-            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth",
+            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
+            f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
             [
                 [weight.host for weight in weights],
                 [weight.id for weight in weights],
                 [weight.in_links for weight in weights],
                 [weight.depth for weight in weights],
+                [weight.rank for weight in weights],
                 collection,
             ],
         ).fetchall()
         return [weights[number - 1] for (number,) in rows]
 
     def look_up(self, host: HostId, url: UrlId) -> Facts:
-        return self._call(lambda work: work.store.look_up(host, url))
+        def work(work: Work) -> Facts:
+            shut = self._shut_hosts(work, [host])
+            if host in shut and self.passage(shut[host]) == Passage.GONE:
+                return Facts(None, [])  # another server knows more of it by now
+            return work.store.look_up(host, url)
+
+        return self._call(work)
 
     # -- workers and hosts ------------------------------------------------------------------------------------
 
@@ -393,6 +425,8 @@ class Server(Plans, Moves, Walks):
         self._drop_ghosts(worker)
 
         def work(work: Work) -> Loan:
+            if self.passage(host_key) in SHUT:
+                return Loan(False, self._clock.now() + LOAN_WAIT_S)
             work.ensure_hosts([(host, host_key)], work.known(collection))
             return work.store.hosts.borrow(worker, collection, host, host_key)
 
@@ -461,17 +495,18 @@ class Server(Plans, Moves, Walks):
             walks = [(report.collection, report.host) for report in batch if report.collection in walked]
             work.copy.lock_walks(walks, (report.host for report in batch))
             self._respect_limits(work)
+            reports = self._last_ones(work, batch)
             by_collection: defaultdict[int, list[HostReport]] = defaultdict(list)
-            for report in batch:
+            for report in reports:
                 by_collection[report.collection].append(report)
-            for number, reports in by_collection.items():
+            for number, some in by_collection.items():
                 known = work.known(number)
-                keys = [(report.host, number, one.id) for report in reports for one in report.reports]
+                keys = [(report.host, number, one.id) for report in some for one in report.reports]
                 work.copy.need("url", keys)
                 if known.config.keeps_fresh:
                     self._prepare(work, known, keys)
-                work.store.visits.prepare(known, sorted({report.host for report in reports if report.keep}))
-            return work.store.hosts.finish(worker, batch)
+                work.store.visits.prepare(known, sorted({report.host for report in some if report.keep}))
+            return work.store.hosts.finish(worker, reports)
 
         answers = self._call(work)
         for report, answer in zip(batch, answers, strict=True):
@@ -481,7 +516,14 @@ class Server(Plans, Moves, Walks):
 
     def overview(self) -> Overview:
         self.expire()
-        return self._call(lambda work: Overview(work.store.catalogue.status(), work.store.hosts.nodes()))
+
+        def work(work: Work) -> Overview:
+            status = work.store.catalogue.status()
+            if not self._moving:
+                return Overview(status, work.store.hosts.nodes())
+            return Overview(self._with_parcels(work, status), work.store.hosts.nodes(), self._passage_notes(work))
+
+        return self._call(work)
 
 
 def _chunks(rows: list[Row]) -> Iterator[list[HostId]]:

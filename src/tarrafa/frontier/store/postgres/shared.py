@@ -114,6 +114,12 @@ class SharedCollections(Collections):
         for known in self.all():
             known.tokens = tokens.get(known.row.id, Tokens())
 
+    def share(self, servers: int) -> None:
+        """So many servers share what a collection may do in a day."""
+        if servers != self.servers:
+            self.servers = servers
+            self._by_id.clear()  # and is decoded anew
+
     def _decode(self, content: bytes) -> config.Collection:
         """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
         collection = config.decode(content)
