@@ -152,6 +152,8 @@ def number(value: float, texts: Texts) -> str:
 
 
 def seconds(value: float, texts: Texts) -> str:
+    """To the millisecond; nothing takes none."""
+    value = max(value, 0.001)
     return _local(f"{value:.3f}", texts)
 
 
