@@ -21,7 +21,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from tarrafa.errors import DataError
-from tarrafa.index.analysis import WORD_BOUND, fold, written
+from tarrafa.index.analysis import WORD_BOUND, fold
 from tarrafa.index.reader import Snapshot
 
 WORDS_MAX = 300_000
