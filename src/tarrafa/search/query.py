@@ -121,24 +121,6 @@ def narrowed(query: Group, language: str = "", after: str = "", before: str = ""
     return Group((*query.parts, *more))
 
 
-def loosened(query: Group) -> Group:
-    """The same with nothing that must be there but conditions, and with phrases as their words."""
-    parts: list[tuple[Sign, Node]] = []
-    for sign, node in query.parts:
-        if sign is Sign.NEVER or is_condition(node):
-            parts.append((sign, node))
-        elif isinstance(node, Text):
-            parts.extend((Sign.SOME, Text(word)) for word in node.text.split() if _sayable(word))
-        else:
-            parts.append((Sign.SOME, loosened(node) if isinstance(node, Group) else node))
-    return Group(tuple(parts))
-
-
-def without_conditions(query: Group) -> Group:
-    """What speaks for pages, wherever they are."""
-    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
-
-
 class Spoken(NamedTuple):
     """Where something that speaks for a page stands in a text, without its sign, its name and its quotation marks."""
 
