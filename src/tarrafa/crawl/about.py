@@ -9,6 +9,7 @@ Knows nothing of HTML or terminals.
 import asyncio
 
 import msgspec
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.archive.follow import entry_at
@@ -17,7 +18,7 @@ from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.explain import meaning
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, FrontierError
+from tarrafa.errors import ConfigError, DataError, FrontierError, Withheld
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.protocol import HostFacts, PastVisit, UrlFacts
 from tarrafa.graph.reader import GraphReader, Node
@@ -25,6 +26,8 @@ from tarrafa.graph.sites import HostFigures, Paging, Related, SiteReader, Surrou
 from tarrafa.model import REDIRECTS, Neighbour
 from tarrafa.parse.url import canonical
 from tarrafa.parse.wordcount import WordCount, count_words
+from tarrafa.takedown import TakenDown
+from tarrafa.takedown import TakenDown
 
 WORDS_SHOWN = 100
 HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown
@@ -148,6 +151,7 @@ async def about_page(
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
+    TakenDown(data).refuse(plain)
     nodes = await asyncio.to_thread(_nodes, data, plain, collection)
     known = await _known(data, plain, collection or (nodes[0].collection if nodes else None), now, address)
     if not nodes and known.facts is None:
@@ -289,10 +293,26 @@ async def about_site(
 
 
 def _surroundings(data: DataDirectory, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
-    """A domain is a site if one has that name; whoever means the host of that name writes its scheme."""
-    reader = SiteReader(data)
+    """A domain is a site if one has that name; whoever means the host of that name writes its scheme. What is taken
+    down is refused; among others it is counted, and not shown."""
+    reader, orders = SiteReader(data), TakenDown(data).now()
     found = None if "://" in name else reader.site(name, collection, paging)
-    return found or reader.host(name, collection, paging)
+    found = found or reader.host(name, collection, paging)
+    if found is None or not orders:
+        return found
+    if orders.covers_host(_host_name(found.name)):
+        raise Withheld(f"{name[:URL_CHARS_MAX]}: was taken down")
+    return replace(
+        found,
+        hosts=[one for one in found.hosts if not orders.covers_host(_host_name(one.host))],
+        incoming=[one for one in found.incoming if not orders.covers_host(_host_name(one.name))],
+        outgoing=[one for one in found.outgoing if not orders.covers_host(_host_name(one.name))],
+    )
+
+
+def _host_name(name: str) -> str:
+    """Of a site, or of a host's key."""
+    return name.partition("://")[2].rpartition(":")[0] if "://" in name else name
 
 
 async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostState], str]:

@@ -63,7 +63,6 @@ class Matching:
         collection: str | None = None,
         natural: bool = False,
         extras: Iterable[Extra] = (),
-        blocked: Said | None = None,
         related: bool = False,
     ) -> Said:
         """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
@@ -80,8 +79,6 @@ class Matching:
         if collection is not None:
             self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
             parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
-        if blocked is not None:
-            parts.append((Occur.MustNot, blocked))
         return Said.boolean_query(parts)
 
     def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:

@@ -232,6 +232,7 @@ ENGLISH = Texts(
     ),
     problem="That did not work",
     unknown_url="This URL is not known here: no crawled page links to it.",
+    taken_down="This page was taken down: nothing of it is shown here.",
     no_url="Which page? The address needs ?url= with an http or https URL.",
     unknown_site="No URL is known on such a site or host; numbers of sites come with the next survey of the links.",
     no_site="Which site? The address needs ?name= with a domain or a host.",
