@@ -301,7 +301,8 @@ class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     suggestion: str | None  # other words that find something, or more
     shards: list[ShardReport]  # who was asked, where there is more than one
     ignored: list[str] = []  # words that stand nearly everywhere and were not asked for
-    expanded: list[str] = []  # words that were added
+    expanded: list[str] = []  # words that were added, because somebody asked for it or nothing was found without
+    loosened: bool = False  # no page holds all that must be there: these hold some of it
 
 
 class Neighbour(msgspec.Struct, frozen=True):

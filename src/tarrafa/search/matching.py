@@ -218,8 +218,12 @@ def common_words(query: Group, counting: Counting) -> list[str]:
 
 
 def _is_common(word: str, counting: Counting) -> bool:
-    held = {terms[0] for terms in readings(word) if terms}
-    return sum(counting.frequency(schema.ALL, term) for term in held) > COMMON_SHARE * counting.documents
+    return held_by(word, counting) > COMMON_SHARE * counting.documents
+
+
+def held_by(word: str, counting: Counting, field: str = schema.ALL) -> int:
+    """How many documents hold a word, in any reading."""
+    return sum(counting.frequency(field, term) for term in {terms[0] for terms in readings(word) if terms})
 
 
 FIELDS = {"site": schema.SITE, "host": schema.HOST, "lang": schema.LANGUAGE, "filetype": schema.TYPE}
@@ -274,7 +278,12 @@ def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
 
 def wanted(query: Group) -> frozenset[str]:
     """All terms that speak for a page, in any language: what a snippet marks."""
-    return frozenset(term for text in query.texts for reading in readings(text) for term in reading)
+    return wanted_of(query.texts)
+
+
+def wanted_of(texts: Iterable[str]) -> frozenset[str]:
+    """The same for words and phrases."""
+    return frozenset(term for text in texts for reading in readings(text) for term in reading)
 
 
 def _rarity(counts: list[int], documents: int) -> float:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from typing import NamedTuple
 
 from tarrafa.errors import QueryError
 from tarrafa.parse.url import canonical, host_name
@@ -116,6 +117,56 @@ def narrowed(query: Group, language: str = "", after: str = "", before: str = ""
     chosen = (("lang", language), ("after", after), ("before", before))
     more = ((Sign.MUST, Filter(name, FIELDS[name](name, value))) for name, value in chosen if value)
     return Group((*query.parts, *more))
+
+
+def loosened(query: Group) -> Group:
+    """The same with nothing that must be there but conditions, and with phrases as their words."""
+    parts: list[tuple[Sign, Node]] = []
+    for sign, node in query.parts:
+        if sign is Sign.NEVER or is_condition(node):
+            parts.append((sign, node))
+        elif isinstance(node, Text):
+            parts.extend((Sign.SOME, Text(word)) for word in node.text.split() if _sayable(word))
+        else:
+            parts.append((Sign.SOME, loosened(node) if isinstance(node, Group) else node))
+    return Group(tuple(parts))
+
+
+def without_conditions(query: Group) -> Group:
+    """What speaks for pages, wherever they are."""
+    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
+
+
+class Spoken(NamedTuple):
+    """Where something that speaks for a page stands in a text, without its sign, its name and its quotation marks."""
+
+    start: int
+    end: int
+    sign: str
+    name: str
+    quoted: bool
+
+
+def spoken(text: str) -> list[Spoken]:
+    """What of a text speaks for pages: words, phrases, and what is wanted in titles. Beginnings of words do not, nor
+    does what is to be left out; a text that is too long says nothing."""
+    text, at = text.translate(_QUOTES).rstrip(), 0
+    found: list[Spoken] = []
+    signs: list[str] = []  # of the parentheses around
+    while len(text) <= QUERY_CHARS_MAX and at < len(text):
+        match = _token(text, at)
+        assert match is not None, "whatever stands there, some part of the pattern takes it"
+        at = match.end()
+        if match["open"]:
+            signs.append(match["open"][:-1])
+        elif match["close"]:
+            del signs[-1:]
+        elif "-" not in (*signs, match["sign"]):
+            kind = "quoted" if match["quoted"] is not None else "bare"
+            name, (start, end) = (match["name"] or "").lower(), match.span(kind)
+            if start < end and name in ("", "intitle") and not (kind == "bare" and text[end - 1] == "*"):
+                found.append(Spoken(start, end, match["sign"] or "", name, kind == "quoted"))
+    return found
 
 
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))

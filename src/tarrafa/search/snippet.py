@@ -18,17 +18,23 @@ GAP = "…"
 Pieces = list[tuple[str, bool]]
 
 
-def snippet(text: str, wanted: frozenset[str], language: str) -> str:
-    """The stretch of the text with the most different wanted words in it, the earliest of equals."""
+def snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
+    """The stretch of the text with the most different wanted words in it, the earliest of equals; if there are none,
+    with those that are wanted otherwise."""
     tokens = text.split()
-    found = [
+    found = _places(tokens, wanted, language) or _places(tokens, otherwise, language)
+    first = max(0, _best_place(found) - WORDS_BEFORE)
+    last = first + SNIPPET_WORDS
+    return _fitted(" ".join(tokens[first:last]), before=first > 0, after=last < len(tokens))
+
+
+def _places(tokens: list[str], wanted: frozenset[str], language: str) -> list[tuple[int, str]]:
+    """Where the wanted words stand."""
+    return [
         (place, one)
         for place, one in enumerate(map(terms_of(language), tokens))
         if one in wanted or (" " in one and not wanted.isdisjoint(one.split()))
     ]
-    first = max(0, _best_place(found) - WORDS_BEFORE)
-    last = first + SNIPPET_WORDS
-    return _fitted(" ".join(tokens[first:last]), before=first > 0, after=last < len(tokens))
 
 
 def _best_place(found: list[tuple[int, str]]) -> int:
