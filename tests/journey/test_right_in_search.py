@@ -1,10 +1,13 @@
 """A page that changes, goes, hides or is taken down is right in search within seconds of its visit, kill or no kill."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from tarrafa.archive.follow import follow
 from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
@@ -13,7 +16,7 @@ from tarrafa.errors import DataError
 from tarrafa.model import Record, Status
 from tarrafa.takedown import act, entries, read_target
 from tests.journey.crawling import kill_group, tarrafa
-from tests.journey.small_web import Answer, a_small_web
+from tests.journey.small_web import Answer, a_small_web, links
 from tests.search.pages import Asker
 
 ROOT = "http://a.test/"
@@ -30,11 +33,11 @@ def page(words: str, head: str = "") -> Answer:
 
 
 class Life:
-    """A crawl that keeps five pages fresh, on a clock that runs fast, and what search says of them."""
+    """A crawl on a clock that runs fast, and what search says of its pages."""
 
-    def __init__(self, folder: Path, file: Path) -> None:
+    def __init__(self, folder: Path, file: Path, scale: float = SCALE) -> None:
         self.data, self._file = DataDirectory(folder / "data"), file
-        self.clock = Clock.scaled(SCALE)
+        self.clock = Clock.scaled(scale)
         self._environment = os.environ | {CLOCK_VARIABLE: self.clock.to_environment()}
         self._searcher = Asker(self.data)
 
@@ -115,3 +118,26 @@ def test_what_changes_goes_hides_or_is_taken_down_is_right_in_search_within_seco
         kill_group(life.process)
     log = [(entry.action, entry.name, entry.reason) for entry in entries(life.data)]
     assert log == [("add", SECRET, "a court order"), ("lift", SECRET, "")]
+
+
+@pytest.mark.long
+def test_thousands_that_wait_are_settled_without_a_request_and_wait_again_when_they_are_lifted(tmp_path):
+    many = [f"http://b.test/{number}" for number in range(3000)]
+    with a_small_web(lambda url, _: links(*many) if url == ROOT else links() if url in many else None) as web:
+        file = web.collection(tmp_path, [ROOT], scope='size_max = "5 MB"')
+        life = Life(tmp_path, file, scale=1.0)
+        life.start()
+        life.wait(lambda: len(web.urls()) > 20, PATIENCE_S)
+        kill_group(life.process)
+        where = ("--data", life.data.root)
+        assert tarrafa("takedown", "add", "site:b.test", *where).returncode == 0
+        asked = len(web.asked)
+        assert tarrafa("crawl", file, *where, "--quiet").returncode == 0
+        assert len(web.asked) == asked, "not even its robots.txt"
+        (told,) = json.loads(tarrafa("status", *where, "--json").stdout)["collections"]
+        assert (told["pending"], told["statuses"]["-25"] + told["statuses"]["200"]) == (0, 3001)
+        assert tarrafa("takedown", "lift", "site:b.test", *where).returncode == 0
+        assert "collection is started again" in tarrafa("explain", many[-1], *where).stdout
+        life.start()
+        life.wait(lambda: many[-1] in web.urls(), 4 * PATIENCE_S)
+        kill_group(life.process)

@@ -367,7 +367,7 @@ class Worker:
             known = self._collections.get(row.id)
             if known is None or known[0] < row.revision:
                 collection = config.decode(row.config)
-                admission = Admission(collection, lambda url: self._orders.covers(url))  # as of a moment ago
+                admission = Admission(collection, lambda url: self._orders.covers(url))  # noqa: PLW0108 (they change)
                 self._collections[row.id] = (row.revision, collection, admission)
 
     def _start(self, lease: Lease) -> None:
