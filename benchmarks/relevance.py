@@ -52,6 +52,7 @@ from tarrafa.index.analysis import terms, words
 from tarrafa.model import Outcome, Page, Record
 from tarrafa.parse import fingerprint
 from tarrafa.parse.page import parse
+from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 
 PACKAGE = "libreoffice-help-pt-br"
@@ -164,11 +165,11 @@ def product(known: Known, folder: Path) -> Contestant:
     writer.close()
     graph.rebuild(data)
     index.rebuild(data)
-    searcher, numbers = Searcher(data), {page.url: number for number, page in enumerate(known.pages)}
+    searcher, numbers = Searcher.at(data), {page.url: number for number, page in enumerate(known.pages)}
 
     def ask(question: str, n: int) -> Ranking:
         try:
-            return [numbers[hit.url] for hit in searcher.search(question, n=n, copies=True).hits]
+            return [numbers[hit.url] for hit in searcher.search(Question(question, n, copies=True, crowded=True)).hits]
         except QueryError:
             return []
 
@@ -220,7 +221,8 @@ def fts5(known: Known) -> Contestant:
     def ask(question: str, n: int) -> Ranking:
         said = " OR ".join(f'"{word}"' for word in words(question))
         sql = "SELECT rowid FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT ?"
-        return [number for (number,) in connection.execute(sql, (said, n)).fetchall()] if said else []
+        rows: list[tuple[int]] = connection.execute(sql, (said, n)).fetchall() if said else []  # type: ignore[assignment]
+        return [number for (number,) in rows]
 
     return ask
 

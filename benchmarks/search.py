@@ -38,15 +38,16 @@ from tantivy import Query as Said
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.documents import SEED, Text, texts, title_of, url_of
-
 from tarrafa.archive.writer import Writer
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.index import schema
 from tarrafa.index.analysis import terms, words
-from tarrafa.index.documents import document
+from tarrafa.index.documents import Standing, document
 from tarrafa.model import Link, Outcome, Page, Record
 from tarrafa.parse.fingerprint import content_id, fold, simhash
+from tarrafa.parse.url import host_name
+from tarrafa.search.question import Question as Asked
 from tarrafa.search.searcher import Searcher
 from tarrafa.web.chance import draw
 from tarrafa.web.prose import PT_FRAMES, PT_PATTERNS
@@ -176,7 +177,7 @@ def make(data: DataDirectory, count: int) -> Made:
         record = record_of(text, count)
         assert record.page is not None
         begun = clock()
-        found = document(record, record.page, [text.title])
+        found = document(record, record.page, host_name(record.url), Standing([text.title]))
         ready = clock()
         writer.add_document(found)
         made.make_s += ready - begun
@@ -222,8 +223,8 @@ Ask = Callable[[Question], int]  # how many match
 
 
 def ask_ours(data: DataDirectory, offset: int = 0) -> Ask:
-    searcher = Searcher(data)
-    return lambda question: searcher.search(question.ours(), n=HITS, offset=offset).total
+    searcher = Searcher.at(data)
+    return lambda question: searcher.search(Asked(question.ours(), HITS, offset)).total
 
 
 def ask_bare(data: DataDirectory) -> Ask:
@@ -240,7 +241,8 @@ def ask_fts5(connection: apsw.Connection) -> Ask:
     def ask(question: Question) -> int:
         said = (question.fts5(),)
         connection.execute("SELECT rowid FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT 10", said).fetchall()
-        total: int = connection.execute("SELECT count(*) FROM pages WHERE pages MATCH ?", said).fetchall()[0][0]
+        ((total,),) = connection.execute("SELECT count(*) FROM pages WHERE pages MATCH ?", said).fetchall()
+        assert isinstance(total, int)
         return total
 
     return ask

@@ -302,7 +302,7 @@ class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     shards: list[ShardReport]  # who was asked, where there is more than one
     ignored: list[str] = []  # words that stand nearly everywhere and were not asked for
     expanded: list[str] = []  # words that were added, because somebody asked for it or nothing was found without
-    loosened: bool = False  # no page holds all that must be there: these hold some of it
+    instead: str = ""  # nothing was found, and so another "spelling" was tried, or "some" of the words for all of them
 
 
 class Neighbour(msgspec.Struct, frozen=True):

@@ -171,7 +171,7 @@ def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_
 def test_a_shard_that_goes_away_between_two_blocks_leaves_no_gap_in_the_others(halves, monkeypatch):
     monkeypatch.setattr("tarrafa.search.searcher.BLOCK", 5)
     question = Question("espelho rede", n=5, crowded=True)
-    monkeypatch.setattr("tarrafa.search.searcher.Groups", _OneAtATime)
+    monkeypatch.setattr("tarrafa.search.asking.Groups", _OneAtATime)
     failing = Failing(halves[1], "best", after=1)
     found = Searcher([halves[0], failing]).search(question)
     alone = Searcher([halves[0]]).search(question)

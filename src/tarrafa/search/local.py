@@ -32,7 +32,7 @@ from tarrafa.parse.url import host_name, url_id
 from tarrafa.search.curation import Curation
 from tarrafa.search.expansion import told
 from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
-from tarrafa.search.query import Group, loosened, narrowed, parse
+from tarrafa.search.query import Group, narrowed, parse
 from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 from tarrafa.search.spelling import near
@@ -262,8 +262,7 @@ def _understood(question: Question) -> Group:
     """What the text says; nothing, where a page is asked for instead of words."""
     if question.related and not question.text.strip():
         return Group()
-    query = parse(question.text, question.all_words)
-    return loosened(query) if question.loose else query
+    return parse(question.text, question.all_words)
 
 
 def first_moment() -> int:

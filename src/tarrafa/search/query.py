@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from tarrafa.errors import QueryError
@@ -98,6 +99,7 @@ def is_condition(node: Node) -> bool:
     )
 
 
+@lru_cache(1_000)  # each shard, and each phase of a search, reads it again
 def parse(text: str, all_words: bool = False) -> Group:
     """Read a search. With `all_words`, plain words must all be there."""
     if len(text) > QUERY_CHARS_MAX:
@@ -117,24 +119,6 @@ def narrowed(query: Group, language: str = "", after: str = "", before: str = ""
     chosen = (("lang", language), ("after", after), ("before", before))
     more = ((Sign.MUST, Filter(name, FIELDS[name](name, value))) for name, value in chosen if value)
     return Group((*query.parts, *more))
-
-
-def loosened(query: Group) -> Group:
-    """The same with nothing that must be there but conditions, and with phrases as their words."""
-    parts: list[tuple[Sign, Node]] = []
-    for sign, node in query.parts:
-        if sign is Sign.NEVER or is_condition(node):
-            parts.append((sign, node))
-        elif isinstance(node, Text):
-            parts.extend((Sign.SOME, Text(word)) for word in node.text.split() if _sayable(word))
-        else:
-            parts.append((Sign.SOME, loosened(node) if isinstance(node, Group) else node))
-    return Group(tuple(parts))
-
-
-def without_conditions(query: Group) -> Group:
-    """What speaks for pages, wherever they are."""
-    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
 
 
 class Spoken(NamedTuple):

@@ -71,7 +71,6 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     language: str = ""  # conditions chosen beside the text, in the words of the query language
     after: str = ""
     before: str = ""
-    loose: bool = False  # nothing must be there but conditions, and phrases are their words
     extras: tuple[Extra, ...] = ()
 
     def check(self) -> None:

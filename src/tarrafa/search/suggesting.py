@@ -1,6 +1,6 @@
 """How may this go on?
 
-Promises: what is suggested begins as was typed, but for accents, and finds something: together with all words before it,
+Promises: what is suggested begins as was typed, but for accents, and finds something: together with all words before,
 if there are any. Accents need not be typed; where they are, words with the same ones stand first. Whatever cannot be
 gone on with (a condition, a star, what is to be left out, a space at the end) is left as it is.
 Knows nothing of hits.
@@ -24,6 +24,7 @@ from tarrafa.search.query import QUERY_CHARS_MAX, spoken
 from tarrafa.search.vocabulary import Known, Vocabulary
 
 READ_MAX = 2_000  # words that begin so and are read from the index
+COMMON_SHARE = 0.5
 TRIED = 3  # times the limit: words of which some may not go with those before
 WRITINGS = 4  # times the limit: entries of which some are the same word
 
@@ -67,7 +68,16 @@ def completions(
         known = vocabulary.beginning(folded, TRIED * limit)
         if among is not None:
             known = (Known(one.word, _together(snapshot, one.word, among)) for one in known)
-    return merged(beginning, [known], limit)
+    found = merged(beginning, [known], TRIED * limit)
+    return _telling(found, vocabulary, snapshot.documents)[:limit]
+
+
+def _telling(found: list[tuple[str, int]], vocabulary: Vocabulary | None, documents: int) -> list[tuple[str, int]]:
+    """Words that stand in more than half of all documents tell nothing, and go last."""
+    if vocabulary is None:
+        return found
+    common = {word for word, _ in found if vocabulary.known(fold(word)).documents > COMMON_SHARE * documents}
+    return sorted(found, key=lambda one: one[0] in common)
 
 
 def _together(snapshot: Snapshot, word: str, among: Said) -> int:
