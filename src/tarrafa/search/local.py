@@ -30,7 +30,7 @@ from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.search.curation import NO_RULES, Curation, Rules
-from tarrafa.search.expansion import told
+from tarrafa.search.expansion import OFTEN, told
 from tarrafa.search.matching import (
     Counted,
     Counting,
@@ -166,7 +166,8 @@ class LocalShard:
             places = [one.place for one in self.find(question, [url_id(question.related)]).candidates]
         else:
             places = [one.place for one in self._first(snapshot, question, together, pages)]
-        return told([snapshot.shown(place) for place in places], snapshot, limit)
+        often = 1.0 if question.related else OFTEN
+        return told([snapshot.shown(place) for place in places], snapshot, limit, often)
 
     def _first(self, snapshot: Snapshot, question: Question, together: Statistics, pages: int) -> list[Candidate]:
         """The best so many, without exact copies."""
