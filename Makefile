@@ -35,6 +35,11 @@ bench: $(READY)
 orders: $(READY)
 	$(BIN)/python benchmarks/orders.py
 
+# The pictures of the search page in docs/images.
+.PHONY: screenshots
+screenshots: $(READY) system
+	$(BIN)/python docs/images/take.py
+
 # How well the public standards are kept, as a table.
 conformance: $(READY)
 	$(BIN)/python benchmarks/conformance.py

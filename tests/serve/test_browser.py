@@ -120,6 +120,11 @@ def test_search_narrow_sort_page_on_open_relations_and_go_back(opened, complaint
     picture(page, "relations")
     page.go_back()
     assert hrefs(page) == everything
+    page.get_by_role("link", name="Why this result").first.click()
+    page.wait_for_url("**/why?*")
+    assert page.locator("meter").count() > 0
+    page.get_by_role("link", name="Back to the results").click()
+    assert hrefs(page) == everything
     assert complaints == []
 
 
@@ -228,6 +233,8 @@ PAGES = {
     "hostile": "/?q=zaragata",
     "nothing": "/?q=nadadisso&all=1",
     "relations": f"/page?url={url_of(0)}",
+    "site": "/site?name=br.test",
+    "why": f"/why?q=rede&url={url_of(0)}",
     "status": "/status",
     "help": "/help",
     "problem": "/?q=-x",
@@ -287,7 +294,7 @@ def violations(page: Any, *rules: str) -> list[str]:
 
 def test_axe_finds_no_fault(opened):
     page = opened(viewport=DESK)
-    for name in ("home", "narrowed", "copies", "relations", "help"):
+    for name in ("home", "narrowed", "copies", "relations", "site", "why", "help"):
         page.goto(f"{PAGES[name]}{'&' if '?' in PAGES[name] else '?'}hl={'pt' if len(name) % 2 else 'en'}")
         page.evaluate("for (const menu of document.querySelectorAll('details')) menu.open = true")
         assert violations(page) == [], name

@@ -1,5 +1,6 @@
 """What people ask, without the people."""
 
+import json
 import logging
 import os
 import signal
@@ -10,9 +11,11 @@ from pathlib import Path
 
 import apsw
 import pytest
+from typer.testing import CliRunner
 
+from tarrafa.cli import commands
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError
+from tarrafa.errors import ConfigError, DataError
 from tarrafa.serve import queries
 from tarrafa.serve.queries import DAYS_KEPT, QueryLog, is_personal, kept_text, report
 from tests.graph.small_web import new_data
@@ -195,3 +198,29 @@ def test_a_thread_writes_by_itself(data, monkeypatch):
     assert written.wait(30)
     assert report(data, NOW).asked == 1
     log.close()
+
+
+def asked_of_the_command(data: DataDirectory, *options: str) -> str:
+    done = CliRunner().invoke(commands.app, ["queries", "--data", str(data.root), *options], catch_exceptions=False)
+    assert done.exit_code == 0
+    return done.stdout
+
+
+def test_the_command_shows_the_same_to_people_and_to_programs(data):
+    assert "Nobody has searched" in asked_of_the_command(data)
+    with QueryLog(data) as log:
+        for text, hits in (("rede", 1234), ("rede", 1234), ("[bold]nada", 0), ("a@b", 1)):
+            log.note(text, hits)
+    told = json.loads(asked_of_the_command(data, "--json", "-n", "1"))
+    assert (told["asked"], told["top"]) == (4, [{"query": "rede", "times": 2, "hits": 1234}])
+    shown = asked_of_the_command(data)
+    assert "4 searches in 30 days, 1 found nothing; the texts of 1 were not kept" in shown
+    assert "rede  1,234 pages" in shown
+    assert "[bold]nada" in shown
+
+
+def test_an_address_for_others_must_be_one(data):
+    with pytest.raises(ConfigError, match="--public-url"):
+        CliRunner().invoke(
+            commands.app, ["serve", "--data", str(data.root), "--public-url", "busca.br"], catch_exceptions=False
+        )

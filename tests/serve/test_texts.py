@@ -119,5 +119,6 @@ def test_no_template_says_anything_by_itself():
     """Words between tags come from the texts; names of formats and the brand are the same everywhere."""
     allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|#hosts|[\W\d_]+")
     for path in (SOURCE / "serve" / "templates").glob("*.html"):
-        text = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}|<[^>]*>", "", path.read_text(), flags=re.DOTALL)
+        said = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", path.read_text(), flags=re.DOTALL)
+        text = re.sub(r"<[^>]*>", "", said)
         assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name

@@ -13,6 +13,7 @@ tarrafa page URL    all that is known of a page: rank, visits, versions, words, 
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
+tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
 tarrafa queries     what people searched for, and what they did not find
 tarrafa rebuild     make graph, index or frontier again from the archive
@@ -54,6 +55,7 @@ app = typer.Typer(
 app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
 app.add_typer(curating.curate, name="curate")
+app.add_typer(curating.takedown, name="takedown")
 
 
 def _version(wanted: bool) -> None:

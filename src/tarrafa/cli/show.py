@@ -11,6 +11,7 @@ from rich.table import Table
 from tarrafa.frontier.protocol import CollectionStatus, Overview
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
 from tarrafa.serve.queries import QueryReport
+from tarrafa.takedown import Entry
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -84,6 +85,16 @@ def queries(shown: QueryReport) -> None:
         for one in some:
             found = f"  [dim]{one.hits:,} pages[/]" if one.hits else ""
             console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
+
+
+def takedowns(shown: list[Entry], *, whole: bool) -> None:
+    if not shown:
+        console.print("Nothing was ever taken down." if whole else "Nothing is taken down.")
+        return
+    for entry in shown:  # no table: what is named must not be cut
+        action = {"add": "taken down  ", "lift": "lifted      "}[entry.action] if whole else ""
+        why = f": {' '.join(entry.reason.split())}" if entry.reason else ""
+        console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")
 
 
 def neighbours(shown: Neighbours, offset: int, *, incoming: bool, outgoing: bool) -> None:

@@ -7,6 +7,7 @@ Knows nothing of HTML or terminals.
 """
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 
@@ -25,6 +26,7 @@ from tarrafa.graph.sites import HostFigures, Paging, Related, SiteReader, Surrou
 from tarrafa.model import REDIRECTS, Neighbour
 from tarrafa.parse.url import canonical
 from tarrafa.parse.wordcount import WordCount, count_words
+from tarrafa.takedown import TakenDown
 
 WORDS_SHOWN = 100
 HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown
@@ -143,24 +145,22 @@ async def about_page(
     collection: str | None = None,
     paging: Paging | None = None,
     address: Address | None = None,
+    graph: GraphReader | None = None,
 ) -> PageTold:
-    """Everything about a URL. `ConfigError` when nobody knows it; `address` is of a frontier elsewhere."""
+    """Everything about a URL. `ConfigError` when nobody knows it; `address` is of a frontier elsewhere. Who asks often
+    has a `graph` open."""
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
-    nodes = await asyncio.to_thread(_nodes, data, plain, collection)
+    TakenDown(data).refuse(plain)
+    with suppress(DataError):  # no graph yet
+        graph = graph or await asyncio.to_thread(GraphReader, data)
+    nodes = await asyncio.to_thread(graph.nodes, plain, collection) if graph is not None else []
     known = await _known(data, plain, collection or (nodes[0].collection if nodes else None), now, address)
     if not nodes and known.facts is None:
         why = f" ({known.silence})" if known.silence else ""
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: no crawled page is or links to this URL{why}")
-    return await asyncio.to_thread(_page, data, plain, collection, nodes, known, paging or Paging())
-
-
-def _nodes(data: DataDirectory, url: str, collection: str | None) -> list[Node]:
-    try:
-        return GraphReader(data).nodes(url, collection)
-    except DataError:  # no graph yet
-        return []
+    return await asyncio.to_thread(_page, data, graph, plain, collection, nodes, known, paging or Paging())
 
 
 async def _known(data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None) -> _Known:
@@ -189,10 +189,15 @@ async def _ask(ask: Ask, url: str, collection: str | None, now: float) -> _Known
 
 
 def _page(
-    data: DataDirectory, url: str, collection: str | None, nodes: list[Node], known: _Known, paging: Paging
+    data: DataDirectory,
+    graph: GraphReader | None,
+    url: str,
+    collection: str | None,
+    nodes: list[Node],
+    known: _Known,
+    paging: Paging,
 ) -> PageTold:
     node, facts = (nodes[0] if nodes else None), known.facts
-    graph = GraphReader(data) if nodes else None
     incoming, in_total, outgoing, out_total, hosts, hosts_total = _links(graph, url, collection, paging)
     text = _text(data, graph, url, collection)
     words, words_total = count_words(text, WORDS_SHOWN)
@@ -268,10 +273,11 @@ async def about_site(
     paging: Paging | None = None,
     address: Address | None = None,
     indexed: int | None = None,
+    sites: SiteReader | None = None,
 ) -> SiteTold:
     """Everything about a site (`usp.br`) or a host (`www.usp.br`, `https://www.usp.br`); `indexed` is passed on."""
     paging = paging or Paging()
-    found = await asyncio.to_thread(_surroundings, data, name, collection, paging)
+    found = await asyncio.to_thread(_surroundings, sites or SiteReader(data), name, collection, paging)
     if found is None:
         where = f" of the collection {collection!r}" if collection is not None else ""
         raise ConfigError(f"{name[:URL_CHARS_MAX]}: no URL{where} is known on such a site or host")
@@ -288,9 +294,8 @@ async def about_site(
     )  # fmt: skip
 
 
-def _surroundings(data: DataDirectory, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
+def _surroundings(reader: SiteReader, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
     """A domain is a site if one has that name; whoever means the host of that name writes its scheme."""
-    reader = SiteReader(data)
     found = None if "://" in name else reader.site(name, collection, paging)
     return found or reader.host(name, collection, paging)
 

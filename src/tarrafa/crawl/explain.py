@@ -26,8 +26,10 @@ from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.extensions import types_of
 from tarrafa.parse.url import DEFAULT_PORTS, canonical, split
 from tarrafa.search.searcher import copies_of
+from tarrafa.takedown import TakenDown
 
 COPIES_SHOWN = 10
+NEVER_AGAIN = "never: it was taken down"
 PASSED_OVER = "passed over"  # in place of pending, where the walk through the site is over
 
 
@@ -139,12 +141,15 @@ def _told(
     now: float,
 ) -> Told:
     inside, rule = scope_rule(described, url, known.depth if known else None)
+    if taken_down := TakenDown(data).covers(url):
+        inside, rule = False, "it was taken down (`tarrafa takedown list`)"
     robots = _robots(described, url, host)
     if known is not None and is_passed_over(known):
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
         led = "kept" if described.looks_beyond and not inside else "visited"
-        return Told(row.name, url, inside, rule, robots, known=False, next_visit=f"no page that was {led} links to it")
+        why = NEVER_AGAIN if taken_down else f"no page that was {led} links to it"
+        return Told(row.name, url, inside, rule, robots, known=False, next_visit=why)
     try:
         copies = copies_of(data, url, row.name, COPIES_SHOWN)
     except DataError:
@@ -170,7 +175,7 @@ def _told(
         content_id=known.content_id or "",
         copies=copies,
         history=[_seen(visit) for visit in known.history],
-        next_visit=_next_visit(row, host, known, told, described.revisit, now),
+        next_visit=NEVER_AGAIN if taken_down else _next_visit(row, host, known, told, described.revisit, now),
         believed=told,
         site=known.site,
     )
@@ -238,8 +243,11 @@ def _next_visit(
         return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
     if waits or told is not None:
         return _turn(host, known, now) if told is None else _again(told, host, fresh, now)
-    if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
-        return "never: it was refused without a request (a change of [scope] has it judged again)"
+    lifted = known.status == Status.TAKEN_DOWN
+    if known.state == _name(UrlState.DROPPED) and (lifted or known.status in NO_REQUEST or not known.history):
+        again = "when the collection is started again: it was taken down, and lifted since"
+        never = "never: it was refused without a request (a change of [scope] has it judged again)"
+        return again if lifted else never
     reasons = {
         PASSED_OVER: why_over(known.site),
         _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",

@@ -12,11 +12,13 @@ from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage
 from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
 from tarrafa.process import ProcessId
 from tarrafa.revisit.policy import History
+from tarrafa.takedown import Entry
 
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
 VISITS_PER_LEASE = 8
 RANK_STEP, RANK_MAX = 1.25, 1e12
+ENTRIES_PER_ANSWER = 1_000  # of what was taken down
 FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
 
@@ -299,6 +301,13 @@ class Facts(msgspec.Struct, frozen=True):
     urls: list[UrlFacts]
 
 
+class Withholding(msgspec.Struct, frozen=True):
+    """Part of what was taken down or lifted; `end` is where to go on. Empty: there is no more for now."""
+
+    entries: list[Entry]
+    end: int
+
+
 class Overview(msgspec.Struct, frozen=True):
     """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
 
@@ -410,3 +419,10 @@ class Frontier(Protocol):
 
     async def forget(self, host: HostId) -> None:
         """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        """Take actions into the log that everybody hears of who works here; what is known already changes nothing."""
+
+    async def withheld(self, after: int) -> Withholding:
+        """What was taken down and lifted, in the order in which the frontier heard of it, after a place that it named
+        (0: from the beginning)."""

@@ -1,8 +1,9 @@
 """The whole graph at one moment, as arrays.
 
-Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts and
-16 a node (above `LINKS_IN_MEMORY` the links lie in a file that the system may write out and read again: they are
-only ever read from their beginning to their end). Node number k is place k - 1.
+Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16
+a node, 12 a pair of hosts that are linked, and some hundreds for a host. (Above `LINKS_IN_MEMORY` the links lie in a
+file that the system may write out and read again: they are only ever read from their beginning to their end.) Node
+number k is place k - 1.
 Knows nothing of ranks.
 
 A link counts for ranks when it leads to another URL and is walked: not what its author does not vouch for
@@ -13,7 +14,7 @@ rank on. For the counts between hosts every pair of pages counts that has any li
 
 import tempfile
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -31,6 +32,7 @@ NODES_MAX = (1 << 31) - 2  # a link is one integer here: 31 bits for each end, a
 LINKS_PER_READ = 1 << 17
 LINKS_IN_MEMORY = 100_000_000
 PAIRS_WAITING_MAX = 2_000_000
+STATUS_BITS, STATUS_MAX = 16, 30_000
 
 # In the order of the index, which holds all that is asked for. A pair's last row is one that counts, if any does.
 LINKS_SQL = """
@@ -88,9 +90,9 @@ class Snapshot:
     edges: int  # all links, counting or not
     links: Links
     groups: Numbers  # of each node
-    collections: list[int]  # of each group
-    first_nodes: list[int]  # the number of a node of each group
-    statuses: Counter[tuple[int, int]] = field(default_factory=Counter)  # (group, status); 0: never visited
+    collections: "array[int]"  # of each group
+    first_nodes: "array[int]"  # the number of a node of each group
+    statuses: Counter[int] = field(default_factory=Counter)  # (group << STATUS_BITS) + status; 0: never visited
     pairs: Tally = field(default_factory=Tally)  # (group << 32) | group: pages here that link to pages there
 
 
@@ -106,23 +108,30 @@ def read(connection: apsw.Connection, folder: Path) -> Snapshot:
     return found
 
 
+def statuses_of(found: Snapshot) -> Iterator[tuple[int, int, int]]:
+    """Group, status, and how many of its URLs have it."""
+    for key, count in found.statuses.items():
+        group = (key + STATUS_MAX) >> STATUS_BITS
+        yield group, key - (group << STATUS_BITS), count
+
+
 def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int]) -> Snapshot:
-    groups, numbers = array("i"), dict[tuple[int, int], int]()
-    first: list[int] = []
-    statuses: Counter[tuple[int, int]] = Counter()
+    groups, collections, first = array("i"), array("i"), array("i")
+    numbers: defaultdict[int, dict[int, int]] = defaultdict(dict)
+    statuses: Counter[int] = Counter()
     for node, (collection, host, status) in enumerate(connection.execute(NODES_SQL), 1):
-        group = numbers.get((collection, host))
-        if group is None:
-            group = numbers[collection, host] = len(numbers)
+        group = numbers[collection].setdefault(host, len(first))
+        if group == len(first):
             first.append(node)
+            collections.append(collection)
         groups.append(group)
-        statuses[group, status] += 1
+        statuses[(group << STATUS_BITS) + min(max(status, -STATUS_MAX), STATUS_MAX)] += 1
     if len(groups) != nodes:
         raise DataError(f"graph.sqlite: {nodes:,} nodes by number, {len(groups):,} by count; `tarrafa rebuild graph`")
     return Snapshot(
         counters["incarnation"], counters["turned"], counters["edges"], NO_LINKS,
         np.frombuffer(groups, np.int32) if nodes else np.empty(0, np.int32),
-        [collection for collection, _ in numbers], first, statuses,
+        collections, first, statuses,
     )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from tarrafa.graph.sites import Related
 from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
 from tarrafa.model import Neighbour, Neighbours, UrlId
 from tarrafa.parse.url import canonical, host_key, url_id
+from tarrafa.takedown import TakenDown
 
 NEIGHBOURS_MAX = 10_000  # per answer
 OFFSET_MAX = 100_000  # some 80 ms of looking away
@@ -68,12 +69,15 @@ class GraphReader:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
+        self._taken_down = TakenDown(data)
         self._path = path_of(data)
         self._local = threading.local()
         self._connection()
 
     def nodes(self, url: str, collection: str | None = None) -> list[Node]:
-        """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it."""
+        """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it. One that
+        is taken down is refused."""
+        self._taken_down.refuse(url)
         key = _id(url)
         if key is None:
             return []
@@ -102,7 +106,8 @@ class GraphReader:
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Neighbour], int]:
         """Who links here, in the order in which they became known, and how many that are. A page's link to itself
-        does not count."""
+        does not count. What is taken down is counted, and not shown."""
+        self._taken_down.refuse(url)
         numbers, key = self._linked_numbers(url, collection), _id(url)
         limit, offset = _checked(limit, offset)
         if len(numbers) == 1:
@@ -125,18 +130,19 @@ class GraphReader:
                 ORDER BY e.src, e.n""",  # noqa: S608
             (),
         )
-        return _joined(found), total
+        return self._shown(found), total
 
     def outgoing(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Neighbour], int]:
-        """Where it leads, in the order on the page, and to how many URLs."""
+        """Where it leads, in the order on the page, and to how many URLs that are not taken down."""
+        self._taken_down.refuse(url)
         found = self._rows(
             f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))}) ORDER BY e.src, e.n""",  # noqa: S608
             (),
         )
-        joined, (limit, offset) = _joined(found), _checked(limit, offset)
+        joined, (limit, offset) = self._shown(found), _checked(limit, offset)
         return joined[offset : offset + limit], len(joined)
 
     def outgoing_hosts(
@@ -160,6 +166,10 @@ class GraphReader:
             (_id(url), collection, collection),
         )
         return found[0] if found else None
+
+    def _shown(self, found: list[tuple[str, str, str]]) -> list[Neighbour]:
+        orders = self._taken_down.now()
+        return _joined([row for row in found if not orders.covers(row[0])] if orders else found)
 
     def in_links(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, int]:
         """How many other URLs link to each; the most that one collection counted, when several know it."""

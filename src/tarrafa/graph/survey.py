@@ -26,7 +26,7 @@ from tarrafa.data import DataDirectory, sync_directory, try_lock
 from tarrafa.errors import from_os
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.graph import ranks, sites
-from tarrafa.graph.arrays import NO_LINKS, Snapshot, read
+from tarrafa.graph.arrays import NO_LINKS, Snapshot, read, statuses_of
 from tarrafa.graph.neighbourhood import Neighbourhood, between_sites, neighbourhood
 from tarrafa.graph.pagerank import pagerank
 from tarrafa.graph.ranks import Ranks, Stated
@@ -127,7 +127,7 @@ def _sync(path: Path) -> None:
 
 def _host_rows(found: Snapshot, names: Names, among: Neighbourhood, weights: NDArray[np.float64]) -> Iterator[Row]:
     statuses: dict[int, dict[int, int]] = defaultdict(dict)
-    for (group, status), count in found.statuses.items():
+    for group, status, count in statuses_of(found):
         statuses[group][status] = count
     for group, (collection, key) in enumerate(zip(names.collections, names.keys, strict=True)):
         name = key.partition("://")[2].rpartition(":")[0]
@@ -138,7 +138,7 @@ def _host_rows(found: Snapshot, names: Names, among: Neighbourhood, weights: NDA
 
 def _site_rows(found: Snapshot, names: Names, among: Neighbourhood, weights: NDArray[np.float64]) -> Iterator[Row]:
     statuses: dict[int, dict[int, int]] = defaultdict(dict)
-    for (group, status), count in found.statuses.items():
+    for group, status, count in statuses_of(found):
         own = statuses[names.site_of[group]]
         own[status] = own.get(status, 0) + count
     site_of = np.array(names.site_of, np.int64)

@@ -22,11 +22,12 @@ from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
-from tarrafa.errors import DataError
+from tarrafa.errors import DataError, Locked
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import schema, shards, visits
 from tarrafa.index.documents import UNKNOWN, Change, Standing, change, document, key_of
 from tarrafa.index.sites import Sites
+from tarrafa.index.withheld import Withheld, unsay
 from tarrafa.model import Record, UrlId
 from tarrafa.parse.url import host_name, url_id
 
@@ -63,6 +64,7 @@ class Follower:
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
             _forget(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
+            unsay(self._data)
             visits.forget(self._data)
         index = schema.open_index(self._data, create=True)
         with schema.in_our_words(self._path):
@@ -72,6 +74,7 @@ class Follower:
             self._writer.garbage_collect_files()
         self._visits = visits.Visits(self._data)
         self._cursor: Cursor = self._visits.cursor
+        self._withheld = Withheld(self._data, self._visits.path, self._visits.connection)
 
     def __enter__(self) -> "Follower":
         return self
@@ -85,6 +88,7 @@ class Follower:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
         self._find_graph()
+        self.withhold()
         upto = archive.published(self._data.archive)
         for entry in archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto):
             if stop is not None and stop.is_set():
@@ -121,17 +125,33 @@ class Follower:
         self._records = self._changes = 0
         self._first_at = 0.0
 
+    def withhold(self) -> None:
+        """Take out what was taken down, and bring back what was lifted, if anything was since."""
+        if not self._withheld.has_news():
+            return
+        self._withheld.delete(self._open_writer())
+        forget = self._visits.start_over()
+        for record in self._withheld.lifted(self._cursor):
+            forget(record.collection, url_id(record.url))
+            self._apply(record)
+            self._records, self._first_at = self._records + 1, self._first_at or boottime()
+            if self._records >= COMMIT_RECORDS:
+                self.commit()
+        self._changes, self._first_at = self._changes + 1, self._first_at or boottime()
+        self.commit()
+        self._withheld.settle()
+
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
         with schema.in_our_words(self._path):
             self._open_writer().wait_merging_threads()
 
     def _apply(self, record: Record) -> None:
-        identity = url_id(record.url)
-        if not self._visits.is_newer(record.collection, identity, record.visit):
+        identity, meaning = url_id(record.url), change(record)
+        # What changes nothing is not counted either: files are not read in the order of their visits.
+        if meaning is Change.NOTHING or self._withheld.covers(record):
             return
-        meaning = change(record)
-        if meaning is Change.NOTHING:
+        if not self._visits.is_newer(record.collection, identity, record.visit):
             return
         self._changes += 1
         writer = self._open_writer()
@@ -168,7 +188,7 @@ def _lock(data: DataDirectory) -> IO[bytes]:
     data.index.mkdir(parents=True, exist_ok=True)
     lock = try_lock(data.index / "lock")
     if lock is None:
-        raise DataError(f"{data.index}: another process is writing the index")
+        raise Locked(f"{data.index}: another process is writing the index")
     return lock
 
 
@@ -194,6 +214,18 @@ def catch_up(data: DataDirectory) -> int:
     return read
 
 
+def withhold(data: DataDirectory) -> bool:
+    """Let the index keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
+    parts = [part for part in shards.parts(data) if schema.exists(part)]
+    try:
+        for part in parts:
+            with Follower(part) as follower:
+                follower.withhold()
+    except Locked:
+        return False
+    return bool(parts)
+
+
 def rebuild(data: DataDirectory) -> int:
     """Make the index again from the archive, from nothing; the number of records read."""
     read = 0
@@ -209,6 +241,7 @@ def rebuild(data: DataDirectory) -> int:
 
 def _forget(data: DataDirectory) -> None:
     """First what says how far we were: killed in between, the next one begins from nothing all the same."""
+    unsay(data)
     visits.forget(data)
     shutil.rmtree(schema.folder(data), ignore_errors=True)
 

@@ -6,7 +6,7 @@ Knows nothing of ranking or of the query language.
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -29,6 +29,7 @@ _FAST = (
     schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
     schema.SITE_ID, schema.HOST_ID, schema.UPDATED,
 )  # fmt: skip
+COUNTED_MAX = 100_000  # terms whose documents are remembered
 Place = tuple[int, int]  # segment and document
 
 
@@ -55,6 +56,7 @@ class Snapshot:
 
     _path: Path
     _searcher: tantivy.Searcher
+    _counted: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def documents(self) -> int:
@@ -62,8 +64,14 @@ class Snapshot:
 
     def frequency(self, field: str, term: str) -> int:
         """How many documents hold the term there (those deleted since the last merge included)."""
-        with schema.in_our_words(self._path):
-            return self._searcher.doc_freq(field, term)
+        found = self._counted.get((field, term))
+        if found is None:
+            with schema.in_our_words(self._path):
+                found = self._searcher.doc_freq(field, term)
+            if len(self._counted) >= COUNTED_MAX:
+                self._counted.clear()
+            self._counted[field, term] = found
+        return found
 
     def best(
         self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None

@@ -63,7 +63,6 @@ class Matching:
         collection: str | None = None,
         natural: bool = False,
         extras: Iterable[Extra] = (),
-        blocked: Said | None = None,
         related: bool = False,
     ) -> Said:
         """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
@@ -80,8 +79,6 @@ class Matching:
         if collection is not None:
             self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
             parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
-        if blocked is not None:
-            parts.append((Occur.MustNot, blocked))
         return Said.boolean_query(parts)
 
     def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:
@@ -265,11 +262,6 @@ def below(domains: Iterable[str]) -> Said | None:
     """The documents of these domains and of everything below them."""
     names = list(domains)
     return Said.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
-
-
-def all_but(blocked: Said) -> Said:
-    """Every document that is none of these."""
-    return Said.boolean_query([(Occur.Must, Said.all_query()), (Occur.MustNot, blocked)])
 
 
 def among(ids: Iterable[UrlId]) -> Said:

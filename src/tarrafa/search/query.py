@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from tarrafa.errors import QueryError
@@ -98,6 +99,7 @@ def is_condition(node: Node) -> bool:
     )
 
 
+@lru_cache(1_000)  # each shard, and each phase of a search, reads it again
 def parse(text: str, all_words: bool = False) -> Group:
     """Read a search. With `all_words`, plain words must all be there."""
     if len(text) > QUERY_CHARS_MAX:

@@ -37,6 +37,7 @@ from tarrafa.search.question import BLOCK, EXTRAS_MAX, LOOKED_MAX, TOLD_MAX, Ext
 from tarrafa.search.snippet import Pieces, marked
 from tarrafa.search.spelling import Correction, Near, Speller
 from tarrafa.search.suggesting import Beginning, beginning_of, gone_on
+from tarrafa.search.withheld import Withheld, less
 
 THREADS_PER_SHARD = 8
 NOTHING = Question("")
@@ -231,14 +232,16 @@ def search(data: DataDirectory, question: Question) -> SearchResult:
 
 def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
     """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
-    snapshots = [IndexReader(part).snapshot() for part in shards.parts(data) if schema.exists(part)]
-    identity = url_id(canonical(url) or url)
-    own = [match for snapshot in snapshots for match in snapshot.best(of_page(identity, collection), BLOCK)[0]]
+    parts, curation, identity = shards.parts(data), Curation(data), url_id(canonical(url) or url)
+    left_out = [clause for part in parts for clause in Withheld(part, curation).clauses()]
+    snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]
+    page = less(of_page(identity, collection), left_out)
+    own = [match for snapshot in snapshots for match in snapshot.best(page, BLOCK)[0]]
     contents = {match.content for match in own if match.id == identity and match.content is not None}
     others = {
         match.id: (match, snapshot)
         for snapshot in snapshots
-        for match in snapshot.best(saying(contents, collection), LOOKED_MAX)[0]
+        for match in snapshot.best(less(saying(contents, collection), left_out), LOOKED_MAX)[0]
         if match.id != identity
     }
     first = sorted(others.values(), key=lambda found: (found[0].url_length, found[0].id))[: max(limit, 0)]

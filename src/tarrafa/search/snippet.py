@@ -13,6 +13,7 @@ from tarrafa.index.analysis import composed, terms_of, word_spans
 SNIPPET_WORDS = 32
 WORDS_BEFORE = 6
 SNIPPET_CHARS_MAX = 280
+PLAIN_CHARS_MIN = 6  # of shorter words a stem may begin otherwise: uns, dying
 GAP = "…"
 
 Pieces = list[tuple[str, bool]]
@@ -29,12 +30,16 @@ def snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozens
 
 
 def _places(tokens: list[str], wanted: frozenset[str], language: str) -> list[tuple[int, str]]:
-    """Where the wanted words stand."""
-    return [
-        (place, one)
-        for place, one in enumerate(map(terms_of(language), tokens))
-        if one in wanted or (" " in one and not wanted.isdisjoint(one.split()))
-    ]
+    """Where the wanted words stand. A long plain word that begins otherwise than all of them need not be analysed: its
+    stem begins as it does."""
+    term, starts, found = terms_of(language), {one[:2] for one in wanted}, []
+    for place, token in enumerate(tokens):
+        if len(token) >= PLAIN_CHARS_MIN and token.isascii() and token.isalpha() and token[:2].lower() not in starts:
+            continue
+        one = term(token)
+        if one in wanted or (" " in one and not wanted.isdisjoint(one.split())):
+            found.append((place, one))
+    return found
 
 
 def _best_place(found: list[tuple[int, str]]) -> int:

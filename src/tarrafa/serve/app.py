@@ -22,7 +22,6 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
@@ -31,6 +30,7 @@ from tarrafa.frontier.protocol import Overview
 from tarrafa.search.conversation import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.answers import moment_of
+from tarrafa.serve.assets import Assets
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
 from tarrafa.serve.queries import QueryLog, report
 from tarrafa.serve.relations import RelationPages
@@ -96,7 +96,7 @@ def create_app(
         *search.routes(),
         *RelationPages(data, replies, searcher, address).routes(),
         *Rest(data, replies, status).routes(),
-        Mount("/static", StaticFiles(packages=[("tarrafa.serve", "static")])),
+        Mount("/static", Assets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
         *([Mount(SHARD_PATH, shard)] if shard is not None else []),
     ]

@@ -22,6 +22,7 @@ from tarrafa.search.question import DEPTH_MAX, Part
 from tarrafa.search.searcher import Marker
 from tarrafa.search.snippet import Pieces
 from tarrafa.serve.asked import Asked, address
+from tarrafa.serve.assets import asset
 from tarrafa.serve.choices import language_name
 from tarrafa.serve.shields import safe_href
 from tarrafa.serve.texts import Texts, status_text
@@ -152,6 +153,8 @@ def number(value: float, texts: Texts) -> str:
 
 
 def seconds(value: float, texts: Texts) -> str:
+    """To the millisecond; nothing takes none."""
+    value = max(value, 0.001)
     return _local(f"{value:.3f}", texts)
 
 
@@ -221,6 +224,7 @@ class Drawing:
             loader=PackageLoader("tarrafa.serve"),
             autoescape=True,
             undefined=StrictUndefined,
+            auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -238,7 +242,7 @@ class Drawing:
             "status": lambda status: status_text(status, texts),
             "language": lambda code: language_name(code, texts),
         }
-        self._environment.globals |= {"t": texts, "address": address}
+        self._environment.globals |= {"t": texts, "address": address, "asset": asset}
 
     def draw(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(values)

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError
+from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError, Withheld
 from tarrafa.index import shards as index
 from tarrafa.serve.asked import Asked, address
 from tarrafa.serve.pages import Drawing
@@ -93,8 +93,9 @@ class Replies:
             return error.status_code, texts.no_such_page if error.status_code == 404 else error.detail
         if isinstance(error, QueryError):
             return 400, translated(str(error), texts) or str(error)
-        if isinstance(error, NotKnown | Forbidden):
-            return 404 if isinstance(error, NotKnown) else 403, getattr(texts, str(error))
+        if isinstance(error, NotKnown | Forbidden | Withheld):
+            code = {NotKnown: 404, Forbidden: 403}.get(type(error), 451)
+            return code, texts.taken_down if code == 451 else getattr(texts, str(error))
         if isinstance(error, DataError) and not index.exists(self._data):
             return 503, texts.not_yet
         if isinstance(error, DataError | FrontierError | ShardAway):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
+from tarrafa.crawl.spreading import informed
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ServeError
 from tarrafa.frontier.address import Address
@@ -95,6 +96,7 @@ async def serve(
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
+        await stack.enter_async_context(informed(data, address))
         crawlers = None
         if token:
             from tarrafa.serve.crawlers.app import create_app as create_crawlers_app

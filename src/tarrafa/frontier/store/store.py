@@ -4,6 +4,8 @@ Every method runs inside a transaction that the caller commits. It is the same f
 file of its own (sqlite.py), or a working copy of what a database has (postgres/).
 """
 
+from collections.abc import Callable
+
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
@@ -35,6 +37,7 @@ class Store:
         catalogue: Collections | None = None,
     ) -> None:
         self.db, self.clock, self._marked = db, clock, 0.0
+        self.is_taken_down: Callable[[str], bool] = lambda url: False  # who opens the store knows
         self.counters = counters or Counters(db)
         self.catalogue = catalogue or Collections(db, self.counters, clock)
         self.ready = ready = Ready(self.db)
@@ -69,6 +72,7 @@ class Store:
     def change(self, known: Known, before: Collection) -> None:
         """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
         self.urls.try_failures_again(known)
+        self.urls.take_up_lifted(known, self.is_taken_down)
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):
             self.urls.reopen_depth(known)

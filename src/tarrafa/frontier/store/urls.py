@@ -4,6 +4,7 @@ A URL's row is made once and never removed; what happens to it moves it between 
 every move, so that nobody ever looks for waiting URLs by scanning.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from tarrafa.clock import Clock
@@ -354,6 +355,22 @@ class Urls:
             self.requeue(known, host, url, UrlState.FAILED, waiting)
         for host in waiting:
             self._forgive(host)
+        self.add_waiting(number, waiting)
+
+    def take_up_lifted(self, known: Known, is_taken_down: Callable[[str], bool]) -> None:
+        """What was taken down and is so no longer waits again. Scans the collection, if anything was."""
+        number, waiting, bucket = known.row.id, dict[HostId, int](), f"status:{int(Status.TAKEN_DOWN)}"
+        if not self._counters.value(number, bucket):
+            return
+        rows = self._db.rows(
+            "SELECT host, id, url FROM url WHERE collection = ? AND state = ? AND status = ?",
+            (number, int(UrlState.DROPPED), int(Status.TAKEN_DOWN)),
+        )
+        for host, url, text in rows:
+            if not is_taken_down(text):
+                key = (host, number, url)
+                self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+                self.requeue(known, host, url, UrlState.DROPPED, waiting)
         self.add_waiting(number, waiting)
 
     def _forgive(self, host: HostId) -> None:

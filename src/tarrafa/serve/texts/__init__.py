@@ -202,6 +202,7 @@ class Texts(msgspec.Struct, frozen=True):
     # what goes wrong
     problem: str
     unknown_url: str
+    taken_down: str
     no_url: str
     unknown_site: str
     no_site: str

@@ -42,6 +42,7 @@ from tarrafa.frontier.protocol import (
     ShelfFacts,
     Terms,
     Weight,
+    Withholding,
 )
 from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
@@ -53,6 +54,7 @@ from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
 from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock, Moved
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
+from tarrafa.takedown import Entry
 
 MAINTAIN_EVERY_S = 2.0
 COME_AGAIN_S = 0.25  # with what is for sites on their way
@@ -551,6 +553,12 @@ class PostgresFrontier:
 
     async def forget(self, host: HostId) -> None:
         await self._everywhere(lambda server: server.forget(host), all_of_them=True)
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        await self._everywhere(lambda server: server.withhold(entries))
+
+    async def withheld(self, after: int) -> Withholding:
+        return await self._ask(self._first, lambda server: server.withheld(after))
 
 
 def _left(scope: configuration.Scope, used: Tally) -> int:

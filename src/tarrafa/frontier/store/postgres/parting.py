@@ -218,7 +218,7 @@ class Parting(Session):
         )
         _renumber(cursor)
 
-    def withhold(self, buckets: Sequence[int]) -> int:
+    def keep_back(self, buckets: Sequence[int]) -> int:
         """Their hosts that are with nobody go to nobody; how many hosts there are. The rest follow as they come home,
         and those that are new at once (session.py): one look at all hosts is enough."""
         wanted = set(buckets)
@@ -249,11 +249,11 @@ class Parting(Session):
 
         return self._step(work, alone=True)
 
-    def withheld(self, buckets: Iterable[int]) -> list[HostId]:
+    def kept_back(self, buckets: Iterable[int]) -> list[HostId]:
         wanted = set(buckets)
-        return self._step(lambda work: self._withheld(work.cursor, wanted))
+        return self._step(lambda work: self._kept_back(work.cursor, wanted))
 
-    def _withheld(self, cursor: Cursor, buckets: set[int]) -> list[HostId]:
+    def _kept_back(self, cursor: Cursor, buckets: set[int]) -> list[HostId]:
         rows = cursor.execute("SELECT id, key FROM host WHERE worker = %b::bigint", [WITHHELD])
         return [host for host, key in rows if self._bucket(key) in buckets]
 
@@ -267,14 +267,14 @@ class Parting(Session):
             )
             if changed.rowcount:
                 _renumber(work.cursor)
-                hosts = self._withheld(work.cursor, set(buckets))
+                hosts = self._kept_back(work.cursor, set(buckets))
                 freight.count(work.cursor, freight.census(work.cursor, hosts), -1)
 
         self._step(work)
 
     def forget_buckets(self, buckets: Sequence[int]) -> None:
         """Nothing of them is here any more."""
-        hosts = self.withheld(buckets)
+        hosts = self.kept_back(buckets)
         for start in range(0, len(hosts), HOSTS_AT_ONCE):
             chunk = hosts[start : start + HOSTS_AT_ONCE]
 
@@ -297,7 +297,7 @@ class Parting(Session):
         """Hosts that were withheld and are on no way (any more) stay, and are ready."""
 
         def stranded(work: Work) -> list[HostId]:
-            return self._withheld(work.cursor, set(range(BUCKETS)) - set(self._moving))
+            return self._kept_back(work.cursor, set(range(BUCKETS)) - set(self._moving))
 
         hosts = self._step(stranded)
         for start in range(0, len(hosts), HOSTS_AT_ONCE):
@@ -316,7 +316,7 @@ class Parting(Session):
         """All that hangs on these buckets, in one transaction: when it is committed, their hosts may be visited here.
         Nobody waits for us meanwhile: what others write too goes before, or last. `finally_` is called just before it
         is committed."""
-        hosts = source.withheld(buckets)
+        hosts = source.kept_back(buckets)
         with source._directly() as giving, self._directly() as taking:
             with giving.transaction(), taking.transaction():
                 freight.select(giving.cursor(binary=True), hosts)

@@ -41,6 +41,9 @@ CREATE TABLE parcel (
 );
 """
 
+# Older versions do not know of it, and need not.
+TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE)"
+
 # What brings a database of that version to the next one.
 MIGRATIONS: dict[int, str] = {
     1: MOVING + "ALTER TABLE url ADD COLUMN pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
@@ -80,5 +83,8 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
             raise DataError(f"{where}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
         for older in range(version, SCHEMA_VERSION):
             connection.execute(MIGRATIONS[older].encode())
+        row = connection.execute("SELECT to_regclass('takedown')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(TAKEDOWN)
         connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION),))
     return facts

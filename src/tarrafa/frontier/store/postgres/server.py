@@ -36,6 +36,7 @@ from tarrafa.frontier.store.postgres.parting import SHUT
 from tarrafa.frontier.store.postgres.places import Places
 from tarrafa.frontier.store.postgres.plans import Plans
 from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, DatabaseLeaseClock, Work
+from tarrafa.frontier.store.postgres.takedowns import Takedowns
 from tarrafa.frontier.store.postgres.walks import Walks
 from tarrafa.frontier.store.schema import ALL
 from tarrafa.model import HostId, UrlId
@@ -47,7 +48,7 @@ OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a mome
 HOSTS_PER_CHANGE = 500
 
 
-class Server(Plans, Moves, Places, Walks):
+class Server(Plans, Moves, Places, Walks, Takedowns):
     """The Protocol's methods; they block."""
 
     # -- collections ------------------------------------------------------------------------------------------
@@ -62,6 +63,7 @@ class Server(Plans, Moves, Places, Walks):
             finished = {known.row.id for known in work.store.catalogue.all() if known.row.state == "finished"}
             known, before = work.store.catalogue.open(config, number)
             if before is not None:
+                work.store.is_taken_down = self._orders(work).covers
                 work.store.begin_change(known, before)
                 self._change(work, known.row.id, before)
                 if known.row.id in finished and is_over_elsewhere:

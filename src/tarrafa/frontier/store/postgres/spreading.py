@@ -326,7 +326,7 @@ class Spread:
         source.freeze(group.buckets, place)
         self._tell("frozen", len(group.buckets))
         try:
-            source.withhold(group.buckets)
+            source.keep_back(group.buckets)
             self._tell("withheld", 0)
             buckets = self._closed(source, group.buckets, place)
         except Stopped:
