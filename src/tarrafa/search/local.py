@@ -37,7 +37,7 @@ from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Questi
 from tarrafa.search.snippet import snippet
 from tarrafa.search.spelling import near
 from tarrafa.search.suggesting import completions
-from tarrafa.search.vocabulary import Vocabularies
+from tarrafa.search.vocabulary import WORDS_MAX, Vocabularies
 from tarrafa.search.withheld import Clause, Withheld, less
 
 MOMENTS_MAX = 8
@@ -55,9 +55,11 @@ Now = Callable[[], float]
 class LocalShard:
     """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
 
-    def __init__(self, data: DataDirectory, now: Now = time.time, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, data: DataDirectory, now: Now = time.time, patience_s: float = PATIENCE_S, words_max: int = WORDS_MAX
+    ) -> None:
         self._data, self._now, self._patience_s = data, now, patience_s
-        self._vocabularies = Vocabularies()
+        self._vocabularies = Vocabularies(words_max)
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
