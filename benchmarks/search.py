@@ -38,7 +38,6 @@ from tantivy import Query as Said
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.documents import SEED, Text, texts, title_of, url_of
-
 from tarrafa.archive.writer import Writer
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
+from typer.testing import CliRunner
 
+from tarrafa.cli.commands import app
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.protocol import Weight
 from tarrafa.frontier.store.postgres.buckets import BUCKETS, even_out
@@ -126,10 +129,8 @@ def test_buckets_are_evened_out_with_the_fewest_moves(before, count, leaving, mo
 # -- at rest --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "steps", [("closed", "taken", "switched", "delivered"), pytest.param(STEPS, marks=pytest.mark.long)]
-)
-def test_whoever_is_killed_after_any_step_leaves_what_another_run_brings_to_its_end(dsns, tmp_path, steps):
+@pytest.mark.parametrize(("steps", "weight"), [(("taken",), 250), pytest.param(STEPS, 60, marks=pytest.mark.long)])
+def test_whoever_is_killed_after_any_step_leaves_what_another_run_brings_to_its_end(dsns, tmp_path, steps, weight):
     known = found(dsns, tmp_path)
     before = everything([copied(dsns[0], tmp_path / "before.sqlite")])
     made: list[str] = []
@@ -141,13 +142,40 @@ def test_whoever_is_killed_after_any_step_leaves_what_another_run_brings_to_its_
                 raise Crash
 
         with contextlib.suppress(Crash):
-            spread(dsns[:2], tell, group_weight_min=60)
+            spread(dsns[:2], tell, group_weight_min=weight)
         free = [free_hosts(dsn) for dsn in dsns[:2]]
         assert not free[0] & free[1], f"after {step} a host could be given out by two servers"
     assert set(made) >= set(STEPS)
     assert everything([copied(dsn, tmp_path / f"after{n}.sqlite") for n, dsn in enumerate(dsns[:2])]) == before
     assert_in_order(dsns[:2], tmp_path, known)
     assert spread(dsns[:2]).buckets == 0
+
+
+def test_the_command_says_what_it_would_do_does_it_and_has_nothing_left_to_do(dsns, tmp_path):
+    def say(*more: str) -> Any:
+        words = [word for dsn in dsns[:2] for word in ("--frontier", dsn)]
+        result = CliRunner().invoke(app, ["frontier", "spread", *words, "--json", *more], catch_exceptions=False)
+        assert result.exit_code == 0
+        return msgspec.json.decode(result.stdout)
+
+    known = found(dsns, tmp_path, hosts=8, urls=2)
+    plan = say("--dry-run")
+    assert [(one["buckets"], one["hosts"] > 0) for one in plan["moves"]] == [(2048, True)]
+    assert [(one["before"], one["after"]) for one in plan["servers"]] == [(4096, 2048), (0, 2048)]
+    assert ask(dsns[1], "SELECT to_regclass('meta')::text") == [(None,)], "nothing was touched"
+    done = say()
+    assert done["finished"]
+    assert (done["buckets"], done["hosts"], done["urls"]) == (2048, plan["moves"][0]["hosts"], 2 * done["hosts"])
+    assert say()["moves"] == []
+    assert_in_order(dsns[:2], tmp_path, known)
+
+
+@pytest.mark.parametrize("address", [[], ["tcp://127.0.0.1:8070"], ["unix:data/run/frontier.sock"]])
+def test_only_a_frontier_on_postgresql_can_be_spread(address, monkeypatch):
+    monkeypatch.delenv("TARRAFA_FRONTIER", raising=False)
+    words = [word for one in address for word in ("--frontier", one)]
+    with pytest.raises(ConfigError, match="only a frontier on PostgreSQL is spread over servers; name them all"):
+        CliRunner().invoke(app, ["frontier", "spread", *words], catch_exceptions=False)
 
 
 # -- while everybody works ------------------------------------------------------------------------------------
@@ -220,6 +248,7 @@ class Crowd:
             held = held_now
 
 
+@pytest.mark.long
 def test_four_clients_work_on_while_half_of_the_sites_move(dsns, tmp_path):
     found(dsns, tmp_path, hosts=30, urls=1)
     crowd = Crowd(dsns, tmp_path)
@@ -319,6 +348,7 @@ def test_what_comes_for_sites_on_their_way_is_not_lost_and_nothing_of_them_is_ha
     assert_in_order(dsns[:2], tmp_path, known)
 
 
+@pytest.mark.long
 def test_whoever_holds_a_host_brings_home_what_it_has_before_its_site_goes(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=8, urls=12)
     who = Bystander(dsns, tmp_path)
@@ -351,6 +381,7 @@ def test_whoever_holds_a_host_brings_home_what_it_has_before_its_site_goes(dsns,
     assert_in_order(dsns[:2], tmp_path, known)
 
 
+@pytest.mark.long
 def test_the_hosts_of_a_worker_that_is_gone_move_when_its_lease_is_over(dsns, tmp_path, monkeypatch):
     known = found(dsns, tmp_path, hosts=8, urls=2)
 
@@ -370,6 +401,7 @@ def test_the_hosts_of_a_worker_that_is_gone_move_when_its_lease_is_over(dsns, tm
         assert rests[0][0] > 500, "its last request may still be out: the host rests, wherever it is"
 
 
+@pytest.mark.long
 def test_who_is_asked_to_stop_leaves_everything_in_order(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=8, urls=2)
     who = Bystander(dsns, tmp_path)
@@ -411,6 +443,7 @@ def report(who: Bystander, leases: list[Any], visits: int) -> None:
     who.run(who.frontier.finish(who.worker, batch))
 
 
+@pytest.mark.long
 def test_an_address_that_was_taken_from_one_server_is_taken_when_there_are_two(dsns, tmp_path):
     found(dsns, tmp_path, hosts=12, urls=2)
     who = Bystander(dsns, tmp_path)
@@ -430,6 +463,7 @@ def test_an_address_that_was_taken_from_one_server_is_taken_when_there_are_two(d
     who.close()
 
 
+@pytest.mark.long
 def test_a_limit_holds_across_the_move(dsns, tmp_path):
     async def begin() -> None:
         frontier = opened(dsns[:1], tmp_path)
@@ -520,6 +554,7 @@ def test_a_database_of_an_older_schema_or_with_nothing_in_it_is_taken_in(dsns, t
     assert_in_order(dsns[:2], tmp_path, known)
 
 
+@pytest.mark.long
 def test_a_server_that_is_not_named_is_emptied_only_on_demand(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=12, urls=3)
     assert spread(dsns).buckets == 2730

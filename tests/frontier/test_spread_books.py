@@ -71,9 +71,8 @@ def stores_of(dsns: list[str], folder: Path, name: str) -> list[Store]:
     return [copied(dsn, folder / f"{name}-{number}.sqlite") for number, dsn in enumerate(dsns)]
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "everything" else pytest.param(kind, marks=pytest.mark.long) for kind in KINDS]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_frontier_on_two_servers_and_back_on_one_is_the_frontier_that_it_was(tmp_path, kind):
     dsns = [a_server().database("one"), a_server().database("other")]
     with a_life(kind, "spread", tmp_path) as life:

@@ -52,20 +52,17 @@ def goal_of(cluster: PostgresCluster) -> int:
 
 def test_a_server_is_added_to_a_crawl_and_its_workers_find_it_by_themselves(tmp_path, servers):
     dsns = [server.database("frontier") for server in servers]
-    cluster = a_cluster(tmp_path, World(seed=4, hosts=12, pages=80), servers[:1])
+    cluster = a_cluster(tmp_path, World(seed=4, hosts=8, pages=60), servers[:1])
     with cluster.journey.web:
         try:
             crawl = cluster.crawl("one", cluster.journey.write_collection())
             cluster.wait_until_visited(goal_of(cluster) // 4, crawl)
-            plan = spread(dsns, "--dry-run", "--json")
-            assert [one["buckets"] for one in json.loads(plan.stdout)["moves"]] == [2048], plan.stderr
             moved = spread(dsns, "--json")
             assert json.loads(moved.stdout)["finished"], moved.stderr
             wait_for(lambda: crawl.popen.poll() is not None, crawl)
             assert crawl.popen.returncode == 0, crawl.said()
             assert_exact(cluster, "one")
             assert min(known(dsn) for dsn in dsns) > 0
-            assert "finished" in tarrafa("status", "--frontier", dsns[0]).stdout
         finally:
             cluster.end()
 

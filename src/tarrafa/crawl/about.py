@@ -10,6 +10,7 @@ import asyncio
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.archive.follow import entry_at
@@ -18,7 +19,7 @@ from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.explain import meaning
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, FrontierError
+from tarrafa.errors import ConfigError, DataError, FrontierError, Withheld
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.protocol import HostFacts, PastVisit, UrlFacts
 from tarrafa.graph.reader import GraphReader, Node
@@ -26,6 +27,7 @@ from tarrafa.graph.sites import HostFigures, Paging, Related, SiteReader, Surrou
 from tarrafa.model import REDIRECTS, Neighbour
 from tarrafa.parse.url import canonical
 from tarrafa.parse.wordcount import WordCount, count_words
+from tarrafa.takedown import TakenDown
 from tarrafa.takedown import TakenDown
 
 WORDS_SHOWN = 100
@@ -277,7 +279,7 @@ async def about_site(
 ) -> SiteTold:
     """Everything about a site (`usp.br`) or a host (`www.usp.br`, `https://www.usp.br`); `indexed` is passed on."""
     paging = paging or Paging()
-    found = await asyncio.to_thread(_surroundings, sites or SiteReader(data), name, collection, paging)
+    found = await asyncio.to_thread(_surroundings, data, sites or SiteReader(data), name, collection, paging)
     if found is None:
         where = f" of the collection {collection!r}" if collection is not None else ""
         raise ConfigError(f"{name[:URL_CHARS_MAX]}: no URL{where} is known on such a site or host")
@@ -294,10 +296,29 @@ async def about_site(
     )  # fmt: skip
 
 
-def _surroundings(reader: SiteReader, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
-    """A domain is a site if one has that name; whoever means the host of that name writes its scheme."""
+def _surroundings(
+    data: DataDirectory, reader: SiteReader, name: str, collection: str | None, paging: Paging
+) -> Surroundings | None:
+    """A domain is a site if one has that name; whoever means the host of that name writes its scheme. What is taken
+    down is refused; among others it is counted, and not shown."""
+    orders = TakenDown(data).now()
     found = None if "://" in name else reader.site(name, collection, paging)
-    return found or reader.host(name, collection, paging)
+    found = found or reader.host(name, collection, paging)
+    if found is None or not orders:
+        return found
+    if orders.covers_host(_host_name(found.name)):
+        raise Withheld(f"{name[:URL_CHARS_MAX]}: was taken down")
+    return replace(
+        found,
+        hosts=[one for one in found.hosts if not orders.covers_host(_host_name(one.host))],
+        incoming=[one for one in found.incoming if not orders.covers_host(_host_name(one.name))],
+        outgoing=[one for one in found.outgoing if not orders.covers_host(_host_name(one.name))],
+    )
+
+
+def _host_name(name: str) -> str:
+    """Of a site, or of a host's key."""
+    return name.partition("://")[2].rpartition(":")[0] if "://" in name else name
 
 
 async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostState], str]:

@@ -4,6 +4,7 @@ Promises: asks the frontier at the address that is given; else whoever owns this
 reads its file. Any number of questions over one connection. It asks no other machine.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -31,7 +32,7 @@ async def asking(data: DataDirectory, address: Address | None = None) -> AsyncIt
             raise
 
         async def read(url: str) -> tuple[Facts, list[CollectionRow]]:
-            facts, rows = read_facts(data.frontier, host_id(host_key(url)), url_id(url))
+            facts, rows = await asyncio.to_thread(read_facts, data.frontier, host_id(host_key(url)), url_id(url))
             return facts, [replace(row, state="not running") if row.state == "running" else row for row in rows]
 
         yield read

@@ -148,13 +148,17 @@ class GraphReader:
     def outgoing_hosts(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Related], int]:
-        """The hosts that it leads to, its own among them, with the number of URLs there; the most first."""
+        """The hosts that it leads to, its own among them, with the number of URLs there that are not taken down; the
+        most first."""
+        self._taken_down.refuse(url)
         found = self._rows(
             f"""SELECT DISTINCT n.url FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))})""",  # noqa: S608
             (),
         )
-        counted = sorted(Counter(host_key(other) for (other,) in found).items(), key=lambda one: (-one[1], one[0]))
+        orders = self._taken_down.now()
+        hosts = Counter(host_key(other) for (other,) in found if not orders.covers(other))
+        counted = sorted(hosts.items(), key=lambda one: (-one[1], one[0]))
         limit, offset = _checked(limit, offset)
         return [Related(*one) for one in counted[offset : offset + limit]], len(counted)
 

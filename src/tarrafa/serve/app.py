@@ -1,7 +1,8 @@
 """Which address answers what?
 
     /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (searching.py)
-    /why  /help  /opensearch.xml           why a result; how to search; how a browser adds this search
+    /why  /help                            why a result; how to search
+    /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
     /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
     /status  /status.json                  the crawl, if somebody can tell
     /queries.json                          what people ask, for those on this machine

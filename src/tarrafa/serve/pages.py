@@ -88,7 +88,7 @@ class Pager:
 
 
 def shown_hits(result: SearchResult, asked: Asked, offset: int) -> list[ShownHit]:
-    mark: Callable[[str, str], Pieces] = Marker(result.query) if result.query else _unmarked
+    mark: Callable[[str, str], Pieces] = Marker(result.query, result.expanded) if result.query else _unmarked
     seen: Counter[str] = Counter()
     many = Counter(hit.site for hit in result.hits)
     shown = []

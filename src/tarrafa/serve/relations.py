@@ -22,13 +22,12 @@ from tarrafa.crawl.about import PageTold, SiteTold, about_page, about_site
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
 from tarrafa.frontier.address import Address
-from tarrafa.graph.sites import Paging
-from tarrafa.graph.store import open_reader
-from tarrafa.parse.url import canonical, host_name
+from tarrafa.graph.reader import GraphReader
+from tarrafa.graph.sites import Paging, SiteReader
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.asked import page_number, whole
-from tarrafa.serve.pages import LINKS_PER_PAGE, Pager
+from tarrafa.serve.pages import LINKS_PER_PAGE, Pager, host_of
 from tarrafa.serve.replies import NotKnown, Replies, json
 from tarrafa.serve.shields import is_on_this_machine
 
@@ -37,11 +36,13 @@ SILENT = "it does not answer"
 
 
 class RelationPages:
-    """The handlers. `address` is of a frontier elsewhere."""
+    """The handlers, and the readers that they keep open. `address` is of a frontier elsewhere."""
 
     def __init__(self, data: DataDirectory, replies: Replies, searcher: Searcher, address: Address | None) -> None:
         self._data, self._replies, self._searcher, self._address = data, replies, searcher, address
         self._clock = Clock.from_environment()
+        self._graph: GraphReader | None = None
+        self._sites = SiteReader(data)
 
     def routes(self) -> list[Route]:
         return [
@@ -51,62 +52,59 @@ class RelationPages:
             Route("/site.json", self.site_json),
         ]
 
-    def page(self, request: Request) -> Response:
-        found = self._page(request, _shown(request))
+    async def page(self, request: Request) -> Response:
+        found = await self._page(request, _shown(request))
         pagers = _pagers(request, found.in_total, found.out_total, found.out_hosts_total)
         return self._replies.html(request, "page.html", found=found, **pagers)
 
-    def page_json(self, request: Request) -> Response:
-        return json(self._page(request, _listed(request)))
+    async def page_json(self, request: Request) -> Response:
+        return json(await self._page(request, _listed(request)))
 
-    def site(self, request: Request) -> Response:
-        found = self._site(request, _shown(request))
+    async def site(self, request: Request) -> Response:
+        found = await self._site(request, _shown(request))
         pagers = _pagers(request, found.in_total, found.out_total, found.hosts_total)
         return self._replies.html(request, "site.html", found=found, **pagers)
 
-    def site_json(self, request: Request) -> Response:
-        return json(self._site(request, _listed(request)))
+    async def site_json(self, request: Request) -> Response:
+        return json(await self._site(request, _listed(request)))
 
-    def _page(self, request: Request, paging: Paging) -> PageTold:
+    async def _page(self, request: Request, paging: Paging) -> PageTold:
         url, collection = request.query_params.get("url", "").strip(), request.query_params.get("collection") or None
         if not url:
             raise NotKnown("no_url")
-        self._check()
-        asked = about_page(self._data, url, self._clock.now(), collection, paging, self._address)
+        graph, now = await self._opened(), self._clock.now()
         try:
-            found = asyncio.run(asked)  # in this thread: the file of a frontier that does not run is read at once
+            found = await about_page(self._data, url, now, collection, paging, self._address, graph)
         except ConfigError:
             raise NotKnown("unknown_url") from None
         return found if is_on_this_machine(request) or not found.frontier else replace(found, frontier=SILENT)
 
-    def _site(self, request: Request, paging: Paging) -> SiteTold:
+    async def _site(self, request: Request, paging: Paging) -> SiteTold:
         name, collection = request.query_params.get("name", "").strip(), request.query_params.get("collection") or None
         if not name:
             raise NotKnown("no_site")
-        self._check()
+        await self._opened()
         try:
-            found = asyncio.run(about_site(self._data, name, collection, paging, self._address))
+            found = await about_site(self._data, name, collection, paging, self._address, sites=self._sites)
         except ConfigError:
             raise NotKnown("unknown_site") from None
-        found = replace(found, indexed=self._indexed(found, collection))
+        found = replace(found, indexed=await asyncio.to_thread(self._indexed, found, collection))
         if is_on_this_machine(request):
             return found
         states = [replace(state, worker="") for state in found.states]
         return replace(found, states=states, frontier=SILENT if found.frontier else "")
 
-    def _check(self) -> None:
-        """Without a graph there is nothing to tell."""
-        open_reader(self._data).close()
+    async def _opened(self) -> GraphReader:
+        """The graph; without one there is nothing to tell."""
+        if self._graph is None:
+            self._graph = await asyncio.to_thread(GraphReader, self._data)
+        return self._graph
 
     def _indexed(self, found: SiteTold, collection: str | None) -> int | None:
         """How many of its pages can be found; None where nobody can tell."""
-        url = canonical(found.name if "://" in found.name else f"http://{found.name}/")
-        if url is None:
-            return None
+        question = Question(f"{found.kind}:{host_of(found.name)}", 1, collection=collection, copies=True)
         with contextlib.suppress(DataError, QueryError, ShardAway):
-            return self._searcher.search(
-                Question(f"{found.kind}:{host_name(url)}", 1, collection=collection, copies=True)
-            ).total
+            return self._searcher.search(question).total
         return None
 
 

@@ -2,7 +2,7 @@
 
     /            the first page, or results      /search.json  .csv  .rss  .atom   the same for programs
     /why         the parts of a score            /opensearch.xml                   how a browser adds this search
-    /help        how to search
+    /help        how to search                   /suggest                          how a text may go on
 
 Promises: one question gives the same hits through every door. What was asked is noted where there is a log
 (`queries`), the first page of it only, and without whoever asked.
@@ -28,6 +28,8 @@ from tarrafa.serve.replies import NotKnown, Replies, json
 
 FEED_HITS = 20
 TABLE_HITS = HITS_MAX
+SUGGESTIONS = 8
+SUGGEST_CHARS_MAX = 100
 
 Note = Callable[[str, int], None]  # a text and how many pages it found
 Now = Callable[[], float]
@@ -50,6 +52,7 @@ class SearchPages:
             Route("/search.rss", self.as_rss),
             Route("/search.atom", self.as_atom),
             Route("/opensearch.xml", self.description),
+            Route("/suggest", self.suggest),
             Route("/why", self.why),
             Route("/help", self.help),
         ]
@@ -72,6 +75,7 @@ class SearchPages:
             menus=menus(asked, texts, self._present_languages()),
             switches=switches(asked, texts),
             depth_max=DEPTH_MAX,
+            instead=bool(result.suggestion and result.hits and result.expanded and not asked.expand),
         )
 
     def why(self, request: Request) -> Response:
@@ -106,6 +110,12 @@ class SearchPages:
         content = formats.opensearch(self._replies.base(request), self._replies.texts(request))
         return Response(content, media_type=formats.OPENSEARCH_TYPE)
 
+    def suggest(self, request: Request) -> Response:
+        """How a text may go on, as browsers ask for it (OpenSearch Suggestions 1.1)."""
+        text = request.query_params.get("q", "")[:SUGGEST_CHARS_MAX]
+        found = self._searcher.suggest(text, SUGGESTIONS) if text.strip() else []
+        return json([text, found], media_type=formats.SUGGESTIONS_TYPE)
+
     def _feed(self, request: Request) -> formats.Feed:
         """Readers of feeds ask again and again: nobody's interest is counted by that."""
         result, offset = self._asked_for(request, FEED_HITS, people=False)
@@ -127,7 +137,8 @@ class SearchPages:
         result = self._answers.to(question)
         is_new = asked.q and not offset and not asked.is_narrowed and not asked.like  # else it is the same, looked into
         if people and is_new and self._note is not None:
-            self._note(asked.q, result.total)
+            in_vain = result.loosened or (result.expanded and not asked.expand)  # what is shown is something else
+            self._note(asked.q, 0 if in_vain else result.total)
         return result
 
     def _today(self) -> date:

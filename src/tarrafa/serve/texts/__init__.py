@@ -74,6 +74,8 @@ class Texts(msgspec.Struct, frozen=True):
     meant: str
     ignored: str
     expanded: str
+    loosened: str
+    instead: str
     shard_away: str
     nothing_found: str
     nothing_alike: str

@@ -78,6 +78,8 @@ PORTUGUESE = Texts(
     meant="Você quis dizer {suggestion}?",
     ignored="Não buscadas, porque estão na maioria das páginas: {words}.",
     expanded="Também buscadas: {words}.",
+    loosened="Nenhuma página tem tudo o que precisa estar lá: estas têm uma parte.",
+    instead="Nenhuma página foi encontrada para “{query}”. Estas são para {suggestion}.",
     shard_away="Sem as páginas de {name}: {trouble}.",
     nothing_found="Nenhuma página foi encontrada para “{query}”.",
     nothing_alike="Nenhuma página parecida foi encontrada.",
@@ -200,6 +202,7 @@ PORTUGUESE = Texts(
         Status.HOST_FULL: "servidor ou site cheio",
         Status.COPY: "mais uma cópia",
         Status.REPLACED: "deu lugar a uma página mais importante",
+        Status.TAKEN_DOWN: "retirada",
         Status.HOSTILE: "página hostil",
         Status.STARVED: "a nossa máquina estava lenta demais",
     },
@@ -298,6 +301,8 @@ PORTUGUESE = Texts(
             "link: precisa de um URL, como link:http://www.example.br/, não {}.",
         "At most {} words can be added to a search.":
             "No máximo {} palavras podem ser somadas a uma busca.",
+        "{}: this page is not indexed, so nothing can be found that is like it.":
+            "{}: esta página não está indexada; não há como achar outras parecidas.",
         "Nothing is indexed of a collection named {}.":
             "Nada está indexado de uma coleção chamada {}.",
         "Results are counted from 0 on, and at least one must be asked for.":

@@ -13,18 +13,17 @@ out evenly over the servers, and each chooses among its own sites.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config as configuration
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import FrontierError, LeaseLost
+from tarrafa.errors import LeaseLost
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
@@ -48,17 +47,15 @@ from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import sums
 from tarrafa.frontier.store.postgres.member import Away, Member
-from tarrafa.frontier.store.postgres.outbox import Outbox
 from tarrafa.frontier.store.postgres.roster import Roster
+from tarrafa.frontier.store.postgres.routing import Routing
 from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
-from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock, Moved
+from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 from tarrafa.takedown import Entry
 
 MAINTAIN_EVERY_S = 2.0
-COME_AGAIN_S = 0.25  # with what is for sites on their way
-EDITIONS_MAX = 100  # of the atlas, that may come out while one question is asked
 T = TypeVar("T")
 
 
@@ -72,7 +69,7 @@ async def open_cluster(
     return await asyncio.to_thread(PostgresFrontier, dsns, bundled_list(), faster, leases, outbox)
 
 
-class PostgresFrontier:
+class PostgresFrontier(Routing):
     """The Protocol on one or more databases."""
 
     def __init__(
@@ -83,9 +80,7 @@ class PostgresFrontier:
         lease_clock: LeaseClock | None = None,
         outbox: Path | None = None,
     ) -> None:
-        self._roster = Roster(dsns, suffix_list, clock, lease_clock)
-        self._first = self._roster.first
-        self._outbox_path, self._outbox = outbox, None if outbox is None or not outbox.exists() else Outbox(outbox)
+        super().__init__(Roster(dsns, suffix_list, clock, lease_clock), outbox)
         self._home: dict[HostId, Member] = {}  # of the hosts that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
         self._renewed: dict[tuple[int, str], float] = {}
@@ -93,82 +88,6 @@ class PostgresFrontier:
         self._maintained_at = 0.0
         self._turn = 0
         self._limiting = asyncio.Lock()
-
-    @property
-    def _members(self) -> list[Member]:
-        return self._roster.members
-
-    async def close(self) -> None:
-        await self._roster.close()
-        if self._outbox is not None:
-            self._outbox.close()
-
-    # -- one, some, all ---------------------------------------------------------------------------------------
-
-    async def _ask(self, member: Member, work: Callable[[Server], T]) -> T:
-        """A question to this very server, whichever sites are where."""
-        return await self._steadily(lambda edition: member.call(work, edition))
-
-    async def _steadily(self, ask: Callable[[int], Awaitable[T]]) -> T:
-        """A question that goes by the atlas; again while sites are moved, so it must be harmless to repeat."""
-        for _ in range(EDITIONS_MAX):
-            edition = self._roster.edition
-            try:
-                return await ask(edition)
-            except Moved:
-                await self._roster.read_again(edition)
-        raise FrontierError(f"{self._first.where}: the servers do not agree on who keeps which sites; is one away?")
-
-    async def _everywhere(self, work: Callable[[Server], T], *, all_of_them: bool = False) -> list[tuple[Member, T]]:
-        """Of those that answer; all by one edition, so that nobody is left out."""
-
-        async def each(edition: int) -> list[tuple[Member, T]]:
-            found: list[tuple[Member, T]] = []
-            for member in list(self._members):
-                try:
-                    found.append((member, await member.call(work, edition)))
-                except Away:
-                    if all_of_them or member is self._first:
-                        raise
-            return found
-
-        return await self._steadily(each)
-
-    def _member_of(self, host_key: str) -> Member:
-        return self._roster.member_of(host_key)
-
-    def _parts(self, items: Iterable[Any]) -> dict[Member, list[Any]]:
-        parts: defaultdict[Member, list[Any]] = defaultdict(list)
-        for item in items:
-            for member in [self._member_of(item.host_key)] if item.host_key else self._members:
-                parts[member].append(item)
-        return parts
-
-    async def _deliver(self, method: str, collection: Any, items: Sequence[Any], edition: int) -> list[Any]:
-        """To each server its part, or into the outbox; what they cannot take now."""
-        late: list[Any] = []
-        for member, part in self._parts(items).items():
-
-            def tell(server: Server, part: list[Any] = part) -> list[Any]:
-                return getattr(server, method)(collection, part) or []
-
-            try:
-                late += await member.call(tell, edition)
-            except Away:
-                if self._outbox is None and self._outbox_path is not None:
-                    self._outbox = Outbox(self._outbox_path)
-                if self._outbox is None:
-                    raise
-                await asyncio.to_thread(self._outbox.put, member.where, method, (collection, part))
-        return late
-
-    async def _routed(self, method: str, collection: Any, items: Sequence[Any]) -> None:
-        """Again if sites were moved meanwhile: delivering twice is harmless. What cannot be taken while its site is on
-        the way comes again a little later."""
-        while items:
-            items = await self._steadily(lambda edition: self._deliver(method, collection, items, edition))  # noqa: B023
-            if items:
-                await asyncio.sleep(COME_AGAIN_S)
 
     # -- collections ------------------------------------------------------------------------------------------
 
@@ -356,19 +275,6 @@ class PostgresFrontier:
         held = list(self._home)
         await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
         await self._empty_outbox()
-
-    async def _empty_outbox(self) -> None:
-        if self._outbox is None:
-            return
-        away = {member.where for member in self._members if member.is_away}
-        for place in self._outbox.places() - away:  # also of a server that has left, or has another name by now
-            for number, method, arguments in self._outbox.waiting(place):
-                kind: Any = tuple[int, list[Offer]] if method == "discover" else tuple[str, list[Weight]]
-                collection, items = msgspec.msgpack.decode(arguments, type=kind)
-                if any(member.is_away for member in self._members if member.where == place):
-                    break
-                await self._routed(method, collection, items)  # its sites may have been moved meanwhile
-                self._outbox.done(number)
 
     async def _within_limits(self, member: Member, work: Callable[[Server], T]) -> T:
         """Near a limit one worker at a time hands out visits, over all servers, and counts what all of them have."""

@@ -32,20 +32,25 @@ from tarrafa.model import HostId
 
 MINE = -1  # the part of the counters that whoever moves hosts adds to: nobody else waits for it
 GIVEN = "unnest(%b::bigint[]) AS part(host)"
-BELOW_HOST = "JOIN {table} t ON t.host = part.host"
-# How to come from a host to what hangs below it; in this order they are taken away.
+BELOW_HOST = ("", "t.host = part.host")
+# How to come from a host to what hangs below it: over which tables, and by what. In this order they are taken away.
 WAYS = {
-    "standing": "JOIN url u ON u.host = part.host JOIN standing t ON t.collection = u.collection"
-    " AND t.kept IN (0, 1) AND t.in_links = u.in_links AND t.host = u.host AND t.id = u.id",
-    "shelf": "JOIN work w ON w.host = part.host JOIN shelf t ON t.collection = w.collection AND t.host = w.host",
+    "standing": (
+        "JOIN url u ON u.host = part.host",
+        "t.collection = u.collection AND t.kept IN (0, 1) AND t.in_links = u.in_links AND t.host = u.host"
+        " AND t.id = u.id",
+    ),
+    "shelf": ("JOIN work w ON w.host = part.host", "t.collection = w.collection AND t.host = w.host"),
     **dict.fromkeys(("url", "visit", "pending", "page", "due", "work"), BELOW_HOST),
-    "host": "JOIN host t ON t.id = part.host",
+    "host": ("", "t.id = part.host"),
 }
 # What belongs to several hosts: it comes where it is not yet, in a statement of its own.
 SHARED_WAYS = {
-    "site": "JOIN host h ON h.id = part.host JOIN work w ON w.host = h.id"
-    " JOIN site t ON t.collection = w.collection AND t.name = h.site",
-    "robots": "JOIN host h ON h.id = part.host JOIN robots t ON t.digest = h.robots_digest",
+    "site": (
+        "JOIN host h ON h.id = part.host JOIN work w ON w.host = h.id",
+        "t.collection = w.collection AND t.name = h.site",
+    ),
+    "robots": ("JOIN host h ON h.id = part.host", "t.digest = h.robots_digest"),
 }
 Counts = Mapping[tuple[int, str], int]
 
@@ -75,11 +80,11 @@ def carry_shared(source: "Connection[Row]", target: "Connection[Row]", table: Ta
     return found.rowcount
 
 
-def _pour(source: "Connection[Row]", target: "Connection[Row]", table: Table, into: str, way: str) -> int:
-    if into == "standing" and source.execute("SELECT 1 FROM standing LIMIT 1").fetchone() is None:
-        return 0  # or every URL would be looked for
+def _pour(source: "Connection[Row]", target: "Connection[Row]", table: Table, into: str, way: tuple[str, str]) -> int:
+    if into == "standing" and not _has_standings(source):
+        return 0
     taken = ", ".join("NULL::bigint" if (into, one) == ("host", "worker") else f"t.{one}" for one in table.columns)
-    question = f"SELECT {taken} FROM part {way.format(table=table.name)}"
+    question = f"SELECT {taken} FROM part {way[0]} JOIN {table.name} t ON {way[1]}"
     columns = ", ".join(table.columns)
     giving, taking = source.cursor(), target.cursor()
     with (
@@ -89,6 +94,11 @@ def _pour(source: "Connection[Row]", target: "Connection[Row]", table: Table, in
         for data in rows:
             place.write(data)
     return taking.rowcount
+
+
+def _has_standings(connection: "Connection[Row]") -> bool:
+    """Else it is not worth looking for every URL."""
+    return connection.execute("SELECT 1 FROM standing LIMIT 1").fetchone() is not None
 
 
 def make_ready(cursor: Cursor, hosts: list[HostId]) -> None:
@@ -149,15 +159,13 @@ def count(cursor: Cursor, counts: Counts, sign: int) -> None:
 # -- away -----------------------------------------------------------------------------------------------------
 
 
-def erase(cursor: Cursor, tables: Mapping[str, Table], hosts: list[HostId]) -> None:
+def erase(cursor: Cursor, hosts: list[HostId]) -> None:
     """All rows below these hosts, and the hosts. Whoever holds one of them for a moment is waited for."""
     cursor.execute("SELECT id FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id FOR UPDATE", [hosts])
     sites = cursor.execute("SELECT DISTINCT site FROM host WHERE id = ANY(%b::bigint[])", [hosts]).fetchall()
-    for name, way in WAYS.items():
-        same = " AND ".join(f"gone.{one} = found.{one}" for one in tables[name].key)
-        keys = ", ".join(f"t.{one}" for one in tables[name].key)
-        found = f"(SELECT {keys} FROM {GIVEN} {way.format(table=name)}) AS found"
-        cursor.execute(f"DELETE FROM {name} gone USING {found} WHERE {same}", [hosts])
+    for name, (over, same) in WAYS.items():
+        if name != "standing" or _has_standings(cursor.connection):
+            cursor.execute(f"DELETE FROM {name} t USING {GIVEN} {over} WHERE {same}", [hosts])
     cursor.execute("UPDATE address SET host = NULL WHERE host = ANY(%b::bigint[])", [hosts])
     cursor.execute(
         "DELETE FROM site USING collection c WHERE site.collection = c.id AND site.name = ANY(%b::text[])"

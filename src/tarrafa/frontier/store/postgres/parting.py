@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
+import psycopg
 from msgspec.structs import replace
 
 from tarrafa.errors import Locked
@@ -27,7 +28,7 @@ from tarrafa.frontier.store.hosts import WITHHELD
 from tarrafa.frontier.store.postgres import buckets as atlases
 from tarrafa.frontier.store.postgres import freight
 from tarrafa.frontier.store.postgres.buckets import BUCKETS, Passage
-from tarrafa.frontier.store.postgres.copy import Cursor, Stale
+from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.session import CHANGE_LOCK, Session, Work
 from tarrafa.model import HostId
 
@@ -123,7 +124,10 @@ class Parting(Session):
         count = work.cursor.execute("SELECT count(*) FROM host WHERE worker = %b::bigint", [WITHHELD]).fetchone()
         if count is None or not count[0]:
             return []
-        return [f"{self.where}: {count[0]:,} hosts wait while they are moved; `tarrafa frontier spread` does that"]
+        return [
+            f"{self.where}: {count[0]:,} hosts wait while they are moved to another server; if nobody does that, run"
+            " `tarrafa frontier spread` again"
+        ]
 
     # -- whoever moves sites ----------------------------------------------------------------------------------
 
@@ -146,13 +150,15 @@ class Parting(Session):
 
         return self._call(work)
 
-    def obey(self, epoch: int) -> None:
-        """From now on only this mover is listened to; a step of another one that is under way is waited for."""
+    def obey(self, epoch: int, *, is_new: bool = False) -> None:
+        """From now on only this mover is listened to; a step of another one that is under way is waited for. Whoever is
+        new has its number from another life, if any."""
+        least = "0" if is_new else "number.value"
 
         def work(work: Work) -> None:
             work.cursor.execute(
                 "INSERT INTO number VALUES ('spread', %b::bigint) ON CONFLICT (name) DO UPDATE"
-                " SET value = greatest(number.value, excluded.value)",
+                f" SET value = greatest({least}, excluded.value)",
                 [epoch],
             )
             self._check_epoch(work.cursor, epoch)
@@ -279,7 +285,7 @@ class Parting(Session):
             chunk = hosts[start : start + HOSTS_AT_ONCE]
 
             def erase(work: Work, chunk: list[HostId] = chunk) -> None:
-                freight.erase(work.cursor, work.copy.tables, chunk)
+                freight.erase(work.cursor, chunk)
 
             self._step(erase)
         self.drop_passage(buckets)
@@ -319,15 +325,14 @@ class Parting(Session):
         hosts = source.kept_back(buckets)
         with source._directly() as giving, self._directly() as taking:
             with giving.transaction(), taking.transaction():
+                _unhurried(giving, taking)
                 freight.select(giving.cursor(binary=True), hosts)
                 freight.carry_shared(giving, taking, self._copy.tables["robots"])
                 last = giving.execute("SELECT value FROM number WHERE name = 'sequence'").fetchone()
                 taking.execute(RAISE_SEQUENCE, [0 if last is None else last[0]])
             with giving.transaction(), taking.transaction():
                 giving.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                for connection in (giving, taking):
-                    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                    connection.execute("SET LOCAL statement_timeout = 0")
+                _unhurried(giving, taking)
                 source._check_epoch(giving.cursor(binary=True), source.epoch)
                 self._check_epoch(cursor := taking.cursor(binary=True), self.epoch)
                 freight.select(giving.cursor(binary=True), hosts)
@@ -361,6 +366,13 @@ class Parting(Session):
     def announce(self, edition: int) -> None:
         """Whoever goes by an older atlas is told from now on, and nobody who was not told is still at it."""
         self._step(lambda work: atlases.set_edition(work.cursor.connection, edition), alone=True)
+
+
+def _unhurried(*connections: "psycopg.Connection[Row]") -> None:
+    """Each waits for the other while much is copied; if we go away, both notice."""
+    for connection in connections:
+        connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+        connection.execute("SET LOCAL statement_timeout = 0")
 
 
 def _configurations(cursor: Cursor) -> dict[int, bytes]:

@@ -123,6 +123,7 @@ class Places(Parting):
             names = ", ".join(sorted(name for (name,) in rows if name in ours and name not in KEPT))
             work.cursor.execute(f"TRUNCATE {names}")
             work.cursor.execute("DELETE FROM meta WHERE key IN ('places', 'suffixes', 'addresses', 'member')")
+            work.cursor.execute("DELETE FROM number WHERE name IN ('edition', 'sequence', 'workers')")
             for key, value in (("member", first), ("suffix_list", suffix_list)):
                 work.cursor.execute(
                     "INSERT INTO meta VALUES (%b::text, %b::text) ON CONFLICT (key) DO UPDATE"

@@ -230,13 +230,13 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
         sites = dict(work.copy.rows("SELECT id, site FROM host"))
         work.copy.need("site", [(known.row.id, sites[host]) for host in hosts if host in sites])
 
-    def weigh(self, collection: str, weights: list[Weight]) -> list[Weight]:
-        """Those that cannot be taken now: their sites are on the way to another server."""
+    def weigh(self, collection: str, weights: list[Weight]) -> list[Weight] | None:
+        """Those, if any, that cannot be taken now: their sites are on the way to another server."""
 
-        def work(work: Work) -> list[Weight]:
+        def work(work: Work) -> list[Weight] | None:
             known = work.store.catalogue.find(collection)
             if known is None:
-                return []
+                return None
             shut = self._shut_hosts(work, (weight.host for weight in weights))
             shut |= {one.host: one.host_key for one in weights if one.host_key and self.passage(one.host_key) in SHUT}
             late = [replace(weight, host_key=shut[weight.host]) for weight in weights if weight.host in shut]
@@ -249,7 +249,7 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
             if known.config.keeps_fresh:
                 self._prepare(work, known, keys)
             work.store.urls.weigh(known, news)
-            return late
+            return late or None
 
         return self._call(work)
 
@@ -520,10 +520,8 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
         self.expire()
 
         def work(work: Work) -> Overview:
-            status = work.store.catalogue.status()
-            if not self._moving:
-                return Overview(status, work.store.hosts.nodes())
-            return Overview(self._with_parcels(work, status), work.store.hosts.nodes(), self._passage_notes(work))
+            status = self._with_parcels(work, work.store.catalogue.status())
+            return Overview(status, work.store.hosts.nodes(), self._passage_notes(work))
 
         return self._call(work)
 

@@ -283,7 +283,7 @@ class Spread:
         fresh = []
         for dsn in self._newcomers:
             empty = self._opened(dsn)
-            empty.obey(self._first.epoch)
+            empty.obey(self._first.epoch, is_new=True)
             empty.adopt(self._id, self._first.meta["suffix_list"])
             empty.close()
             server = self._opened(dsn)
