@@ -137,7 +137,7 @@ class SearchPages:
         result = self._answers.to(question)
         is_new = asked.q and not offset and not asked.is_narrowed and not asked.like  # else it is the same, looked into
         if people and is_new and self._note is not None:
-            in_vain = result.loosened or (result.expanded and not asked.expand)  # what is shown is something else
+            in_vain = result.instead or (result.expanded and not asked.expand)  # what is shown is something else
             self._note(asked.q, 0 if in_vain else result.total)
         return result
 
