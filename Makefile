@@ -29,10 +29,16 @@ bench: $(READY)
 	$(BIN)/python benchmarks/revisit.py
 	$(BIN)/python benchmarks/decisions.py
 	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py
+	$(BIN)/python benchmarks/graph.py
 
 # What each order of discovery does to the same Web, as a table and as the pictures of docs/orders.md.
 orders: $(READY)
 	$(BIN)/python benchmarks/orders.py
+
+# The pictures of the search page in docs/images.
+.PHONY: screenshots
+screenshots: $(READY) system
+	$(BIN)/python docs/images/take.py
 
 # How well the public standards are kept, as a table.
 conformance: $(READY)

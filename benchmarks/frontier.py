@@ -1,11 +1,13 @@
 """How fast is the frontier alone, how large does it get, and does it stay so?
 
     python benchmarks/frontier.py [--urls 1000000 --urls 10000000] [--body sqlite --body postgres] [--workers 4]
+        [--order fifo] [--urls-per-host 500]
 
 Workers without a Web: each is a process that speaks to the frontier as a crawler does (over the owner's socket, or to
 PostgreSQL itself), but whose pages cost nothing. Two rates are taken at each size: links offered per second (seven in
 ten known already, the rest new) and pages per second through the whole cycle of lease, deliver and finish, twenty links
 a page. PostgreSQL is started in a folder of its own, where its programs are installed, with its usual durability.
+Every host is a site of its own. In breadth a site is left after five pages: give it few URLs per host, and many hosts.
 """
 
 import argparse
@@ -64,7 +66,7 @@ class Done:
 
 def offer(number: int, hosts: int) -> Offer:
     """URL number so many: neighbours in number are on different hosts, as links are."""
-    url = f"http://www.h{number % hosts}.bench.br/section-{number % 97}/page-{number}.html"
+    url = f"http://www.h{number % hosts}.com.br/section-{number % 97}/page-{number}.html"
     key = host_key(url)
     return Offer(host_id(key), url_id(url), url, key, 1 + number % 5)
 
@@ -111,7 +113,9 @@ async def crawl(frontier: Frontier, collection: int, task: Task, hosts: int) -> 
         offers = batch(rng, range(at, at + new), task.known, hosts)
         await frontier.discover(collection, offers)
         links, at, now = links + len(offers), at + new, time.time()
-        outcome = Outcome(200, now, kept=True, type="text/html", content_id="0" * 32, length=20_000)
+        outcome = Outcome(
+            200, now, kept=True, type="text/html", content_id="0" * 32, length=20_000, external=LINKS_PER_PAGE
+        )
         reports = [
             HostReport(host, collection, [Report(one.id, one.number, outcome) for one in some], now, now, 0.0, True)
             for host, some in leases.items()
@@ -226,12 +230,13 @@ class PostgreSql:
 class Run:
     """One body at one size after the other."""
 
-    def __init__(self, body: Any, workers: int, hosts: int) -> None:
+    def __init__(self, body: Any, workers: int, hosts: int, order: str) -> None:
         self.body, self.workers, self.hosts, self.known = body, workers, hosts, 0
         self._next = 10**9  # new URLs of the measurements have numbers of their own
         collection = config.encode(
             config.convert({"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]},
-                            "politeness": {"delay": 0}}, "benchmark"),
+                            "politeness": {"delay": 0},
+                            "strategy": {"order": order, "cycle": 2 * workers * HOSTS_AT_ONCE}}, "benchmark"),
         )  # fmt: skip
 
         async def begin() -> None:
@@ -283,8 +288,9 @@ class Run:
         return self.all(tasks)
 
 
-def show(body: Any, sizes: list[int], workers: int) -> dict[int, tuple[float, float]]:
-    run, rates = Run(body, workers, max(sizes) // URLS_PER_HOST), dict[int, tuple[float, float]]()
+def show(body: Any, sizes: list[int], options: argparse.Namespace) -> dict[int, tuple[float, float]]:
+    hosts, rates = max(sizes) // options.urls_per_host, dict[int, tuple[float, float]]()
+    run = Run(body, options.workers, hosts, options.order)
     for size in sizes:
         growing = run.grow(size)
         offered, crawled = run.measure("offer"), run.measure("crawl")
@@ -308,9 +314,12 @@ def main() -> None:
     parser.add_argument("--urls", type=int, action="append", help="sizes, growing (default: 1 and 10 million)")
     parser.add_argument("--body", choices=["sqlite", "postgres"], action="append")
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--order", choices=["fifo", "lifo", "random", "backlinks", "breadth"], default="fifo")
+    parser.add_argument("--urls-per-host", type=int, default=URLS_PER_HOST)
     options = parser.parse_args()
     sizes = sorted(options.urls or [1_000_000, 10_000_000])
-    print(f"{options.workers} workers; links/s with {KNOWN_SHARE:.0%} known; pages/s with {LINKS_PER_PAGE} links each")
+    print(f"{options.order}, {options.workers} workers;", end=" ")
+    print(f"links/s with {KNOWN_SHARE:.0%} known; pages/s with {LINKS_PER_PAGE} links each")
     print(f"{'':<11}{'URLs':>12}{'growing/s':>12}{'links/s':>12}{'pages/s':>10}{'fairness':>10}{'ms/page':>12}"
           f"{'owner MB':>11}{'worker MB':>11}{'bytes/URL':>11}{'status ms':>11}{'open s':>9}")  # fmt: skip
     found: dict[str, dict[int, tuple[float, float]]] = {}
@@ -323,7 +332,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             body = kind(Path(folder))
             try:
-                found[name] = show(body, sizes, options.workers)
+                found[name] = show(body, sizes, options)
             finally:
                 body.close()
     for name, rates in found.items():

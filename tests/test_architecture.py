@@ -19,6 +19,7 @@ FLOORS = [
     {"frontier"},
     {"fetch"},
     {"archive"},
+    {"takedown"},
     {"revisit"},
     {"parse"},
     {"web"},

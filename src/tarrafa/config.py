@@ -125,7 +125,7 @@ class Revisit(_Section, frozen=True):
     horizon: Seconds = Seconds(86_400)
     interval_min: Seconds = Seconds(600)
     grace: Seconds = Seconds(86_400)
-    weigh: Literal["links", "equal"] = "links"
+    weigh: Literal["links", "rank", "equal"] = "links"
 
 
 class Network(_Section, frozen=True):

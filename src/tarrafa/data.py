@@ -9,6 +9,8 @@ DATA/index/ graph/      follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
 DATA/outbox/            what workers have to tell a server of the frontier that is away
 DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
+DATA/queries.sqlite     what people asked, by the day, and by nobody in particular
+DATA/takedown.jsonl     what was taken down and lifted again, by whom, when and why
 DATA/search.toml        synonyms, pinned, lowered and blocked sites, as those who run the engine wrote them
 """
 
@@ -74,6 +76,10 @@ class DataDirectory:
     @property
     def crawlers(self) -> Path:
         return self.root / "crawlers.sqlite"
+
+    @property
+    def queries(self) -> Path:
+        return self.root / "queries.sqlite"
 
     @property
     def socket(self) -> str:

@@ -10,6 +10,7 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
     │   └── Locked        another process is at it
     ├── QueryError        a search that cannot be understood
     ├── ShardAway         a part of the index that does not answer; the others may
+    ├── Withheld          a page that was taken down
     ├── FrontierError     the URL server refused or is out of reach
     │   ├── LeaseLost     this worker no longer holds what it reports on: somebody else may
     │   ├── Unreachable   it does not answer; it may come back, and is worth waiting for
@@ -48,6 +49,10 @@ class QueryError(TarrafaError):
 
 class ShardAway(TarrafaError):
     """A part of the index that does not answer; the others may."""
+
+
+class Withheld(TarrafaError):
+    """Somebody asks for what was taken down."""
 
 
 class FrontierError(TarrafaError):

@@ -36,6 +36,7 @@ class Status(IntEnum):
     COPY = -22  # fetched: the same text as many other URLs of its host; a soft 404, a session in the URL, a calendar
     REPLACED = -23  # was kept, and gave its place to a more important page: the collection is full
     LANGUAGE_OUTSIDE = -24  # fetched though outside the scope, because a kept page links to it: in no wanted language
+    TAKEN_DOWN = -25  # not requested, or what came was thrown away: those who run the engine have taken it down
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
@@ -60,6 +61,7 @@ STATUS_MEANING: dict[int, str] = {
     Status.HOST_FULL: "host or site is full",
     Status.COPY: "one more copy",
     Status.REPLACED: "replaced by a more important page",
+    Status.TAKEN_DOWN: "taken down",
     Status.HOSTILE: "hostile page",
     Status.STARVED: "our own machine was too slow",
 }
@@ -299,7 +301,8 @@ class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     suggestion: str | None  # other words that find something, or more
     shards: list[ShardReport]  # who was asked, where there is more than one
     ignored: list[str] = []  # words that stand nearly everywhere and were not asked for
-    expanded: list[str] = []  # words that were added
+    expanded: list[str] = []  # words that were added, because somebody asked for it or nothing was found without
+    instead: str = ""  # nothing was found, and so another "spelling" was tried, or "some" of the words for all of them
 
 
 class Neighbour(msgspec.Struct, frozen=True):
@@ -318,3 +321,4 @@ class Neighbours(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoin
     outgoing: list[Neighbour]
     in_total: int = 0
     out_total: int = 0
+    rank: float = 1.0  # of the URL: N times PageRank, with the mean 1

@@ -285,6 +285,31 @@ def test_a_depth_that_fell_in_the_graph_reopens_too_and_unknown_urls_are_ignored
     play(scene)
 
 
+def test_a_rank_is_written_down_when_it_differs_by_more_than_a_quarter_and_makes_sense(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        one = offer("http://a.br/x")
+        await frontier.discover(row.id, [one])
+        for told, known in (
+            (0.0, 0.0),
+            (1.2, 0.0),  # near the mean, which is what nobody's rank is taken for
+            (3.0, 3.0),
+            (3.5, 3.0),
+            (2.5, 3.0),
+            (3.8, 3.8),
+            (0.0, 3.8),
+            (0.3, 0.3),
+            (float("inf"), 0.3),
+            (float("nan"), 0.3),
+            (-1.0, 0.3),
+        ):
+            await frontier.weigh("c", [Weight(one.host, one.id, 0, rank=told)])
+            (facts,) = (await frontier.look_up(one.host, one.id)).urls
+            assert facts.rank == known, told
+
+    play(scene)
+
+
 def test_raising_the_depth_limit_reopens_what_it_cut(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 0}))

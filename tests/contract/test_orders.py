@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tarrafa.crawl.ending import finish_reason, is_exhausted
+from tarrafa.frontier.images import Place
 from tarrafa.frontier.protocol import Frontier, Lease, Offer, SiteFacts, UrlFacts, Weight
 from tarrafa.model import Outcome, Role, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -72,6 +73,7 @@ async def a_worker(frontier: Frontier, name: str = "w") -> int:
     return (await frontier.join(name, myself())).worker
 
 
+@pytest.mark.one_server
 def test_the_most_mentioned_sites_are_chosen_first_and_equals_by_their_best_url(play):
     async def scene(frontier):
         await opened(frontier, breadth(), *(f"http://{name}.br/" for name in ("a", "b", "c", "dd", "e")))
@@ -286,6 +288,7 @@ def test_a_collection_that_had_nothing_left_begins_another_run_when_it_is_starte
     play(scene)
 
 
+@pytest.mark.one_server
 def test_a_run_that_was_cut_short_by_a_limit_is_not_over(play):
     async def scene(frontier):
         def content(most: int) -> bytes:
@@ -317,6 +320,7 @@ def test_a_new_root_on_a_site_that_was_walked_waits_for_the_next_run(play):
     play(scene)
 
 
+@pytest.mark.one_server
 def test_the_table_has_a_maximum_and_the_least_mentioned_give_way(play):
     async def scene(frontier):
         names = [f"s{n}" for n in range(6)]
@@ -336,6 +340,27 @@ def test_the_table_has_a_maximum_and_the_least_mentioned_give_way(play):
     play(scene)
 
 
+@pytest.mark.one_server
+def test_many_give_way_at_once_to_those_that_are_mentioned_more_often(play):
+    async def scene(frontier):
+        await opened(frontier, breadth(table_max=4), "http://a.br/", *(f"http://s{n}.br/" for n in range(9)))
+        await frontier.weigh("c", mentioned(a=99, s0=4, s1=3, s2=2, s3=1))
+        worker = await a_worker(frontier)
+        (lease,) = await frontier.lease(worker, 1)
+        assert await stages(frontier, *(f"s{n}" for n in range(5))) == ["listed"] * 4 + ["heard"]
+        await frontier.weigh("c", mentioned(s4=50, s5=40, s6=30, s7=20, s8=4))
+        await frontier.finish(worker, [done(lease, lease.visits, page())])
+        (lease,) = await frontier.lease(worker, 1)
+        assert _urls([lease]) == ["http://s4.br/"]
+        names, listed = [f"s{n}" for n in range(9)], {"s0", "s5", "s6", "s7"}
+        expected = ["listed" if name in listed else "chosen" if name == "s4" else "heard" for name in names]
+        assert await stages(frontier, *names) == expected
+        assert (await numbers(frontier)).table == 4
+
+    play(scene)
+
+
+@pytest.mark.one_server
 def test_a_smaller_maximum_holds_at_once(play):
     async def scene(frontier):
         await opened(frontier, breadth(), *(f"http://s{n}.br/" for n in range(9)))
@@ -348,6 +373,7 @@ def test_a_smaller_maximum_holds_at_once(play):
     play(scene)
 
 
+@pytest.mark.one_server
 @pytest.mark.parametrize(("cycle", "expected"), [(1, 1), (4, 4), (100, 12)])
 def test_a_cycle_takes_so_many_sites_and_the_next_begins_when_half_are_done(play, cycle, expected):
     async def scene(frontier):
@@ -451,6 +477,7 @@ def test_pages_of_walked_sites_are_seen_again_as_in_every_order(play):
     play(scene)
 
 
+@pytest.mark.one_server
 def test_a_gate_that_is_closed_keeps_no_other_collection_from_the_host(play):
     async def scene(frontier):
         strategy = {"order": "breadth", "cycle": 1}
@@ -464,6 +491,29 @@ def test_a_gate_that_is_closed_keeps_no_other_collection_from_the_host(play):
         (lease,) = await frontier.lease(worker, 1)
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits)])
         assert len(answer.visits) == 8, "nobody else may visit it now"
+
+    play(scene)
+
+
+def test_a_host_that_moves_away_leaves_the_walk_to_the_others_of_its_site(play):
+    async def scene(frontier):
+        urls = ["http://a.br/", "http://a.br/x", "http://www.a.br/x/y", "http://b.br/deep/down"]
+        await opened(frontier, breadth(), *urls)
+        await frontier.weigh("c", mentioned(a=9))
+        worker = await a_worker(frontier)
+        (lease,) = await frontier.lease(worker, 1)
+        await frontier.finish(worker, [done(lease, lease.visits, page(2), keep=False, next_at=NOW + 60)])
+        assert (await site_of(frontier, urls[2])).best == urls[1]
+        album = await frontier.images(Place(), 100)
+        await frontier.forget(lease.host)
+        site = await site_of(frontier, urls[2])
+        assert (site.stage, site.mentions, site.best) == ("chosen", 0, urls[2])
+        assert await walk(frontier, worker, 0) == urls[2:]
+        await frontier.restore(album.images)
+        site = await site_of(frontier, urls[2])
+        assert (site.stage, site.mentions) == ("over", 9), "it comes back, and the site stays walked"
+        status = await numbers(frontier)
+        assert (status.known, status.pending, status.passed_over) == (4, 0, 1)
 
     play(scene)
 

@@ -297,6 +297,28 @@ def test_revisits_are_not_counted_against_the_page_limit_of_a_host(play):
     play(scene)
 
 
+def test_pages_are_weighed_by_their_ranks_where_the_collection_says_so(play):
+    async def scene(frontier):
+        def told(rank: float) -> Weight:
+            return Weight(offer("http://a.br/").host, offer("http://a.br/").id, 8, rank=rank)
+
+        async def weight() -> float:
+            (facts,) = (await frontier.look_up(told(1).host, told(1).id)).urls
+            assert facts.freshness is not None
+            return float(facts.freshness.history.weight)
+
+        await opened(frontier, "http://a.br/", revisit={"weigh": "rank"})
+        assert await weight() == 1
+        for rank, expected in ((16.0, 4.0), (20.0, 4.0), (25.0, 4.0), (36.0, 6.0), (0.04, 0.2)):
+            await frontier.weigh("c", [told(rank)])
+            assert await weight() == pytest.approx(expected), rank
+        for weigh, expected in (("links", 3.0), ("equal", 1.0), ("rank", 0.2)):
+            await frontier.open_collection(a_collection(revisit={"weigh": weigh}), [])
+            assert await weight() == pytest.approx(expected)
+
+    play(scene)
+
+
 def test_a_full_collection_turns_to_keeping_fresh(play):
     async def scene(frontier):
         scope = {"hosts": ["*"], "pages_max": 3}

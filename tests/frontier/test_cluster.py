@@ -15,7 +15,7 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.frontier.protocol import Frontier
+from tarrafa.frontier.protocol import Frontier, Offer, Weight
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.schema import SCHEMA_VERSION
@@ -120,6 +120,79 @@ def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
     asyncio.run(scene())
 
 
+def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        await frontier.open_collection(
+            a_collection(strategy={"order": "breadth", "table_max": 11, "cycle": 6}), [offer(url) for url in HOSTS]
+        )
+        worker = (await frontier.join("w", myself())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 100)
+        homes = [frontier._home[lease.host] for lease in leases]
+        assert [homes.count(member) for member in frontier._members] == [3, 3]
+        status = await numbers(frontier)
+        assert (status.sites_chosen, status.table) == (6, 10)
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+async def a_run(frontier: PostgresFrontier, most: int, roots: list[Offer]) -> list[str]:
+    """What is visited until nothing is left, or the limit is reached."""
+    scope = {"hosts": ["*"], "pages_max": most}
+    await frontier.open_collection(a_collection(scope=scope, strategy={"order": "breadth"}), roots)
+    worker = (await frontier.join("w", myself())).worker
+    await frontier.renew(worker, "")
+    found: list[str] = []
+    while leases := await frontier.lease(worker, 9):
+        found += [visit.url for lease in leases for visit in lease.visits]
+        await frontier.finish(worker, [done(lease, lease.visits, delay_s=0.0, keep=False) for lease in leases])
+    await frontier.leave(worker)
+    await frontier.control("c", "finished", "")
+    return sorted(found)
+
+
+def one_site_each(frontier: PostgresFrontier) -> dict[int, str]:
+    """By server."""
+    guide = frontier._roster.guide
+    assert guide is not None
+    return {guide.server_of(offer(url).host_key): url for url in HOSTS}
+
+
+def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        sites = set(one_site_each(frontier).values())
+        roots = [offer(url + path) for url in sites for path in ("", "x")]
+        (first,) = await a_run(frontier, 1, roots)
+        (other,) = sites - {first}
+        assert await a_run(frontier, 9, roots) == [other], "one server had nothing left, but the run was not over"
+        assert await a_run(frontier, 9, roots) == sorted([f"{first}x", f"{other}x"])
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.long
+def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, second):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        sites = one_site_each(frontier).values()
+        roots = [offer(url + path) for url in sites for path in ("", "x")]
+        assert await a_run(frontier, 9, roots) == sorted(sites)
+        second.stop()
+        try:
+            assert await a_run(frontier, 9, []) == [], "who is away cannot say that its part is over"
+        finally:
+            second.start()
+        frontier._members[1]._away_until = 0.0
+        assert await a_run(frontier, 9, roots) == sorted(f"{url}x" for url in sites)
+        await frontier.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
 def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
     async def scene() -> None:
         frontier = opened(dsns, tmp_path)
@@ -142,11 +215,18 @@ def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
     asyncio.run(scene())
 
 
-def test_servers_are_named_all_and_in_order(dsns, tmp_path):
+def test_the_first_server_is_named_first_and_knows_the_others(dsns, tmp_path):
     frontier = opened(dsns, tmp_path)
     asyncio.run(frontier.close())
-    with pytest.raises(ConfigError, match="spread over 2 servers, and 1 are named"):
-        opened(dsns[:1], tmp_path)
+    alone = opened(dsns[:1], tmp_path)
+    assert [member.place for member in alone._members] == [member.place for member in frontier._members]
+    asyncio.run(alone.close())
+    with pytest.raises(ConfigError, match="spread over 2 servers, and 3 are named; `tarrafa frontier spread`"):
+        opened([*dsns, a_server().database("third")], tmp_path)
+    with pytest.raises(ConfigError, match="server 2 is none of this frontier's servers"):
+        opened([dsns[0], a_server().database("third")], tmp_path)
+    with pytest.raises(ConfigError, match="the same database is named twice"):
+        opened([dsns[0], dsns[0].replace("127.0.0.1", "localhost")], tmp_path)
     with pytest.raises(ConfigError, match="is not the first of its servers"):
         opened(dsns[::-1], tmp_path)
     with pytest.raises(ConfigError, match="is not the first of its servers"):
@@ -191,6 +271,25 @@ def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
         connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE meta (key TEXT, value TEXT)")
         with pytest.raises(DataError, match="not Tarrafa's"):
             opened(dsns[:1], tmp_path)
+
+
+def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path):
+    async def scene() -> None:
+        frontier = opened(dsns[:1], tmp_path)
+        row = await frontier.open_collection(a_collection())
+        one = offer(HOSTS[0])
+        await frontier.discover(row.id, [one])
+        await frontier.close()
+        with psycopg.connect(dsns[0], autocommit=True) as connection:
+            connection.execute("ALTER TABLE url DROP COLUMN pagerank")
+            connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION - 1),))
+        frontier = opened(dsns[:1], tmp_path)
+        await frontier.weigh("c", [Weight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
+        (facts,) = (await frontier.look_up(one.host, one.id)).urls
+        assert (facts.in_links, facts.rank) == (2, 5.0)
+        await frontier.close()
+
+    asyncio.run(scene())
 
 
 def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):

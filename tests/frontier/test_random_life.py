@@ -81,6 +81,7 @@ class Life:
 
     def __init__(self, kind: Kind, seed: str, folder: Path) -> None:
         self.kind, self.seed, self.rng = kind, seed, random.Random(seed)
+        self.ranks = random.Random(seed)  # apart, so that lives are what they were before there were ranks
         self._path = folder / f"{seed.replace('/', '-')}.sqlite"
         FalseClock.shift[0] = 0.0
         self.workers: dict[int, dict[int, tuple[int, list[Visit]]]] = {}  # what each holds: host, collection, visits
@@ -119,6 +120,8 @@ class Life:
             "policy": rng.choice(self.kind.policies), "weigh": rng.choice(["links", "equal"]), "grace": "2h",
             "interval_min": rng.choice([0, 600]), "share": rng.choice([0.25, 0.5, 1.0]),
         }  # fmt: skip
+        if self.ranks.random() < 0.3:
+            revisit["weigh"] = "rank"
         if rng.random() < 0.4:
             revisit["rate"] = rng.choice([24, 500, 1e5])
         if self.kind.exchanges and (not self.kind.reconfigures or rng.random() < 0.8):
@@ -157,6 +160,7 @@ class Life:
     def weigh(self) -> None:
         found = [offer(url) for url in self.rng.sample(self.kind.urls, 5)]
         weights = [Weight(one.host, one.id, self.rng.randint(0, 30)) for one in found]
+        weights = [replace(one, rank=self.ranks.choice([0.0, self.ranks.lognormvariate(0, 2)])) for one in weights]
         name = self._some().row.name
         with self.transaction() as store:
             store.weigh(name, weights)

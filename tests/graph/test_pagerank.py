@@ -79,7 +79,7 @@ def test_ranks_of_before_save_most_of_the_sweeps(compiled):
     blocks = np.zeros(3_000, np.int32)
     cold = pagerank(links_of(3_000, edges), blocks, compiled=compiled)
     again = pagerank(links_of(3_000, edges), blocks, cold.ranks, compiled=compiled)
-    assert again.sweeps <= 3 < cold.sweeps
+    assert again.sweeps <= cold.sweeps / 2
     grown = links_of(3_000, edges | a_web(3_000, 2) - a_web(3_000, 3))
     near = pagerank(links_of(3_000, edges | {(1, 2_000)}), blocks, cold.ranks, compiled=compiled)
     far = pagerank(grown, blocks, compiled=compiled)

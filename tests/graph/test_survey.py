@@ -23,7 +23,7 @@ from tarrafa.errors import DataError
 from tarrafa.graph import arrays, ranks, surveyor
 from tarrafa.graph.follower import Follower, catch_up, follow, rebuild
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.sites import SiteReader, Surroundings
+from tarrafa.graph.sites import Paging, SiteReader, Surroundings
 from tarrafa.graph.sites import path_of as path_of_sites
 from tarrafa.graph.survey import survey
 from tarrafa.graph.surveyor import Surveyor
@@ -239,10 +239,10 @@ def test_lists_come_in_pages_the_most_linked_first_and_totals_are_exact(data):
     whole = reader.site("big.test")
     assert whole is not None
     assert [one.links for one in whole.incoming] == sorted((one.links for one in whole.incoming), reverse=True)
-    parts = [reader.site("big.test", limit=10, offset=offset) for offset in (0, 10, 20, 30)]
+    parts = [reader.site("big.test", paging=Paging(10, in_offset=offset)) for offset in (0, 10, 20, 30)]
     assert [one.name for part in parts if part for one in part.incoming] == [one.name for one in whole.incoming]
     assert {part.in_total for part in parts if part} == {25}
-    assert reader.site("big.test", limit=-5, offset=-5).incoming == []  # type: ignore[union-attr]
+    assert reader.site("big.test", paging=Paging(-5, -5, -5, -5)).incoming == []  # type: ignore[union-attr]
 
 
 def test_a_site_that_several_collections_know_is_told_by_the_one_that_knows_most(data):

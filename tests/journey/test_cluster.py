@@ -16,6 +16,8 @@ from tarrafa.crawl.children import settings
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.address import TcpServer
 from tarrafa.frontier.token import Token
+from tarrafa.model import Status
+from tarrafa.takedown import TakenDown
 from tarrafa.web.truth import Expected, expected
 from tarrafa.web.world import World
 from tests.journey.cluster import SECRET, Cluster, family, is_over, wait_for, wait_until_said
@@ -231,3 +233,27 @@ def test_what_cannot_be_mended_ends_a_node_with_one_line(cluster):
     cluster.serve()
     assert one.popen.wait(60) == 2, "a node is told, and does not wait for a server that will not have it"
     assert "wrong token" in one.said().splitlines()[-1]
+
+
+@pytest.mark.long
+def test_what_is_taken_down_anywhere_is_asked_for_nowhere_a_few_seconds_later(cluster):
+    cluster.journey.delay_s = 0.3
+    cluster.serve()
+    one, two = cluster.node("one"), cluster.node("two")
+    cluster.submit(cluster.journey.write_collection())
+    cluster.wait_until_visited(100, one)
+    left = the_truth(cluster).kept - {entry.url for entry in cluster.journey.requests()}
+    host = Counter(url.split("/")[2] for url in left).most_common(1)[0][0]
+    done = tarrafa("takedown", "add", f"site:{host}", "--reason", "a letter", "--data", cluster.folder / "one")
+    assert done.returncode == 0, done.stderr
+    folders = [TakenDown(DataDirectory(cluster.folder / name)) for name in ("server", "one", "two")]
+    wait_for(lambda: all(one.covers(f"http://{host}/") for one in folders), two)
+    two.kill()
+    asked = len(cluster.journey.requests())
+    two = cluster.node("two")
+    cluster.wait_until_exhausted(two)
+    late = [entry.url for entry in cluster.journey.requests()[asked:] if entry.host == host]
+    assert len(late) <= 2, "what was on its way"
+    refused = {record.url for record in cluster.records("one", "two") if record.outcome.status == Status.TAKEN_DOWN}
+    assert refused
+    assert {url.split("/")[2] for url in refused} == {host}

@@ -1,19 +1,27 @@
 """Crawls that look for new sites first, and crawls that follow a language beyond their hosts."""
 
 import asyncio
-from collections import defaultdict
+import os
+import signal
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import Any
 
+import psycopg
 import pytest
 
 from tarrafa.cli.running import overview_of
 from tarrafa.crawl.explain import Told, explain
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import CollectionStatus
-from tarrafa.model import Record, Status
+from tarrafa.model import Record, Status, UrlState
 from tarrafa.parse.url import host_name
+from tarrafa.web.truth import expected
 from tarrafa.web.world import World
-from tests.journey.crawling import a_journey, assert_polite, tarrafa
+from tests.contract.postgres import WHY_NOT, Postgres, programs
+from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
 from tests.journey.small_web import Answer, a_small_web
+from tests.journey.test_postgres import a_cluster
 
 PORTUGUESE = (
     "<html lang=pt><p>O pescador da vila lança a rede ao mar de manhã cedo e volta com os peixes para casa. {n}"
@@ -75,13 +83,28 @@ def test_a_language_is_followed_beyond_the_hosts_as_far_as_the_limits_let_it(tmp
     assert unseen.next_visit == "no page that was kept links to it"
 
 
+STATES = "SELECT url, state FROM url"
+FINISHED = "SELECT url, number FROM visit JOIN url USING (host, collection, id)"
+
+
 def external(record: Record) -> int:
     """Every host of the synthetic Web is a site of its own."""
-    page = record.page
-    if page is None or page.robots.nofollow:
-        return 0
     own = host_name(record.url)
-    return len({link.url for link in page.links if link.is_followed and host_name(link.url) != own})
+    return sum(host_name(link) != own for link in led_to(record))
+
+
+def assert_walked(archived: Iterable[Record], world: World) -> None:
+    """Every site, as far as it leads elsewhere and no further."""
+    walks: defaultdict[str, list[Record]] = defaultdict(list)
+    for record in sorted(archived, key=lambda record: record.outcome.at):
+        walks[host_name(record.url)].append(record)
+    assert len(walks) == world.hosts, "all sites"
+    for name, records in walks.items():
+        pages = [record for record in records if record.outcome.content_id and not record.outcome.location]
+        for number, record in enumerate(pages, 1):
+            assert record.outcome.external == external(record)
+            goes_on = 2**number <= external(record)
+            assert goes_on or record is records[-1], f"{name}: it went on after page {number}"
 
 
 @pytest.mark.long
@@ -91,16 +114,61 @@ def test_in_breadth_every_site_is_walked_as_far_as_it_leads_elsewhere_and_no_fur
     with journey.web:
         journey.crawl(journey.write_collection(), "--workers", "2")
         assert_polite(journey)
-    walks: defaultdict[str, list[Record]] = defaultdict(list)
-    for record in sorted(journey.records(), key=lambda record: record.outcome.at):
-        walks[host_name(record.url)].append(record)
-    assert len(walks) == journey.world.hosts, "all sites"
-    for name, records in walks.items():
-        pages = [record for record in records if record.outcome.content_id and not record.outcome.location]
-        for number, record in enumerate(pages, 1):
-            assert record.outcome.external == external(record)
-            goes_on = 2**number <= external(record)
-            assert goes_on or record is records[-1], f"{name}: it went on after page {number}"
+    assert_walked(journey.records(), journey.world)
     status = status_of(journey.data)
     assert (status.pending, status.sites_chosen, status.table) == (0, 300, 0)
     assert status.passed_over > 1000
+
+
+@pytest.mark.long
+@pytest.mark.skipif(programs() is None, reason=WHY_NOT)
+@pytest.mark.parametrize("count", [1, 2])
+def test_on_postgresql_sites_are_walked_the_same_whoever_is_killed(tmp_path, count):
+    servers, world = [Postgres() for _ in range(count)], World(seed=5, hosts=200, pages=4000)
+    cluster = a_cluster(tmp_path, world, servers)
+    order = '[strategy]\norder = "breadth"\ncycle = 40\ntable_max = 50\n'
+    cluster.journey.sections = f"{order}{cluster.journey.sections}sitemaps = false\n"
+    with cluster.journey.web:
+        try:
+            a, b = (cluster.node(name, "--workers", "2") for name in "ab")
+            cluster.submit(cluster.journey.write_collection())
+            cluster.wait_until_visited(60, a)
+            (victim,) = pids_of(a.pid, "--name a-1")
+            os.kill(victim, signal.SIGKILL)
+            cluster.wait_until_visited(120, a)
+            servers[0].stop("immediate")
+            servers[0].start()
+            cluster.wait_until_exhausted(b)
+            assert_polite(cluster.journey)
+            status, records = cluster.status(), list(cluster.records("a", "b"))
+            for node in (a, b):
+                assert node.stop() == 130, node.said()
+                assert "Traceback" not in node.said(), node.said()
+            known = {str(url): state for dsn in cluster.dsns for url, state in ask(dsn, STATES)}
+            finished = {(str(url), number) for dsn in cluster.dsns for url, number in ask(dsn, FINISHED)}
+        finally:
+            cluster.end()
+            for server in servers:
+                server.remove()
+    assert max(Counter((record.url, record.visit) for record in records).values()) == 1
+    made = [record for record in records if (record.url, record.visit) in finished]
+    assert len(made) == len(finished), "every finished visit has its record"
+    assert_walked(made, world)
+    kept = {record.url for record in made if record.outcome.kept}
+    truth = expected(world, [world.root(1)], types=TYPES).kept
+    assert kept == {url for url, state in known.items() if state == UrlState.FETCHED}
+    assert kept <= truth, "what is there, and nothing else"
+    assert {link for record in records for link in led_to(record)} <= set(known), "nothing that was found is lost"
+    assert (status.pending, status.sites_chosen, status.table) == (0, 200, 0), "each site once"
+    print(f"servers: {count}; {len(kept):,} pages of 200 sites, {len(records) - len(made)} archived and never reported")
+
+
+def led_to(record: Record) -> set[str]:
+    if record.page is None or record.page.robots.nofollow:
+        return set()
+    return {link.url for link in record.page.links if link.is_followed}
+
+
+def ask(dsn: str, question: str) -> list[tuple[Any, ...]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(question.encode()).fetchall()

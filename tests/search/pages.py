@@ -8,7 +8,7 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.model import Link, Record, SearchResult
 from tarrafa.parse.fingerprint import content_id, fold, simhash
-from tarrafa.search import searcher
+from tarrafa.search import asking
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 from tests.graph.small_web import COLLECTION, PORTUGUESE, a_record
@@ -45,4 +45,4 @@ class Asker:
 
 def set_block(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
     """So many matches are ranked together."""
-    monkeypatch.setattr(searcher, "BLOCK", block)
+    monkeypatch.setattr(asking, "BLOCK", block)

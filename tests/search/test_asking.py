@@ -177,6 +177,31 @@ def test_type_is_kept_for_structured_data(ask):
         ask("type:schema:Person silva")
 
 
+@pytest.mark.parametrize(
+    ("chosen", "typed"),
+    [
+        ({"language": "en"}, "lang:en"),
+        ({"language": "pt-BR"}, "lang:pt-BR"),
+        ({"after": "2026-01"}, "after:2026-01"),
+        ({"before": "2026"}, "before:2026"),
+        (
+            {"language": "pt", "after": "2025-08-17", "before": "2025-08-18"},
+            "lang:pt after:2025-08-17 before:2025-08-18",
+        ),
+    ],
+)
+def test_what_is_chosen_beside_the_text_counts_as_if_it_were_typed(ask, chosen, typed):
+    beside = ask("rede OR net", **chosen)
+    assert beside == ask(f"(rede OR net) {typed}")
+    assert 0 < len(beside) < len(ask("rede OR net"))
+
+
+@pytest.mark.parametrize("chosen", [{"language": "?"}, {"after": "ontem"}, {"before": "2026-13"}])
+def test_what_cannot_be_chosen_beside_the_text_is_one_sentence(ask, chosen):
+    with pytest.raises(QueryError, match="needs a"):
+        ask("rede", **chosen)
+
+
 def test_the_parts_of_a_score_say_why_and_make_the_score(tmp_path):
     data = new_data(tmp_path / "data")
     texts = {"a": "rede de pesca no mar", "b": "rede no mar de pesca", "c": "coisas"}

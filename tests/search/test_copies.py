@@ -18,7 +18,7 @@ from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, Record, SearchResult
 from tarrafa.parse.fingerprint import distance, fold, simhash
-from tarrafa.search import searcher
+from tarrafa.search import asking
 from tarrafa.search.copies import COMPARED_MAX, NEAR_BITS, Groups, Ranked
 from tarrafa.search.question import Candidate
 from tarrafa.search.searcher import copies_of
@@ -220,7 +220,7 @@ def test_like_a_url_are_its_page_and_its_copies(crowd):
 
 def test_however_many_copies_there_are_the_look_has_an_end_and_the_total_says_so(crowd, monkeypatch):
     set_block(monkeypatch, 10)
-    monkeypatch.setattr(searcher, "LOOKED_MAX", 40)
+    monkeypatch.setattr(asking, "LOOKED_MAX", 40)
     result = Asker(crowd).search("+palavra0 rede")
     assert [hit.copies for hit in result.hits] == [39]
     assert result.total == 1

@@ -12,6 +12,7 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
 from tarrafa.graph import follower as graph
+from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
 from tarrafa.model import Link, Record
 from tarrafa.serve.app import StatusSource
@@ -52,10 +53,10 @@ class Running:
         self._thread.join(30)
         assert not self._thread.is_alive()
 
-    def get(self, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
+    def get(self, path: str, method: str = "GET", headers: dict[str, str] | None = None) -> tuple[HTTPResponse, str]:
         connection = HTTPConnection(urlsplit(self.address).netloc, timeout=30)
         try:
-            connection.request(method, path)
+            connection.request(method, path, headers=headers or {})
             response = connection.getresponse()
             return response, response.read().decode()
         finally:
@@ -95,6 +96,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     write(data, hostile_pages(), "w2")
     write(data, same_pages(), "w3")
     graph.catch_up(data, lambda name, weights: None)
+    survey(data)
     index.catch_up(data)
     return data
 

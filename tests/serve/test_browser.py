@@ -1,7 +1,10 @@
-"""A person with a browser: search, page on, open relations, go back; without JavaScript; on a phone; in the dark."""
+"""A person with a browser: search, narrow, sort, page on, open relations, go back; with the keyboard alone; without
+JavaScript; on a phone; in the dark; in two languages; and as assistive technology sees it (axe-core)."""
 
 import os
+import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 ARGUMENTS += ["--disable-sync", "--no-first-run"]
 PHONE = {"width": 360, "height": 740}
+DESK = {"width": 1280, "height": 900}
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
 
@@ -28,12 +33,11 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    """Where pictures go: TARRAFA_SCREENSHOTS, for those who want to look at them."""
-    folder = Path(os.environ.get("TARRAFA_SCREENSHOTS", tmp_path))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def picture(page: Any, name: str) -> None:
+    """Into the folder TARRAFA_SCREENSHOTS, for those who want to look at them."""
+    folder = os.environ.get("TARRAFA_SCREENSHOTS")
+    if folder:
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
 
 
 @pytest.fixture
@@ -42,13 +46,23 @@ def complaints() -> list[str]:
     return []
 
 
-def opened(browser: Any, site: Running, complaints: list[str], **options: Any) -> Any:
-    context = browser.new_context(base_url=site.address, **options)
-    page = context.new_page()
-    page.set_default_timeout(10_000)
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    return page
+@pytest.fixture
+def opened(browser: Any, site: Running, complaints: list[str]) -> Iterator[Any]:
+    """Opens pages, and closes them in the end."""
+    contexts = []
+
+    def open_page(**options: Any) -> Any:
+        context = browser.new_context(base_url=site.address, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
 
 
 def fits(page: Any) -> bool:
@@ -56,140 +70,250 @@ def fits(page: Any) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 
 
-def test_search_page_on_open_relations_and_go_back(browser, site, shots, complaints):
-    page = opened(browser, site, complaints, viewport={"width": 1280, "height": 900})
+def focused(page: Any) -> str:
+    """The id or the address of what has the focus."""
+    return str(
+        page.evaluate("document.activeElement.id || document.activeElement.href || document.activeElement.tagName")
+    )
+
+
+def hrefs(page: Any) -> list[str]:
+    return [link.get_attribute("href") for link in page.locator("ol.hits h2 a").all()]
+
+
+def test_search_narrow_sort_page_on_open_relations_and_go_back(opened, complaints):
+    page = opened(viewport=DESK)
     page.goto("/")
-    assert page.evaluate("document.activeElement.id") == "q"
-    page.screenshot(path=shots / "home.png")
+    assert focused(page) == "q"
+    picture(page, "home")
     page.get_by_role("searchbox").fill("rede pesca net river")
     page.keyboard.press("Enter")
     page.wait_for_url("**/?q=*")
     assert page.locator("mark").count() > 5
     assert page.locator("ol.hits > li").count() == 10
-    page.screenshot(path=shots / "results.png", full_page=True)
-    first = page.locator("ol.hits h2 a").first.get_attribute("href")
+    picture(page, "results")
+    everything = hrefs(page)
+
+    page.get_by_text("Language: Any language").click()
+    picture(page, "menu")
+    page.get_by_role("link", name="English").click()
+    page.wait_for_url("**lang=en")
+    assert {article.get_attribute("lang") for article in page.locator("ol.hits h2").all()} == {"en"}
+    page.get_by_text("Sorted by: Relevance").click()
+    page.get_by_role("link", name="Newest first").click()
+    page.wait_for_url("**sort=date**")
+    dates = [time.get_attribute("datetime") for time in page.locator("ol.hits time").all()]
+    assert dates == sorted(dates, reverse=True)
+    assert "lang=en" in page.url
     page.get_by_role("link", name="Next").click()
     page.wait_for_url("**page=2")
+    assert "lang=en" in page.url
     assert page.locator("ol.hits > li").first.get_attribute("value") == "11"
-    page.go_back()
-    assert page.locator("ol.hits h2 a").first.get_attribute("href") == first
-    page.locator("ol.hits .facts a").first.click()
+    for _ in range(3):
+        page.go_back()
+    assert hrefs(page) == everything
+
+    page.get_by_role("link", name="Relations of").first.click()
     page.wait_for_url("**/page?url=*")
-    assert page.locator(".where").first.inner_text() == first
+    assert page.locator(".where").first.inner_text() == everything[0]
     assert page.locator("#in .links li").count() > 0
-    page.screenshot(path=shots / "relations.png")
+    picture(page, "relations")
     page.go_back()
-    assert page.locator("ol.hits > li").count() == 10
+    assert hrefs(page) == everything
+    page.get_by_role("link", name="Why this result").first.click()
+    page.wait_for_url("**/why?*")
+    assert page.locator("meter").count() > 0
+    page.get_by_role("link", name="Back to the results").click()
+    assert hrefs(page) == everything
     assert complaints == []
 
 
-def test_the_slash_key_goes_to_the_box(browser, site, complaints):
-    page = opened(browser, site, complaints)
+def test_the_keyboard_reaches_everything(opened, complaints):
+    page = opened(viewport=DESK)
+    page.route("http://*.br.test/**", lambda route: route.fulfill(body="arrived", content_type="text/plain"))
     page.goto("/?q=rede")
-    page.locator("main").click()
+    links = hrefs(page)
     page.keyboard.press("/")
-    assert page.evaluate("document.activeElement.id") == "q"
+    assert focused(page) == "q"
     page.keyboard.type("mar/rio")
-    assert page.get_by_role("searchbox").input_value() == "mar/rio"
+    assert page.get_by_role("searchbox").input_value() == "mar/rio", "the slash is a letter there"
+    for keys, place in (("ArrowDown", 0), ("ArrowDown", 1), ("j", 2), ("k", 1), ("ArrowUp", 0)):
+        page.keyboard.press(keys)
+        assert focused(page) == links[place]
+    page.keyboard.press("ArrowUp")
+    assert focused(page) == "q", "above the first result is the box"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Escape")
+    assert focused(page) == "q"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(links[1])
+    assert page.locator("body").inner_text() == "arrived"
     assert complaints == []
 
 
-def test_everything_works_without_javascript(browser, site, complaints):
-    page = opened(browser, site, complaints, java_script_enabled=False)
+def test_menus_close_and_switches_count_at_once(opened, complaints):
+    page = opened(viewport=DESK)
+    page.goto("/?q=only31+only32&sort=date")
+    language, options = page.locator("details.menu").first, page.locator("details.menu").last
+    language.locator("summary").click()
+    options.locator("summary").click()
+    assert [menu.get_attribute("open") for menu in (language, options)] == [None, ""], "one at a time"
+    page.keyboard.press("Escape")
+    assert options.get_attribute("open") is None
+    options.locator("summary").click()
+    page.mouse.click(5, 600)
+    assert options.get_attribute("open") is None
+    page.get_by_label("All words").check()
+    page.wait_for_url("**all=1**")
+    assert "sort=date" in page.url
+    assert page.locator("ol.hits > li").count() == 0
+    page.get_by_role("link", name="Look for any of the words").click()
+    assert page.locator("ol.hits > li").count() == 2
+    page.locator("details.menu").last.locator("summary").click()
+    page.get_by_label("Prefer recent pages").check()
+    page.wait_for_url("**recent=1**")
+    assert complaints == []
+
+
+def test_everything_works_without_javascript(opened):
+    page = opened(java_script_enabled=False, viewport=DESK)
     page.goto("/")
-    page.get_by_role("searchbox").fill("only31 only32")
+    page.get_by_role("searchbox").fill("only31 only92")
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**/?q=*")
     assert page.locator("ol.hits > li").count() == 2
-    page.get_by_label("all words").check()
+    page.get_by_text("Language: Any language").click()
+    page.get_by_role("link", name="Portuguese").click()
+    page.wait_for_url("**lang=pt")
+    assert page.locator("ol.hits > li").count() == 1
+    page.get_by_role("link", name="Clear filters").click()
+    page.get_by_text("Updated: Any time").click()
+    page.get_by_label("Before").fill("2026-09-23")
+    page.get_by_role("button", name="Apply").click()
+    page.wait_for_url("**before=2026-09-23")
+    assert page.locator("ol.hits > li").count() == 1
+    page.get_by_text("Options").click()
+    page.get_by_label("Show every copy").check()
+    page.locator("noscript").get_by_role("button").click()
+    page.wait_for_url("**copies=1**")
+    assert "before=2026-09-23" in page.url
+    page.get_by_label("All words").check()
     page.get_by_role("button", name="Search").click()
-    page.wait_for_url("**all=1")
+    page.wait_for_url("**all=1**")
     assert page.locator("ol.hits > li").count() == 0
     page.goto(f"/page?url={url_of(0)}")
     assert page.locator("#out .links li").count() > 0
 
 
-def test_copies_open_and_close_without_javascript(browser, site, shots, complaints):
-    page = opened(browser, site, complaints, java_script_enabled=False, viewport={"width": 1100, "height": 900})
+def test_copies_open_and_close_without_javascript(opened, complaints):
+    page = opened(java_script_enabled=False, viewport={"width": 1100, "height": 900})
     page.goto("/?q=espelho")
     assert page.locator("ol.hits > li").count() == 3
-    page.screenshot(path=shots / "copies-joined.png", full_page=True)
     page.get_by_role("link", name="and 3 copies").click()
     page.wait_for_url("**like=*")
     assert page.locator("ol.hits > li").count() == 4
-    page.screenshot(path=shots / "copies-alike.png", full_page=True)
+    picture(page, "copies-alike")
     page.get_by_role("link", name="Back to all results").click()
     page.get_by_role("link", name="Show every copy").click()
     page.wait_for_url("**copies=1")
     assert page.locator("ol.hits > li").count() == 7
-    page.screenshot(path=shots / "copies-shown.png", full_page=True)
     page.get_by_role("link", name="Show copies as one").click()
     assert page.locator("ol.hits > li").count() == 3
     assert complaints == []
 
 
-def test_on_a_phone_nothing_sticks_out(browser, site, shots, complaints):
-    page = opened(browser, site, complaints, viewport=PHONE, device_scale_factor=2)
-    for name, path in (("home", "/"), ("results", "/?q=rede+net"), ("relations", f"/page?url={url_of(0)}"),
-                       ("status", "/status"), ("problem", "/?q=-x"), ("hostile", "/?q=zaragata"),
-                       ("copies", "/?q=espelho"), ("alike", "/?q=espelho&like=http://m0.test/")):  # fmt: skip
-        page.goto(path)
+PAGES = {
+    "home": "/",
+    "results": "/?q=rede+net&page=2",
+    "narrowed": "/?q=rede&lang=pt&sort=links&after=2020-01-01&natural=1",
+    "copies": "/?q=espelho",
+    "alike": "/?q=espelho&like=http://m0.test/",
+    "hostile": "/?q=zaragata",
+    "nothing": "/?q=nadadisso&all=1",
+    "relations": f"/page?url={url_of(0)}",
+    "site": "/site?name=br.test",
+    "why": f"/why?q=rede&url={url_of(0)}",
+    "status": "/status",
+    "help": "/help",
+    "problem": "/?q=-x",
+}
+
+
+def test_on_a_phone_nothing_sticks_out_in_either_language(opened, complaints):
+    page = opened(viewport=PHONE, device_scale_factor=2)
+    for name, path in PAGES.items():
+        page.goto(f"{path}{'&' if '?' in path else '?'}hl={'pt' if len(name) % 2 else 'en'}")
         assert fits(page), path
-        page.screenshot(path=shots / f"phone-{name}.png")
+        picture(page, f"phone-{name}")
+        for menu in page.locator("details.menu summary").all():
+            menu.click()
+            assert fits(page), f"an open menu of {path}"
     assert all("400" in said for said in complaints), "the browser reports the status of a bad query, and nothing else"
 
 
-def test_in_the_dark(browser, site, shots, complaints):
-    page = opened(browser, site, complaints, color_scheme="dark", viewport={"width": 1100, "height": 800})
+def test_in_the_dark(opened, complaints):
+    page = opened(color_scheme="dark", viewport={"width": 1100, "height": 800})
     page.goto("/?q=rede+net")
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == "rgb(16, 23, 26)"
-    page.screenshot(path=shots / "dark-results.png")
-    page.goto("/status")
-    page.screenshot(path=shots / "dark-status.png")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(16, 23, 26)"
+    picture(page, "dark-results")
     page.goto("/")
     page.locator("summary").click()
-    page.screenshot(path=shots / "dark-home.png")
+    picture(page, "dark-home")
     assert complaints == []
 
 
-CONTRAST = """() => {
-  const linear = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
-  const light = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(linear); return .2126 * r + .7152 * g + .0722 * b; };
-  const ground = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
-    if (!/, 0\\)$|transparent/.test(c)) return c; } return 'rgb(255, 255, 255)'; };
-  const poor = [];
-  for (const e of document.querySelectorAll('body *')) {
-    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
-    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
-    if ((a + .05) / (b + .05) < 4.5) poor.push(e.tagName + '.' + e.className + ' ' + e.textContent.trim().slice(0, 30));
-  }
-  return poor;
-}"""
+def test_the_page_speaks_the_browsers_language_until_another_is_chosen(opened, complaints):
+    page = opened(locale="pt-BR", viewport=DESK)
+    page.goto("/?q=rede")
+    assert re.search(r"\d páginas em 0,\d{3} s", page.locator(".count").inner_text())
+    page.get_by_role("link", name="English").click()
+    assert "pages in 0." in page.locator(".count").inner_text()
+    page.goto("/")
+    assert page.locator("html").get_attribute("lang") == "en", "a cookie remembers it"
+    page.get_by_role("link", name="Português").click()
+    page.get_by_role("searchbox").fill("rede")
+    page.get_by_role("button", name="Buscar").click()
+    assert "páginas em" in page.locator(".count").inner_text()
+    assert complaints == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_wcag_text_has_enough_contrast_and_every_field_a_label(browser, site, complaints, scheme):
-    page = opened(browser, site, complaints, color_scheme=scheme)
-    pages = ("/", "/?q=rede+net&page=2", "/?q=espelho", "/?q=espelho&copies=1", f"/page?url={url_of(0)}", "/status")
-    for path in (*pages, "/nothing"):
-        page.goto(path)
-        assert page.evaluate(CONTRAST) == [], path
-        unlabelled = page.evaluate(
-            "[...document.querySelectorAll('input:not([type=hidden])')].filter(field => !field.labels.length).length"
-        )
-        assert unlabelled == 0
-        assert page.locator("main").count() == 1
-        assert page.locator("h1").count() == 1
+@cache
+def axe() -> str:
+    return AXE.read_text()
 
 
-def test_a_hostile_page_runs_nothing(browser, site, complaints):
-    page = opened(browser, site, complaints)
+def violations(page: Any, *rules: str) -> list[str]:
+    """What axe-core finds fault with."""
+    page.evaluate(axe())
+    wanted = {"runOnly": {"type": "rule", "values": rules}} if rules else {}
+    found = page.evaluate("options => axe.run(document, {...options, resultTypes: ['violations']})", wanted)
+    return [f"{one['id']}: {node['html'][:120]}" for one in found["violations"] for node in one["nodes"]]
+
+
+def test_axe_finds_no_fault(opened):
+    page = opened(viewport=DESK)
+    for name in ("home", "narrowed", "copies", "relations", "site", "why", "help"):
+        page.goto(f"{PAGES[name]}{'&' if '?' in PAGES[name] else '?'}hl={'pt' if len(name) % 2 else 'en'}")
+        page.evaluate("for (const menu of document.querySelectorAll('details')) menu.open = true")
+        assert violations(page) == [], name
+
+
+def test_axe_finds_the_contrast_good_in_the_dark_too(opened):
+    page = opened(color_scheme="dark", viewport=PHONE)
+    for name in ("narrowed", "copies", "relations"):
+        page.goto(PAGES[name])
+        assert violations(page, "color-contrast", "link-in-text-block", "target-size") == [], name
+
+
+def test_a_hostile_page_runs_nothing(opened, complaints):
+    page = opened()
     page.on("dialog", lambda dialog: complaints.append(dialog.message))
     page.goto("/?q=zaragata")
     assert page.locator("ol.hits > li").count() == 1
     assert "<script>" in page.locator("ol.hits h2").inner_text()
-    page.locator("ol.hits .facts a").click()
+    page.get_by_role("link", name="Relations of").click()
     page.wait_for_url("**/page?url=*")
     assert page.locator("main script, main img").count() == 0
     assert complaints == []

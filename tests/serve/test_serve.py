@@ -15,10 +15,12 @@ import tantivy
 from tarrafa.errors import FrontierError, ServeError
 from tarrafa.frontier.protocol import Overview
 from tarrafa.index import schema
-from tarrafa.serve.pages import Pager, address
+from tarrafa.serve.asked import address
+from tarrafa.serve.pages import Pager
 from tarrafa.serve.server import bind, run, serve
 from tarrafa.serve.shields import safe_href
-from tarrafa.serve.texts import ENGLISH, status_text
+from tarrafa.serve.texts import status_text
+from tarrafa.serve.texts.english import ENGLISH
 from tests.graph.small_web import new_data, url_of
 from tests.serve.conftest import HOSTILE_URL, Running
 
@@ -88,7 +90,7 @@ def test_all_words_is_one_click(site):
     any_word = json.loads(site.get("/search.json?q=only1+only2")[1])
     all_words = json.loads(site.get("/search.json?q=only1+only2&all=1")[1])
     assert (any_word["total"], all_words["total"]) == (2, 0)
-    assert 'name="all" value="1" checked' in site.get("/?q=rede&all=1")[1]
+    assert 'name="all" value="1" form="search" checked' in site.get("/?q=rede&all=1")[1]
 
 
 def test_copies_are_one_result_with_a_link_to_them(site):
@@ -246,12 +248,27 @@ def test_every_answer_is_shielded(site, path):
     assert response.getheader("server") is None
 
 
+SCRIPTS = '<script src="/static/suggest.js" defer><script src="/static/keys.js" defer>'
+
+
+def test_style_and_scripts_are_asked_for_once_and_anew_when_they_change(site):
+    _, text = site.get("/")
+    addresses = re.findall(r'(?:href|src)="(/static/[^"]*)"', text)
+    assert len(addresses) >= 3
+    for one in addresses:
+        response, _ = site.get(one)
+        assert (response.status, "immutable" in str(response.getheader("cache-control"))) == (200, True)
+        for other in (one.partition("?")[0], one[:-1] + "x"):
+            assert site.get(other)[0].getheader("cache-control") == "no-cache"
+    assert site.get("/static/nothing.css?v=0")[0].status == 404
+
+
 def test_pages_hold_no_inline_script_or_style(site):
     for path in ("/", "/?q=rede", f"/page?url={quote(url_of(0))}", "/status", "/nothing"):
         _, text = site.get(path)
         assert " style=" not in text
         assert "<style" not in text
-        assert re.findall(r"<script[^>]*>", text) == ['<script src="/static/keys.js" defer>']
+        assert re.sub(r"\?v=[0-9a-f]{12}", "", "".join(re.findall(r"<script[^>]*>", text))) == SCRIPTS
 
 
 def test_status_is_shown_where_somebody_can_tell(site, small):

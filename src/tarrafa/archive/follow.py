@@ -83,8 +83,10 @@ def follow(
 
 def entry_at(directory: Path, file: str, start: int) -> Entry | None:
     """The record that begins there; None if the archive has it no more."""
-    path = directory / f"{file}.durable"
-    length = read_durable(path).told if path.exists() else 0
+    try:
+        length = read_durable(directory / f"{file}.durable").told
+    except FileNotFoundError:
+        return None
     if start >= length:
         return None
     return next(_read(directory / f"{file}.meta.warc.gz", file, start, length), None)

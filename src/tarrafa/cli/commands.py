@@ -8,10 +8,14 @@ tarrafa pause NAME  let a collection rest; also resume, stop
 tarrafa worker      crawl for a frontier on another machine
 tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
-tarrafa links       who links to a page, and where it leads
+tarrafa links URL   who links to a page, and where it leads
+tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
+tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
+tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
+tarrafa queries     what people searched for, and what they did not find
 tarrafa rebuild     make graph, index or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools
 tarrafa import      take such a file in
@@ -33,9 +37,12 @@ from tarrafa.cli import (
     cluster,
     curating,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
+    querying,
+    relating,
     sharing,
     simulating,
 )
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, from_os
 
@@ -48,13 +55,7 @@ app = typer.Typer(
 app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
 app.add_typer(curating.curate, name="curate")
-
-Data = Annotated[
-    Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
-Named = Annotated[str | None, typer.Option("--collection", help="Only this collection; by default all of them.")]
-DEFAULT_DATA = Path("tarrafa-data")
+app.add_typer(curating.takedown, name="takedown")
 
 
 def _version(wanted: bool) -> None:
@@ -186,7 +187,7 @@ def status(
         show.overview(found)
 
 
-for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker):
+for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, querying.queries):
     app.command()(command)
 
 
@@ -221,31 +222,8 @@ def search(
         show.hits(result, offset)
 
 
-@app.command()
-def links(
-    url: Annotated[str, typer.Argument(help="Any URL that was crawled or linked to.")],
-    data: Data = DEFAULT_DATA,
-    incoming: Annotated[bool, typer.Option("--in", help="Only who links here.")] = False,
-    outgoing: Annotated[bool, typer.Option("--out", help="Only where it leads.")] = False,
-    n: Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many of each.")] = 50,
-    collection: Named = None,
-    as_json: Json = False,
-) -> None:
-    """Show who links to a URL, and where it leads, with anchor texts."""
-    from tarrafa.cli import show
-    from tarrafa.graph.reader import GraphReader
-
-    directory = DataDirectory(data)
-    directory.check_version()
-    reader = GraphReader(directory)
-    if reader.node(url, collection) is None:
-        raise ConfigError(f"{url}: no crawled page is or links to this URL")
-    found = reader.neighbours(url, collection, limit=n)
-    both = incoming == outgoing
-    if as_json:
-        show.as_json(found)
-    else:
-        show.neighbours(found, incoming=incoming or both, outgoing=outgoing or both)
+for related in (relating.links, relating.page, relating.site):
+    app.command()(related)
 
 
 @app.command()
@@ -296,6 +274,12 @@ def serve(
     token_file: Annotated[
         Path | None, typer.Option(help="A file with the token; without it, the environment's TARRAFA_TOKEN.")
     ] = None,
+    public: Annotated[
+        str, typer.Option("--public-url", help="The address that others know the page by, where a proxy is between.")
+    ] = "",
+    note_queries: Annotated[
+        bool, typer.Option("--note-queries/--no-note-queries", help="Count what is searched for, by the day.")
+    ] = True,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
@@ -308,6 +292,8 @@ def serve(
     has_data = directory.version.exists()
     if has_data or crawlers or as_shard or not shard:
         directory.check_version()
+    if public and not public.startswith(("http://", "https://")):
+        raise ConfigError(f"--public-url: {public}: must begin with http:// or https://")
     if token_file is not None and not (crawlers or as_shard or shard):
         raise ConfigError("--token-file: there is nobody to show a token to without --crawlers, --as-shard or --shard")
     token = find_token(token_file) if crawlers else NO_TOKEN
@@ -334,6 +320,8 @@ def serve(
         address=address,
         searcher=Searcher.at(directory, others),
         as_shard=to_others,
+        public=public,
+        note_queries=note_queries,
     )
 
 

@@ -1,14 +1,23 @@
 """The commands of those who run a search engine.
 
-tarrafa curate check   is DATA/search.toml right, and what does it say?
+tarrafa curate check      is DATA/search.toml right, and what does it say?
+tarrafa takedown add      nobody fetches, finds or sees it any more: a URL, host:NAME or site:NAME
+tarrafa takedown lift     it is as it was before
+tarrafa takedown list     what is taken down, by whom, when and why
 """
 
+import asyncio
+import getpass
+import os
+import socket
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
+from tarrafa.cli import cluster
 from tarrafa.data import DataDirectory
+from tarrafa.errors import Unreachable
 
 Data = Annotated[
     Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA", show_default=True)
@@ -58,3 +67,101 @@ def check(
     )
     told = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts)
     typer.echo(f"{path}: {told}" if path.exists() else f"{path}: there is no such file, and so no rules")
+
+
+takedown = typer.Typer(help="Take a URL, a host or a site down, everywhere at once.", no_args_is_help=True)
+
+What = Annotated[str, typer.Argument(metavar="URL|host:NAME|site:NAME", help="site:NAME is with everything below it.")]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it stands in the log.")]
+By = Annotated[str | None, typer.Option("--by", help="Who says so; by default the user of this machine.")]
+
+
+@takedown.command()
+def add(
+    what: What,
+    reason: Reason = "",
+    by: By = None,
+    data: Data = DEFAULT_DATA,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
+) -> None:
+    """Take down a URL, a host or a site: from the next search on it is not found, and it is not fetched any more.
+
+    The archive's files stay as they are. Every action is a line of DATA/takedown.jsonl.
+    """
+    _act("add", what, reason, by, DataDirectory(data), where, token_file)
+
+
+@takedown.command()
+def lift(
+    what: What,
+    reason: Reason = "",
+    by: By = None,
+    data: Data = DEFAULT_DATA,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
+) -> None:
+    """Undo a take-down: what the archive has of it is found again; it is fetched again when its crawl is next started.
+
+    It must be named as it was when it was taken down.
+    """
+    _act("lift", what, reason, by, DataDirectory(data), where, token_file)
+
+
+@takedown.command("list")
+def list_(
+    data: Data = DEFAULT_DATA,
+    whole: Annotated[bool, typer.Option("--all", help="The whole log: what was lifted, too.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Show what is taken down, by whom, when and why."""
+    from tarrafa.cli import show
+    from tarrafa.takedown import entries, in_force
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    found = entries(directory)
+    shown = found if whole else list(in_force(found).values())
+    if as_json:
+        show.as_json(shown)
+    else:
+        show.takedowns(shown, whole=whole)
+
+
+def _act(
+    action: Literal["add", "lift"],
+    what: str,
+    reason: str,
+    by: str | None,
+    data: DataDirectory,
+    where: list[str] | None,
+    token_file: Path | None,
+) -> None:
+    from tarrafa.clock import Clock
+    from tarrafa.crawl.spreading import tell
+    from tarrafa.frontier.address import from_command_line
+    from tarrafa.index.follower import withhold
+    from tarrafa.takedown import act, read_target
+
+    target, address = read_target(what), from_command_line(where, token_file)
+    data.check_version()
+    entry = act(data, action, target, by or _user(), reason, Clock.from_environment().now())
+    if entry is None:
+        typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
+    else:
+        typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
+    withhold(data)  # where a crawl runs, its follower does it
+    if address is not None:
+        try:
+            asyncio.run(tell(data, address))
+        except Unreachable as error:
+            later = "other machines hear of it when a crawl of this directory reaches the frontier"
+            raise Unreachable(f"{error}; here it is done, {later}") from None
+
+
+def _user() -> str:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        name = str(os.getuid())
+    return f"{name}@{socket.gethostname()}"

@@ -50,7 +50,8 @@ def _collection(told: Told, trouble: str) -> None:
     status = f", last status {told.status} {told.meaning}".rstrip() if told.status is not None else ""
     _line("state", f"{told.state}{status}{', ' + told.type if told.type else ''}")
     role = "" if told.role == "page" else f", a {told.role}"
-    _line("known", f"since {told.discovered}, depth {told.depth}, {told.in_links:,} in-links{role}")
+    rank = f", rank {told.rank:.3g}" if told.rank else ""
+    _line("known", f"since {told.discovered}, depth {told.depth}, {told.in_links:,} in-links{rank}{role}")
     if told.announced:
         _line("", f"its sitemap or feed says that it changed on {told.announced}")
     if told.site is not None:

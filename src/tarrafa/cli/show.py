@@ -10,6 +10,8 @@ from rich.table import Table
 
 from tarrafa.frontier.protocol import CollectionStatus, Overview
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
+from tarrafa.serve.queries import QueryReport
+from tarrafa.takedown import Entry
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -37,6 +39,8 @@ def overview(shown: Overview) -> None:
     for one in shown.collections:
         if one.reason:
             console.print(f"{one.name} is {one.state}: {escape(one.reason)}")
+    for note in shown.notes:
+        console.print(escape(note))
     if shown.nodes:
         workers = ", ".join(f"{node.name} (pid {node.pid}, {node.hosts} hosts)" for node in shown.nodes)
         console.print(f"workers: {workers}")
@@ -68,14 +72,39 @@ def hits(result: SearchResult, offset: int) -> None:
         console.print(f"   [dim]{facts}[/]\n")
 
 
-def neighbours(shown: Neighbours, *, incoming: bool, outgoing: bool) -> None:
+def queries(shown: QueryReport) -> None:
+    if not shown.asked:
+        console.print(f"Nobody has searched in the last {shown.days} days.")
+        return
+    sums = f"{shown.asked:,} searches in {shown.days} days, {shown.empty:,} found nothing"
+    unkept = f"; the texts of {shown.unkept:,} were not kept" if shown.unkept else ""
+    console.print(f"{sums}{unkept}\n")
+    for title, some in (("asked most", shown.top), ("asked in vain", shown.zero)):
+        if some:
+            console.print(f"[bold]{title}[/]")
+        for one in some:
+            found = f"  [dim]{one.hits:,} pages[/]" if one.hits else ""
+            console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
+
+
+def takedowns(shown: list[Entry], *, whole: bool) -> None:
+    if not shown:
+        console.print("Nothing was ever taken down." if whole else "Nothing is taken down.")
+        return
+    for entry in shown:  # no table: what is named must not be cut
+        action = {"add": "taken down  ", "lift": "lifted      "}[entry.action] if whole else ""
+        why = f": {' '.join(entry.reason.split())}" if entry.reason else ""
+        console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")
+
+
+def neighbours(shown: Neighbours, offset: int, *, incoming: bool, outgoing: bool) -> None:
     for wanted, title, links, total in (
         (incoming, "link here", shown.incoming, shown.in_total),
         (outgoing, "are linked from here", shown.outgoing, shown.out_total),
     ):
         if not wanted:
             continue
-        first = f", the first {len(links)}" if total > len(links) else ""
+        first = f", {offset + 1:,} to {offset + len(links):,}" if 0 < len(links) < total else ""
         console.print(f"[bold]{total:,} pages {title}[/]{first}:")
         for link in links:
             rel = f" [dim]({escape(link.rel)})[/]" if link.rel else ""

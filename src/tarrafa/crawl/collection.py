@@ -10,7 +10,7 @@ unless it is excluded. Whether such a page is kept, and followed, its language d
 
 import re
 import ssl
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -77,8 +77,8 @@ def _suffixes(extra: tuple[str, ...]) -> Suffixes:
 class Admission:
     """Decides for one collection, quickly: hosts are judged once."""
 
-    def __init__(self, collection: Collection) -> None:
-        self._collection = collection
+    def __init__(self, collection: Collection, is_taken_down: Callable[[str], bool] = lambda url: False) -> None:
+        self._collection, self.is_taken_down = collection, is_taken_down
         self._identity = identity_of(collection)
         self._hosts: dict[str, tuple[HostId, str, bool]] = {}
 
@@ -110,7 +110,9 @@ class Admission:
         return not self._host(url)[2] and url not in self._roots
 
     def refusal(self, url: str) -> int:
-        """Why a URL in scope is not worth a request, by its looks alone; 0 if it is."""
+        """Why a URL in scope is not worth a request, by its looks alone, or must not be made; 0 if it may."""
+        if self.is_taken_down(url):
+            return Status.TAKEN_DOWN
         types = types_of(url)
         if types and not any(map(self._collection.wants_type, types)):
             return Status.TYPE_NOT_WANTED

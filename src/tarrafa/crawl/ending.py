@@ -23,10 +23,11 @@ class Ending:
     async def look(self, frontier: Frontier, overview: Overview) -> bool:
         """Finish what is over; whether anything was."""
         over = {one.name for one in overview.collections if one.state == "running" and self._is_settled(one)}
-        if not over or not self._is_caught_up():
+        if not over or not overview.whole or not self._is_caught_up():
             return False
         # Asked once more, now that the graph has told all it knows: a depth that fell may have opened something.
-        for one in (await frontier.overview()).collections:
+        again = await frontier.overview()
+        for one in again.collections if again.whole else ():
             if one.name in over and one.state == "running" and is_exhausted(one):
                 await frontier.control(one.name, "finished", finish_reason(one))
         return True

@@ -11,23 +11,25 @@ import msgspec
 
 from tarrafa import config
 from tarrafa.config import Collection, HostMatcher, Revisit, Scope
+from tarrafa.crawl.asking import Ask, asking
 from tarrafa.crawl.collection import HOST_TEXT, Admission
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
 from tarrafa.crawl.walking import is_passed_over, turn, why_over
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, Unreachable
+from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.address import Address, connect, local
-from tarrafa.frontier.protocol import CollectionRow, Facts, HostFacts, PastVisit, SiteFacts, UrlFacts
-from tarrafa.frontier.store.sqlite import read_facts
+from tarrafa.frontier.address import Address
+from tarrafa.frontier.protocol import CollectionRow, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
 from tarrafa.parse.extensions import types_of
-from tarrafa.parse.url import DEFAULT_PORTS, canonical, host_id, host_key, split, url_id
+from tarrafa.parse.url import DEFAULT_PORTS, canonical, split
 from tarrafa.search.searcher import copies_of
+from tarrafa.takedown import TakenDown
 
 COPIES_SHOWN = 10
+NEVER_AGAIN = "never: it was taken down"
 PASSED_OVER = "passed over"  # in place of pending, where the walk through the site is over
 
 
@@ -67,6 +69,7 @@ class Told(msgspec.Struct, frozen=True):
     role: str = ""
     depth: int | None = None
     in_links: int = 0
+    rank: float = 0.0
     status: int | None = None
     meaning: str = ""
     type: str = ""
@@ -108,7 +111,12 @@ async def explain(
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
-    rows = (await _facts(data, plain, address))[1]
+    async with asking(data, address) as ask:
+        return await _explain(data, ask, plain, collection, now)
+
+
+async def _explain(data: DataDirectory, ask: Ask, plain: str, collection: str | None, now: float) -> Explanation:
+    rows = (await ask(plain))[1]
     wanted = [row for row in rows if collection in (None, row.name)]
     if collection is not None and not wanted:
         raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(row.name for row in rows)})")
@@ -116,31 +124,11 @@ async def explain(
     for row in wanted:
         described = config.decode(row.config)
         own = Admission(described).identity.fold(plain)
-        facts, _ = await _facts(data, own, address)
+        facts, _ = await ask(own)
         host = host or facts.host
         known = next((one for one in facts.urls if one.collection == row.name), None)
         told.append(_told(data, own, row, described, facts.host, known, now))
     return Explanation(plain, None if host is None else _host(host, now), told)
-
-
-async def _facts(data: DataDirectory, url: str, address: Address | None) -> tuple[Facts, list[CollectionRow]]:
-    """From the frontier at that address; else from whoever owns this directory's, else from its file."""
-    if address is None:
-        data.check_version()
-    host, key = host_id(host_key(url)), url_id(url)
-    try:
-        frontier = await connect(address or local(data))
-    except Unreachable:  # nobody owns the file, so nothing runs
-        if address is not None:
-            raise
-        facts, rows = read_facts(data.frontier, host, key)
-        return facts, [
-            msgspec.structs.replace(row, state="not running") if row.state == "running" else row for row in rows
-        ]
-    try:
-        return await frontier.look_up(host, key), await frontier.collections()
-    finally:
-        await frontier.close()
 
 
 def _told(
@@ -153,12 +141,15 @@ def _told(
     now: float,
 ) -> Told:
     inside, rule = scope_rule(described, url, known.depth if known else None)
+    if taken_down := TakenDown(data).covers(url):
+        inside, rule = False, "it was taken down (`tarrafa takedown list`)"
     robots = _robots(described, url, host)
     if known is not None and is_passed_over(known):
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
         led = "kept" if described.looks_beyond and not inside else "visited"
-        return Told(row.name, url, inside, rule, robots, known=False, next_visit=f"no page that was {led} links to it")
+        why = NEVER_AGAIN if taken_down else f"no page that was {led} links to it"
+        return Told(row.name, url, inside, rule, robots, known=False, next_visit=why)
     try:
         copies = copies_of(data, url, row.name, COPIES_SHOWN)
     except DataError:
@@ -175,6 +166,7 @@ def _told(
         role=known.role,
         depth=known.depth,
         in_links=known.in_links,
+        rank=known.rank,
         status=known.status,
         meaning=f"{meaning(known.status)}{_because(described, known)}",
         type=known.type or "",
@@ -183,7 +175,7 @@ def _told(
         content_id=known.content_id or "",
         copies=copies,
         history=[_seen(visit) for visit in known.history],
-        next_visit=_next_visit(row, host, known, told, described.revisit, now),
+        next_visit=NEVER_AGAIN if taken_down else _next_visit(row, host, known, told, described.revisit, now),
         believed=told,
         site=known.site,
     )
@@ -251,8 +243,11 @@ def _next_visit(
         return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
     if waits or told is not None:
         return _turn(host, known, now) if told is None else _again(told, host, fresh, now)
-    if known.state == _name(UrlState.DROPPED) and (known.status in NO_REQUEST or not known.history):
-        return "never: it was refused without a request (a change of [scope] has it judged again)"
+    lifted = known.status == Status.TAKEN_DOWN
+    if known.state == _name(UrlState.DROPPED) and (lifted or known.status in NO_REQUEST or not known.history):
+        again = "when the collection is started again: it was taken down, and lifted since"
+        never = "never: it was refused without a request (a change of [scope] has it judged again)"
+        return again if lifted else never
     reasons = {
         PASSED_OVER: why_over(known.site),
         _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",

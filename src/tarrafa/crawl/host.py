@@ -122,7 +122,9 @@ class Walk:
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
         try:
-            self._dismiss()
+            while self._dismiss() and not self.queue and not self._is_tired():
+                self._want_more()
+                await self._more_visits()
             if self.queue and await self._arrive():
                 while await self._next_visit():
                     pass
@@ -130,12 +132,31 @@ class Walk:
             self.left = True
             self.kit.leaving(self)
 
-    def _dismiss(self) -> None:
-        """What gives up its place need not be asked for, so its host need not answer."""
-        for visit in [visit for visit in self.queue if visit.dismissed]:
+    def _dismiss(self) -> bool:
+        """What gives up its place, or is taken down, need not be asked for, so its host need not answer. Whether there
+        was any."""
+        found = [(visit, status) for visit in self.queue if (status := self._dismissal(visit))]
+        for visit, status in found:
             self.queue.remove(visit)
             self.unreported += 1
-            self.kit.finished(self, refused(visit, self.collection.name, Status.REPLACED, self.kit.clock.now()))
+            self.kit.finished(self, refused(visit, self.collection.name, status, self.kit.clock.now()))
+        return bool(found)
+
+    def _dismissal(self, visit: Visit) -> int:
+        if visit.dismissed:
+            return Status.REPLACED
+        return Status.TAKEN_DOWN if self.admission.is_taken_down(visit.url) else 0
+
+    async def _more_visits(self) -> None:
+        """Return when there is something to visit, or when nothing more will come."""
+        while not self.queue and self.unreported and not self.left:
+            self.more.clear()
+            self.kit.hungry()
+            await self.more.wait()
+
+    def _want_more(self) -> None:
+        """Refusals cost no time: thousands of them should not go by eights."""
+        self.wanted = min(2 * self.wanted, WANTED_MAX)
 
     async def _arrive(self) -> bool:
         """Find the host and its rules."""
@@ -179,10 +200,7 @@ class Walk:
 
     async def _next_visit(self) -> bool:
         """One visit; False when the walk is over."""
-        while not self.queue and self.unreported and not self.left:
-            self.more.clear()
-            self.kit.hungry()
-            await self.more.wait()
+        await self._more_visits()
         if self.left or not self.queue or self._is_tired():
             return False
         visit = self.queue.popleft()
@@ -190,8 +208,8 @@ class Walk:
         self.visited += 1
         if reason := self._objection(visit):
             self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
-            if not self.queue:  # refusals cost no time: thousands of them should not go by eights
-                self.wanted = min(2 * self.wanted, WANTED_MAX)
+            if not self.queue:
+                self._want_more()
             return True
         self.wanted = VISITS_PER_LEASE
         return await self._make(visit)
@@ -209,6 +227,8 @@ class Walk:
             return False
         with self.kit.holding(len(response.raw_body)):
             done = await self._concluded(visit, request, response)
+        if self.admission.is_taken_down(visit.url):  # while it was on its way: nothing of it is kept
+            done = refused(visit, self.collection.name, Status.TAKEN_DOWN, self.ended_at, requested=True)
         self.kit.finished(self, done)
         if response.status == Status.STARVED:
             self.kit.starved()
@@ -256,8 +276,8 @@ class Walk:
 
     def _objection(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if it may."""
-        if visit.dismissed or self.place.error:
-            return Status.REPLACED if visit.dismissed else self.place.error
+        if unasked := self._dismissal(visit) or self.place.error:
+            return unasked
         limit = self.collection.scope.depth_max
         if visit.depth and visit.role == Role.PAGE:
             if not self.admission.admits(visit.url) or (limit is not None and visit.depth > limit):

@@ -21,6 +21,7 @@ from tarrafa.errors import Locked
 from tarrafa.frontier.address import connect, local
 from tarrafa.frontier.protocol import Frontier
 from tarrafa.model import Page
+from tarrafa.takedown import TakenDown
 
 POLL_S = 0.2
 
@@ -57,7 +58,7 @@ class _Reader:
     """A follower of the archive with a cursor of its own."""
 
     def __init__(self, data: DataDirectory, name: str) -> None:
-        self._archive, self._name = data.archive, name
+        self._archive, self._name, self._taken_down = data.archive, name, TakenDown(data)
         self._path = data.cursors / f"pages-{name}.json"
         self._cursor: Cursor = msgspec.json.decode(self._path.read_bytes(), type=Cursor) if self._path.exists() else {}
 
@@ -65,7 +66,7 @@ class _Reader:
         return follow(self._archive, dict(self._cursor))
 
     def is_mine(self, entry: Entry) -> bool:
-        return entry.record.collection == self._name
+        return entry.record.collection == self._name and not self._taken_down.covers(entry.record.url)
 
     def advance(self, entry: Entry) -> None:
         self._cursor[entry.file] = entry.end

@@ -19,6 +19,7 @@ from tarrafa.crawl.children import Child, settings, terminate
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.ending import SETTLE_S, Ending
 from tarrafa.crawl.keeping import Keeper, OwnFrontier, say
+from tarrafa.crawl.spreading import spread
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
@@ -91,6 +92,8 @@ class Supervisor:
             self._divide()
             await self.keeper.open()
             await self._set_clock()
+            if not isinstance(self.keeper, OwnFrontier):  # else both have one log
+                self._watchers.append(asyncio.create_task(spread(self.data, self._current)))
             for child in self._wanted():
                 await child.start(settings(self.keeper.address, self._clock))
                 self._watchers.append(asyncio.create_task(self._watch(child)))
@@ -101,6 +104,9 @@ class Supervisor:
 
     async def __aexit__(self, *_: object) -> None:
         await self._end()
+
+    async def _current(self) -> Frontier:
+        return self.frontier
 
     async def _set_clock(self) -> None:
         """Our children begin with the frontier's time. An owner of our own has spoken for itself."""

@@ -53,6 +53,7 @@ from tarrafa.frontier.protocol import (
 from tarrafa.frontier.timing import Agreement, agree
 from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status
 from tarrafa.process import become_child, raise_file_limit, run_child
+from tarrafa.takedown import TakenDown
 
 COMMIT_EVERY_S = 0.2
 COMMIT_PAUSE_S = 0.03  # sooner when a walk waits for it, but never without a pause
@@ -88,6 +89,8 @@ class Worker:
         self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier
         self._writer = Writer(data.archive, name, self.clock.now())
+        self._taken_down = TakenDown(data)
+        self._orders = self._taken_down.now()
         self._resolver = Resolver()
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
@@ -364,7 +367,8 @@ class Worker:
             known = self._collections.get(row.id)
             if known is None or known[0] < row.revision:
                 collection = config.decode(row.config)
-                self._collections[row.id] = (row.revision, collection, Admission(collection))
+                admission = Admission(collection, lambda url: self._orders.covers(url))  # noqa: PLW0108 (they change)
+                self._collections[row.id] = (row.revision, collection, admission)
 
     def _start(self, lease: Lease) -> None:
         _, collection, admission = self._collections[lease.collection]
@@ -383,6 +387,7 @@ class Worker:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._commit_now.wait(), COMMIT_EVERY_S)
             self._commit_now.clear()
+            self._orders = self._taken_down.now()
             if self._failure is not None:
                 raise self._failure
             if self._finished or self._leaving or self._learned:

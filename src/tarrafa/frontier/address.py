@@ -229,14 +229,19 @@ async def connect(address: Address, clock: Clock | None = None, outbox: Path | N
         return await RemoteFrontier.connect(address.path)
     if isinstance(address, TcpServer):
         return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
+    cluster = postgres_module("cluster")
+    body: OpenFrontier = await cluster.open_cluster(list(address.dsns), clock or Clock.from_environment(), outbox)
+    return body
+
+
+def postgres_module(name: str) -> Any:
+    """One of the modules that need psycopg, which others do not."""
     try:
-        cluster = importlib.import_module("tarrafa.frontier.store.postgres.cluster")  # it needs psycopg, others do not
+        return importlib.import_module(f"tarrafa.frontier.store.postgres.{name}")
     except ModuleNotFoundError as error:
         raise ConfigError(
             f"a frontier on PostgreSQL needs {error.name}, which is not installed: pip install 'tarrafa[cluster]'"
         ) from None
-    body: OpenFrontier = await cluster.open_cluster(list(address.dsns), clock or Clock.from_environment(), outbox)
-    return body
 
 
 def line(address: Address) -> BlockingLine:

@@ -52,7 +52,7 @@ class PageImage(msgspec.Struct, frozen=True, array_like=True):
 
 
 class UrlImage(msgspec.Struct, frozen=True, array_like=True):
-    """A URL in one collection. Up to `archived` the fields are the columns of `url`."""
+    """A URL in one collection. But for `history` and `page` the fields are the columns of `url`."""
 
     id: Key
     url: Annotated[str, Meta(max_length=1 << 14)]
@@ -78,6 +78,7 @@ class UrlImage(msgspec.Struct, frozen=True, array_like=True):
     archived: Moment
     history: Annotated[list[VisitImage], Meta(max_length=HISTORY_MAX)] = []
     page: PageImage | None = None
+    pagerank: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True):

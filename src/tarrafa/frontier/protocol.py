@@ -12,10 +12,13 @@ from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage
 from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
 from tarrafa.process import ProcessId
 from tarrafa.revisit.policy import History
+from tarrafa.takedown import Entry
 
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
 VISITS_PER_LEASE = 8
+RANK_STEP, RANK_MAX = 1.25, 1e12
+ENTRIES_PER_ANSWER = 1_000  # of what was taken down
 FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
 
@@ -45,6 +48,13 @@ class Weight(msgspec.Struct, frozen=True, array_like=True):
     in_links: int
     depth: int = -1
     host_key: str = ""  # as in `Offer`: where several servers share the URLs, it says whose this one is
+    rank: float = 0.0  # N times PageRank, with the mean 1; 0: nothing is known of it
+
+
+def is_news(rank: float, known: float) -> bool:
+    """Whether a rank is worth telling and writing down. A small change is not; who has none yet has the mean, 1."""
+    known = known if known > 0.0 else 1.0
+    return 0.0 < rank < RANK_MAX and not 1 / RANK_STEP <= rank / known <= RANK_STEP
 
 
 class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
@@ -263,6 +273,7 @@ class UrlFacts(msgspec.Struct, frozen=True):
     history: list[PastVisit] = []
     freshness: Freshness | None = None
     site: SiteFacts | None = None
+    rank: float = 0.0  # as in `Weight`, as last told
 
 
 class HostFacts(msgspec.Struct, frozen=True):
@@ -290,11 +301,20 @@ class Facts(msgspec.Struct, frozen=True):
     urls: list[UrlFacts]
 
 
+class Withholding(msgspec.Struct, frozen=True):
+    """Part of what was taken down or lifted; `end` is where to go on. Empty: there is no more for now."""
+
+    entries: list[Entry]
+    end: int
+
+
 class Overview(msgspec.Struct, frozen=True):
-    """The answer to `status`."""
+    """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
     nodes: list[NodeStatus]
+    notes: list[str] = []  # what people should know of the frontier itself
+    whole: bool = True
 
 
 class Frontier(Protocol):
@@ -351,7 +371,7 @@ class Frontier(Protocol):
         """Take reports over many hosts at once; per host, what to fetch next."""
 
     async def weigh(self, collection: str, weights: list[Weight]) -> None:
-        """Take absolute in-link counts and depths that fell, from the link graph."""
+        """Take absolute in-link counts, ranks, and depths that fell, from the link graph."""
 
     async def look_up(self, host: HostId, url: UrlId) -> Facts:
         """Everything known of a URL, in every collection."""
@@ -399,3 +419,10 @@ class Frontier(Protocol):
 
     async def forget(self, host: HostId) -> None:
         """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        """Take actions into the log that everybody hears of who works here; what is known already changes nothing."""
+
+    async def withheld(self, after: int) -> Withholding:
+        """What was taken down and lifted, in the order in which the frontier heard of it, after a place that it named
+        (0: from the beginning)."""

@@ -38,6 +38,7 @@ class Line(msgspec.Struct, frozen=True):
     depth: int
     redirects: int
     in_links: int
+    rank: float | None  # N times PageRank
     status: int | None
     meaning: str | None
     type: str | None
@@ -74,6 +75,7 @@ def _line(image: HostImage, share: Share, url: UrlImage) -> Line:
         depth=url.depth,
         redirects=url.redirects,
         in_links=url.in_links,
+        rank=url.pagerank or None,
         status=url.status,
         meaning=None if url.status is None else STATUS_MEANING.get(url.status),
         type=url.type,

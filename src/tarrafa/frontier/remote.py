@@ -34,10 +34,12 @@ from tarrafa.frontier.protocol import (
     ShelfFacts,
     Terms,
     Weight,
+    Withholding,
 )
 from tarrafa.frontier.token import Token
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
+from tarrafa.takedown import Entry
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0  # handshake included
@@ -297,6 +299,13 @@ class RemoteFrontier:
 
     async def forget(self, host: HostId) -> None:
         await self._call("forget", host)
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        await self._call("withhold", entries)
+
+    async def withheld(self, after: int) -> Withholding:
+        told: Withholding = await self._call("withheld", after)
+        return told
 
 
 async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:

@@ -2,7 +2,8 @@
 
 Promises: follows the archive from where it stopped, whatever stopped it; tells the frontier each change at least once,
 in absolute values, at most every second; never calls the crawl. One process at a time (a lock sees to it).
-`behind` is 0 only when every durable record is applied and every change delivered.
+`behind` is 0 only when every durable record is applied and every change of in-links and depths delivered; ranks are
+told a few at a time, and nobody waits for them.
 Knows nothing of how `deliver` reaches the frontier.
 """
 
@@ -12,11 +13,15 @@ from contextlib import closing
 from itertools import groupby
 from types import TracebackType
 
+from msgspec.structs import replace
+
 from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import Weight
+from tarrafa.graph import ranknews
+from tarrafa.graph.ranknews import RankNews
 from tarrafa.graph.store import (
     FORMAT,
     forget,
@@ -38,6 +43,7 @@ BATCH_RECORDS = 1_000
 POLL_S = 0.2
 DELIVER_EVERY_S = 0.7
 WEIGHTS_PER_CALL = 5_000
+RANKS_PER_CALL = 1_000  # with each delivery: a survey may have changed them all, and others want the frontier too
 
 
 class Follower:
@@ -52,6 +58,7 @@ class Follower:
             self._connection = open_writer(data)
             self._cursor: Cursor = read_cursor(self._connection)
             self._graph = Graph(self._connection)
+            self.ranks = RankNews(data, self._graph.incarnation)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
@@ -60,6 +67,7 @@ class Follower:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.ranks.close()
         self._connection.close()
         self._lock.__exit__(None, None, None)
 
@@ -88,12 +96,26 @@ class Follower:
         """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
         with in_our_words(path_of(self._data), self._connection):
             news = self._graph.news(WEIGHTS_PER_CALL)
+        self._tell(news)
+        return len(news)
+
+    def tell_ranks(self) -> int:
+        """Deliver some ranks that a survey has changed, if there are any; how many that were."""
+        nodes = self.ranks.next(RANKS_PER_CALL)
+        if nodes:
+            with in_our_words(path_of(self._data), self._connection):
+                news = self._graph.weights(nodes)
+            self._tell(news)
+        return len(nodes)
+
+    def _tell(self, news: list[tuple[str, int, Weight]]) -> None:
         for collection, group in groupby(news, key=lambda item: item[0]):
             part = list(group)
-            self._deliver(collection, [weight for _, _, weight in part])
+            self._deliver(collection, [replace(weight, rank=self.ranks.rank(node)) for _, node, weight in part])
+            nodes = [node for _, node, _ in part]
             with in_our_words(path_of(self._data), self._connection):
-                self._graph.told([node for _, node, _ in part])
-        return len(news)
+                self._graph.told(nodes)
+            self.ranks.told(nodes)
 
 
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
@@ -104,10 +126,12 @@ def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None
         while not stop.is_set():
             read = follower.read(stop)
             read_at = boottime() if read else read_at
-            surveyor.look(follower.turned, boottime() - read_at)
+            if surveyor.look(follower.turned, boottime() - read_at):
+                follower.ranks.take_up()
             if boottime() - told_at >= DELIVER_EVERY_S:
                 while follower.tell() == WEIGHTS_PER_CALL and not stop.is_set():
                     pass
+                follower.tell_ranks()
                 told_at = boottime()
             if not read:
                 stop.wait(POLL_S)
@@ -120,6 +144,8 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
         read = follower.read()
         while follower.tell():
             pass
+        while not follower.ranks.is_through:
+            follower.tell_ranks()
     return read
 
 
@@ -144,6 +170,7 @@ def tell_again(data: DataDirectory) -> int:
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
             connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
+        ranknews.forget(data)
         return int(rows(connection, "SELECT count(*) FROM dirty")[0][0])
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.graph.arrays import summed
+from tarrafa.graph.pagerank import Numbers
 
 COUNT_MAX = (1 << 31) - 1
-PAIR_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +33,28 @@ class Neighbourhood:
     incoming: Lists
 
 
-def neighbourhood(keys: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Neighbourhood:
-    """`keys` are (from << 32) | to, each once."""
-    source, target = keys >> 32, keys & 0xFFFFFFFF
-    return Neighbourhood(_lists(source, target, counts, size), _lists(target, source, counts, size))
+def neighbourhood(keys: NDArray[np.int64], counts: Numbers, size: int) -> Neighbourhood:
+    """`keys` are (from << 32) | to, each once and in order."""
+    return Neighbourhood(
+        _lists(keys >> 32, keys & 0xFFFFFFFF, counts, size), _lists(keys & 0xFFFFFFFF, keys >> 32, counts, size)
+    )
 
 
-def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: NDArray[np.int64], size: int) -> Lists:
-    order = np.lexsort((other, -counts, owner))
+def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: Numbers, size: int) -> Lists:
+    """The sort is stable, and of one owner the others are in their order already: so they stay, at equal counts."""
+    pointers = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size))))
+    owner = (owner << 32) | (COUNT_MAX - counts)
+    order = np.argsort(owner, kind="stable")
+    del owner
     pairs = np.empty((len(order), 2), "<i4")
-    pairs[:, 0] = other[order]
-    pairs[:, 1] = np.minimum(counts[order], COUNT_MAX)
-    return Lists(np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size)))), pairs)
+    pairs[:, 0], pairs[:, 1] = other[order], counts[order]
+    return Lists(pointers, pairs)
 
 
 def between_sites(
-    keys: NDArray[np.int64], counts: NDArray[np.int64], site_of: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    keys: NDArray[np.int64], counts: Numbers, site_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Numbers]:
     """The same pairs, between the sites that hosts belong to."""
-    source, target = site_of[keys >> 32], site_of[keys & 0xFFFFFFFF]
-    apart = source != target
-    return summed((source[apart] << 32) | target[apart], counts[apart])
+    pairs = (site_of[keys >> 32] << 32) | site_of[keys & 0xFFFFFFFF]
+    apart = (pairs >> 32) != (pairs & 0xFFFFFFFF)
+    return summed(pairs[apart], counts[apart])

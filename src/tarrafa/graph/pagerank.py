@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 DAMPING = 0.85
-TOLERANCE = 1e-7  # of the sum of all values, from one sweep to the next: files hold seven digits
+TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: no single one is then off by more than 1e-5
 SWEEPS_MAX = 200
 COMPILED_FROM = 1_000_000  # links; fewer are done with numpy, before numba would be loaded
 

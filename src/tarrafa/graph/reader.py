@@ -1,7 +1,9 @@
 """Who links here, where does it lead, how deep does it lie?
 
 Promises: answers from one consistent moment while the follower goes on writing; safe to use from several threads;
-takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named.
+takes up a graph that was made again. A URL that several collections hold is one URL unless a collection is named; where
+more than `COLLAPSED_MAX` link to it, the collection that counts most speaks for all. Every answer takes bounded time:
+lists come in pages, and nobody pages beyond `OFFSET_MAX`.
 Knows nothing of the index or of ranking.
 """
 
@@ -14,13 +16,18 @@ import apsw
 import msgspec
 
 from tarrafa.data import DataDirectory
+from tarrafa.errors import QueryError
 from tarrafa.graph.ranks import Ranks
 from tarrafa.graph.ranks import path_of as path_of_ranks
+from tarrafa.graph.sites import Related
 from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
 from tarrafa.model import Neighbour, Neighbours, UrlId
-from tarrafa.parse.url import canonical, url_id
+from tarrafa.parse.url import canonical, host_key, url_id
+from tarrafa.takedown import TakenDown
 
 NEIGHBOURS_MAX = 10_000  # per answer
+OFFSET_MAX = 100_000  # some 80 ms of looking away
+COLLAPSED_MAX = 20_000  # in-links that are looked at one by one, to find those that several collections have
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
@@ -37,6 +44,7 @@ class Node(msgspec.Struct, frozen=True):
     status: int | None
     visited_at: float | None
     title: str
+    rank: float = 1.0
 
 
 class Stamped(msgspec.Struct, frozen=True):
@@ -61,23 +69,27 @@ class GraphReader:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
+        self._taken_down = TakenDown(data)
         self._path = path_of(data)
         self._local = threading.local()
         self._connection()
 
     def nodes(self, url: str, collection: str | None = None) -> list[Node]:
-        """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it."""
+        """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it. One that
+        is taken down is refused."""
+        self._taken_down.refuse(url)
         key = _id(url)
         if key is None:
             return []
         found = self._rows(
-            """SELECT c.name, n.url, n.depth, n.in_links, n.visit, n.status, n.visited_at, coalesce(n.title, '')
+            """SELECT c.name, n.url, n.depth, n.in_links, n.visit, n.status, n.visited_at, coalesce(n.title, ''), n.node
                FROM nodes n JOIN collections c USING (collection)
                WHERE n.id = ? AND (? IS NULL OR c.name = ?)
                ORDER BY n.visited_at DESC NULLS LAST, n.collection""",
             (key, collection, collection),
         )
-        return [Node(*row) for row in found]
+        table = self._ranked()
+        return [Node(*(*row, table.of(node))) for *row, node in found]
 
     def node(self, url: str, collection: str | None = None) -> Node | None:
         """The URL as the collection that visited it last knows it."""
@@ -87,15 +99,17 @@ class GraphReader:
         """Both sides at once. Each other URL stands once; the anchors of several links to it are joined."""
         incoming, in_total = self.incoming(url, collection, limit, offset)
         outgoing, out_total = self.outgoing(url, collection, limit, offset)
-        return Neighbours(canonical(url) or url, incoming, outgoing, in_total, out_total)
+        rank = max((node.rank for node in self.nodes(url, collection)), default=1.0)
+        return Neighbours(canonical(url) or url, incoming, outgoing, in_total, out_total, rank)
 
     def incoming(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Neighbour], int]:
         """Who links here, in the order in which they became known, and how many that are. A page's link to itself
-        does not count."""
-        numbers, key = self._numbers(url, collection), _id(url)
-        limit, offset = min(limit, NEIGHBOURS_MAX), max(offset, 0)
+        does not count. What is taken down is counted, and not shown."""
+        self._taken_down.refuse(url)
+        numbers, key = self._linked_numbers(url, collection), _id(url)
+        limit, offset = _checked(limit, offset)
         if len(numbers) == 1:
             (target,) = numbers
             sources = self._rows(
@@ -116,19 +130,50 @@ class GraphReader:
                 ORDER BY e.src, e.n""",  # noqa: S608
             (),
         )
-        return _joined(found), total
+        return self._shown(found), total
 
     def outgoing(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Neighbour], int]:
-        """Where it leads, in the order on the page, and to how many URLs."""
+        """Where it leads, in the order on the page, and to how many URLs that are not taken down."""
+        self._taken_down.refuse(url)
         found = self._rows(
             f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))}) ORDER BY e.src, e.n""",  # noqa: S608
             (),
         )
-        joined, offset = _joined(found), max(offset, 0)
-        return joined[offset : offset + min(limit, NEIGHBOURS_MAX)], len(joined)
+        joined, (limit, offset) = self._shown(found), _checked(limit, offset)
+        return joined[offset : offset + limit], len(joined)
+
+    def outgoing_hosts(
+        self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Related], int]:
+        """The hosts that it leads to, its own among them, with the number of URLs there that are not taken down; the
+        most first."""
+        self._taken_down.refuse(url)
+        found = self._rows(
+            f"""SELECT DISTINCT n.url FROM edges e JOIN nodes n ON n.node = e.dst
+                WHERE e.src IN ({_list(self._numbers(url, collection))})""",  # noqa: S608
+            (),
+        )
+        orders = self._taken_down.now()
+        hosts = Counter(host_key(other) for (other,) in found if not orders.covers(other))
+        counted = sorted(hosts.items(), key=lambda one: (-one[1], one[0]))
+        limit, offset = _checked(limit, offset)
+        return [Related(*one) for one in counted[offset : offset + limit]], len(counted)
+
+    def archived(self, url: str, collection: str | None = None) -> tuple[str, int] | None:
+        """The file of the archive that has the URL's newest text, and from which byte on."""
+        found = self._rows(
+            """SELECT f.name, n.place FROM nodes n JOIN collections c USING (collection) JOIN files f USING (file)
+               WHERE n.id = ? AND (? IS NULL OR c.name = ?) ORDER BY n.visited_at DESC, n.collection LIMIT 1""",
+            (_id(url), collection, collection),
+        )
+        return found[0] if found else None
+
+    def _shown(self, found: list[tuple[str, str, str]]) -> list[Neighbour]:
+        orders = self._taken_down.now()
+        return _joined([row for row in found if not orders.covers(row[0])] if orders else found)
 
     def in_links(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, int]:
         """How many other URLs link to each; the most that one collection counted, when several know it."""
@@ -240,6 +285,17 @@ class GraphReader:
         )
         return [number for (number,) in found]
 
+    def _linked_numbers(self, url: str, collection: str | None) -> list[int]:
+        """The nodes whose in-links are collapsed into one list."""
+        numbers = self._numbers(url, collection)
+        if len(numbers) < 2:
+            return numbers
+        counts = self._rows(
+            f"SELECT in_links, node FROM nodes WHERE node IN ({_list(numbers)}) ORDER BY 1 DESC, 2",  # noqa: S608
+            (),
+        )
+        return numbers if sum(count for count, _ in counts) <= COLLAPSED_MAX else [counts[0][1]]
+
     def _rows(self, sql: str, bindings: tuple[object, ...]) -> list[tuple[Any, ...]]:
         connection = self._connection()
         with in_our_words(self._path, connection):
@@ -261,6 +317,12 @@ class GraphReader:
 def _id(url: str) -> UrlId | None:
     found = canonical(url)
     return None if found is None else url_id(found)
+
+
+def _checked(limit: int, offset: int) -> tuple[int, int]:
+    if offset > OFFSET_MAX:
+        raise QueryError(f"Only the first {OFFSET_MAX:,} links can be paged through.")
+    return max(0, min(limit, NEIGHBOURS_MAX)), max(0, offset)
 
 
 def _list(numbers: Iterable[int]) -> str:

@@ -48,6 +48,18 @@ CREATE INDEX hosts_by_site ON hosts (site, known DESC);
 _pair = Struct("<ii")
 
 
+class Paging(msgspec.Struct, frozen=True):
+    """Which part of each list is wanted."""
+
+    limit: int = 50
+    in_offset: int = 0
+    out_offset: int = 0
+    hosts_offset: int = 0
+
+
+ALL_FIRST = Paging()
+
+
 class Related(msgspec.Struct, frozen=True):
     """Another site, or another host, and how many pairs of pages are linked."""
 
@@ -145,23 +157,20 @@ class SiteReader:
         self._path = path_of(data)
         self._local = threading.local()
 
-    def site(self, name: str, collection: str | None = None, limit: int = 50, offset: int = 0) -> Surroundings | None:
-        """A site by its domain. `offset` and `limit` are for each of its lists."""
+    def site(self, name: str, collection: str | None = None, paging: Paging = ALL_FIRST) -> Surroundings | None:
+        """A site by its domain."""
         url = canonical(f"http://{name}/")
-        return None if url is None else self._found("site", "name", host_name(url), collection, limit, offset)
+        return None if url is None else self._found("site", "name", host_name(url), collection, paging)
 
-    def host(self, name: str, collection: str | None = None, limit: int = 50, offset: int = 0) -> Surroundings | None:
+    def host(self, name: str, collection: str | None = None, paging: Paging = ALL_FIRST) -> Surroundings | None:
         """A host by its key (scheme://host:port), or by its name: then the one of that name that is known best."""
         url = canonical(name if "://" in name else f"http://{name}/")
         if url is None:
             return None
         column, wanted = ("key", host_key(url)) if "://" in name else ("name", host_name(url))
-        return self._found("host", column, wanted, collection, limit, offset)
+        return self._found("host", column, wanted, collection, paging)
 
-    def _found(
-        self, kind: str, column: str, name: str, collection: str | None, limit: int, offset: int
-    ) -> Surroundings | None:
-        limit, offset = max(0, min(limit, LISTED_MAX)), max(0, offset)
+    def _found(self, kind: str, column: str, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
         with self._reading():
             candidates = self._rows(
                 f"SELECT number, collection FROM {kind}s WHERE {column} = ? ORDER BY known DESC, number",  # noqa: S608
@@ -171,18 +180,19 @@ class SiteReader:
             if chosen is None:
                 return None
             named = list(dict.fromkeys(held for _, held in candidates))
-            return self._told(kind, chosen, named, limit, offset)
+            return self._told(kind, chosen, named, paging)
 
-    def _told(self, kind: str, number: int, collections: list[str], limit: int, offset: int) -> Surroundings:
+    def _told(self, kind: str, number: int, collections: list[str], paging: Paging) -> Surroundings:
+        limit = max(0, min(paging.limit, LISTED_MAX))
         own = ("name", "number") if kind == "site" else ("key", "site")
         name, site, collection, known, visited, fetched, rank, statuses = self._rows(
             f"SELECT {', '.join(own)}, collection, known, visited, fetched, rank, statuses FROM {kind}s"  # noqa: S608
             " WHERE number = ?",
             (number,),
         )[0]
-        hosts, hosts_total = self._hosts(site, limit, offset)
-        incoming, in_total = self._related(kind, "incoming", number, limit, offset)
-        outgoing, out_total = self._related(kind, "outgoing", number, limit, offset)
+        hosts, hosts_total = self._hosts(site, limit, paging.hosts_offset)
+        incoming, in_total = self._related(kind, "incoming", number, limit, paging.in_offset)
+        outgoing, out_total = self._related(kind, "outgoing", number, limit, paging.out_offset)
         return Surroundings(
             name, kind, self._rows("SELECT name FROM sites WHERE number = ?", (site,))[0][0], collection, collections,
             self._rows("SELECT at FROM survey")[0][0], known, visited, fetched, rank, msgspec.json.decode(statuses),
@@ -193,7 +203,7 @@ class SiteReader:
         found = self._rows(
             "SELECT key, known, visited, fetched, rank FROM hosts WHERE site = ? ORDER BY known DESC, number"
             " LIMIT ? OFFSET ?",
-            (site, limit, offset),
+            (site, limit, _bounded(offset)),
         )
         total = self._rows("SELECT hosts FROM sites WHERE number = ?", (site,))[0][0]
         return [HostFigures(*row) for row in found], total
@@ -201,7 +211,7 @@ class SiteReader:
     def _related(self, kind: str, column: str, number: int, limit: int, offset: int) -> tuple[list[Related], int]:
         part, length = self._rows(
             f"SELECT substr({column}, ?, ?), length({column}) FROM {kind}s WHERE number = ?",  # noqa: S608
-            (1 + offset * _pair.size, limit * _pair.size, number),
+            (1 + _bounded(offset) * _pair.size, limit * _pair.size, number),
         )[0]
         called, pairs = "name" if kind == "site" else "key", list(_pair.iter_unpack(part or b""))
         names = dict(
@@ -225,6 +235,10 @@ class SiteReader:
             self._local.connection = _open(self._path)
             self._local.identity = identity
         return in_our_words(self._path, self._local.connection)
+
+
+def _bounded(offset: int) -> int:
+    return max(0, min(offset, 1 << 31))
 
 
 def _open(path: Path) -> apsw.Connection:

@@ -21,7 +21,7 @@ from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
 
 FORMAT = 3
-DERIVED = ("ranks.f32", "sites.sqlite")  # computed from the graph: see survey.py
+DERIVED = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
 BUSY_MS = 10_000
 CACHE_KIB = 64 << 10
 

@@ -26,7 +26,7 @@ from tarrafa.data import DataDirectory, sync_directory, try_lock
 from tarrafa.errors import from_os
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.graph import ranks, sites
-from tarrafa.graph.arrays import Snapshot, read
+from tarrafa.graph.arrays import NO_LINKS, Snapshot, read, statuses_of
 from tarrafa.graph.neighbourhood import Neighbourhood, between_sites, neighbourhood
 from tarrafa.graph.pagerank import pagerank
 from tarrafa.graph.ranks import Ranks, Stated
@@ -37,7 +37,6 @@ from tarrafa.parse.url import host_key, host_name
 from tarrafa.process import become_child, run_child
 
 NICENESS = 10
-MAPPED_BYTES = 1 << 32
 THERE = frozenset({200, 304})
 
 
@@ -62,21 +61,24 @@ def survey(data: DataDirectory, clock: Clock | None = None) -> Stated | None:
 def _survey(data: DataDirectory, clock: Clock) -> Stated:
     begun = boottime()
     with closing(open_reader(data)) as connection, in_our_words(path_of(data), connection):
-        connection.pragma("mmap_size", MAPPED_BYTES)
         found = read(connection, data.graph)
         names = _names(connection, found)
+    nodes, counting = found.links.nodes, len(found.links.sources)
+    values = _ranks(data, found, names)
+    found.links = NO_LINKS  # the rest needs its memory
+    _write_sites(data, found, names, values, clock.now())
+    stated = Stated(found.incarnation, found.turned, nodes, counting, clock.now(), boottime() - begun)
+    ranks.write(data, stated, values.tobytes())
+    return stated
+
+
+def _ranks(data: DataDirectory, found: Snapshot, names: Names) -> NDArray[np.float32]:
+    """From the ranks of before, if there are any of this making of the graph."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names.collections))}
     block_of = np.array([numbers[name] for name in names.collections], np.int32)
-    blocks = block_of[found.groups] if len(found.groups) else found.groups
     before = Ranks.open(data, found.incarnation).values
     start = np.asarray(before, np.float32) if len(before) else None
-    solution = pagerank(found.links, blocks, start)
-    _write_sites(data, found, names, solution.ranks, clock.now())
-    stated = Stated(
-        found.incarnation, found.turned, found.links.nodes, len(found.links.sources), clock.now(), boottime() - begun
-    )
-    ranks.write(data, stated, solution.ranks.tobytes())
-    return stated
+    return pagerank(found.links, block_of[found.groups] if names.keys else found.groups, start).ranks
 
 
 def _names(connection: apsw.Connection, found: Snapshot) -> Names:
@@ -107,7 +109,7 @@ def _write_sites(data: DataDirectory, found: Snapshot, names: Names, values: NDA
     new = path.with_name(path.name + ".new")
     try:
         rows_of = _site_rows(found, names, among, weights), _host_rows(found, names, hosts, weights)
-        sites.write(new, now, found.links.nodes, found.edges, *rows_of)
+        sites.write(new, now, len(values), found.edges, *rows_of)
         _sync(new)
         new.replace(path)
         sync_directory(path.parent)
@@ -125,7 +127,7 @@ def _sync(path: Path) -> None:
 
 def _host_rows(found: Snapshot, names: Names, among: Neighbourhood, weights: NDArray[np.float64]) -> Iterator[Row]:
     statuses: dict[int, dict[int, int]] = defaultdict(dict)
-    for (group, status), count in found.statuses.items():
+    for group, status, count in statuses_of(found):
         statuses[group][status] = count
     for group, (collection, key) in enumerate(zip(names.collections, names.keys, strict=True)):
         name = key.partition("://")[2].rpartition(":")[0]
@@ -136,7 +138,7 @@ def _host_rows(found: Snapshot, names: Names, among: Neighbourhood, weights: NDA
 
 def _site_rows(found: Snapshot, names: Names, among: Neighbourhood, weights: NDArray[np.float64]) -> Iterator[Row]:
     statuses: dict[int, dict[int, int]] = defaultdict(dict)
-    for (group, status), count in found.statuses.items():
+    for group, status, count in statuses_of(found):
         own = statuses[names.site_of[group]]
         own[status] = own.get(status, 0) + count
     site_of = np.array(names.site_of, np.int64)

@@ -11,9 +11,11 @@ import math
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError
 from tarrafa.graph import ranks
 
 GROWTH = 0.1
@@ -86,5 +88,6 @@ class Surveyor:
         if turned > self.covered and turned <= SMALL_TURNED_MAX:
             from tarrafa.graph.survey import survey
 
-            survey(self._data)
+            with suppress(DataError):  # a full disk, say: the next follower makes it
+                survey(self._data)
             self._learn()

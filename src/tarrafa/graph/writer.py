@@ -297,11 +297,14 @@ class Graph:
 
     def news(self, limit: int) -> list[tuple[str, int, Weight]]:
         """Up to so many (collection, node, weight) that the frontier does not know yet, sorted as it keeps them."""
+        return self.weights([node for (node,) in self._rows("SELECT node FROM dirty LIMIT ?", (limit,))])
+
+    def weights(self, nodes: list[int]) -> list[tuple[str, int, Weight]]:
+        """What there is to tell of these."""
         found = self._rows(
-            """SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told, n.url
-               FROM (SELECT node FROM dirty LIMIT ?) JOIN nodes n USING (node) JOIN collections c USING (collection)
-               ORDER BY c.collection, n.host, n.id""",
-            (limit,),
+            f"""SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told, n.url
+                FROM nodes n JOIN collections c USING (collection)
+                WHERE n.node IN ({", ".join(map(str, nodes))}) ORDER BY c.collection, n.host, n.id"""  # noqa: S608
         )
         return [
             (name, node, Weight(host, key, in_links, _news_of(depth, told), host_key(url)))

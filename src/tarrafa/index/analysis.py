@@ -10,6 +10,7 @@ a letter, in pages and queries alike.
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 
 import Stemmer
 
@@ -128,7 +129,8 @@ def primary(language: str) -> str:
 
 def terms_of(language: str) -> Callable[[str], str]:
     """The analysis in this language of what stands between two spaces: its terms, joined by spaces."""
-    return _TERMS.get(primary(language), _TERMS[""]).__getitem__
+    known = _TERMS.get(language)
+    return (known if known is not None else _TERMS.get(primary(language), _TERMS[""])).__getitem__
 
 
 def words(text: str) -> list[str]:
@@ -148,4 +150,9 @@ def terms(text: str, language: str, tokens_max: int | None = None) -> str:
 
 def readings(text: str) -> list[tuple[str, ...]]:
     """What the words of a query may stand for in the index: their terms in each language, without repetition."""
-    return list(dict.fromkeys(tuple(terms(text, language).split()) for language in _TERMS))
+    return list(_readings(text))
+
+
+@lru_cache(10_000)
+def _readings(text: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(dict.fromkeys(tuple(terms(text, language).split()) for language in _TERMS))

@@ -21,7 +21,7 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
 from tarrafa.index.analysis import fold, primary, terms, vocabulary, words
-from tarrafa.model import Outcome, Page, Record, UrlId, is_weather
+from tarrafa.model import Outcome, Page, Record, Status, UrlId, is_weather
 from tarrafa.parse.url import host_name, url_id
 
 TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
@@ -47,7 +47,7 @@ class Change(Enum):
 
 def change(record: Record) -> Change:
     outcome, page = record.outcome, record.page
-    if is_weather(outcome.status) or outcome.grace:
+    if is_weather(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `withheld`
         return Change.NOTHING
     if outcome.kept and page is not None and not page.robots.noindex:
         return Change.WRITE

@@ -23,11 +23,12 @@ from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
-from tarrafa.errors import DataError
+from tarrafa.errors import Locked
 from tarrafa.index import schema, shards, visits
 from tarrafa.index.analyst import Analyst, Analysts, Prepare, Prepared
 from tarrafa.index.documents import Change, change, key_of
 from tarrafa.index.visits import Written
+from tarrafa.index.withheld import Withheld, unsay
 from tarrafa.model import UrlId
 from tarrafa.parse.url import url_id
 
@@ -63,6 +64,7 @@ class Follower:
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
             _forget(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
+            unsay(self._data)
             visits.forget(self._data)
         index = schema.open_index(self._data, create=True)
         with schema.in_our_words(self._path):
@@ -72,6 +74,7 @@ class Follower:
             self._writer.garbage_collect_files()
         self._visits = visits.Visits(self._data)
         self._cursor: Cursor = self._visits.cursor
+        self._withheld = Withheld(self._data, self._visits.path, self._visits.connection)
 
     def __enter__(self) -> "Follower":
         return self
@@ -84,6 +87,7 @@ class Follower:
     def read(self, now: float, stop: threading.Event | None = None, analysts: Analysts | None = None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
+        self.withhold()
         upto = archive.published(self._data.archive)
         entries = archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto)
         for entry, prepare in self._prepared(entries) if analysts is None else analysts.prepared(entries):
@@ -125,6 +129,22 @@ class Follower:
         self._records = self._changes = 0
         self._first_at = 0.0
 
+    def withhold(self) -> None:
+        """Take out what was taken down, and bring back what was lifted, if anything was since."""
+        if not self._withheld.has_news():
+            return
+        self._withheld.delete(self._open_writer())
+        forget = self._visits.start_over()
+        for entry, prepare in self._prepared(self._withheld.lifted(self._cursor)):
+            forget(entry.record.collection, url_id(entry.record.url))
+            self._apply(entry, prepare)
+            self._records, self._first_at = self._records + 1, self._first_at or boottime()
+            if self._records >= COMMIT_RECORDS:
+                self.commit()
+        self._changes, self._first_at = self._changes + 1, self._first_at or boottime()
+        self.commit()
+        self._withheld.settle()
+
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
         with schema.in_our_words(self._path):
@@ -133,7 +153,7 @@ class Follower:
     def _apply(self, entry: Entry, prepare: Prepare) -> None:
         record, meaning = entry.record, change(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
-        if meaning is Change.NOTHING:
+        if meaning is Change.NOTHING or self._withheld.covers(record):
             return
         identity, collection = url_id(record.url), record.collection
         if not self._visits.is_newer(collection, identity, record.visit):
@@ -161,7 +181,7 @@ def _lock(data: DataDirectory) -> IO[bytes]:
     data.index.mkdir(parents=True, exist_ok=True)
     lock = try_lock(data.index / "lock")
     if lock is None:
-        raise DataError(f"{data.index}: another process is writing the index")
+        raise Locked(f"{data.index}: another process is writing the index")
     return lock
 
 
@@ -198,6 +218,18 @@ def make(part: DataDirectory, analysts: int = 0) -> int:
     return read
 
 
+def withhold(data: DataDirectory) -> bool:
+    """Let the index keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
+    parts = [part for part in shards.parts(data) if schema.exists(part)]
+    try:
+        for part in parts:
+            with Follower(part) as follower:
+                follower.withhold()
+    except Locked:
+        return False
+    return bool(parts)
+
+
 def rebuild(data: DataDirectory) -> int:
     """Make the index again from the archive, from nothing, part by part; the number of records read. (`making` does it
     with all processors.)"""
@@ -216,6 +248,7 @@ def forget(data: DataDirectory) -> None:
 
 def _forget(data: DataDirectory) -> None:
     """First what says how far we were: killed in between, the next one begins from nothing all the same."""
+    unsay(data)
     visits.forget(data)
     schema.remove(data)
 

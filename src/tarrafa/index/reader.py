@@ -6,7 +6,7 @@ Knows nothing of ranking or of the query language.
 """
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -29,6 +29,7 @@ _FAST = (
     schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
     schema.SITE_ID, schema.HOST_ID, schema.UPDATED,
 )  # fmt: skip
+COUNTED_MAX = 100_000  # terms whose documents are remembered
 Place = tuple[int, int]  # segment and document
 
 
@@ -55,6 +56,7 @@ class Snapshot:
 
     _path: Path
     _searcher: tantivy.Searcher
+    _counted: dict[tuple[str, str], int] = field(default_factory=dict)
 
     @property
     def documents(self) -> int:
@@ -62,8 +64,14 @@ class Snapshot:
 
     def frequency(self, field: str, term: str) -> int:
         """How many documents hold the term there (those deleted since the last merge included)."""
-        with schema.in_our_words(self._path):
-            return self._searcher.doc_freq(field, term)
+        found = self._counted.get((field, term))
+        if found is None:
+            with schema.in_our_words(self._path):
+                found = self._searcher.doc_freq(field, term)
+            if len(self._counted) >= COUNTED_MAX:
+                self._counted.clear()
+            self._counted[field, term] = found
+        return found
 
     def best(
         self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None
@@ -95,6 +103,13 @@ class Snapshot:
         with schema.in_our_words(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
+    def languages(self, limit: int) -> dict[str, int]:
+        """Up to so many languages that pages are in, with the number of documents (those deleted since the last merge
+        included)."""
+        with schema.in_our_words(self._path):
+            found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, limit)
+        return {language: count for language, count in found if language}
+
     def value(self, query: tantivy.Query, place: Place) -> float:
         """What a query gives a document; 0 where it does not match."""
         try:
@@ -102,6 +117,17 @@ class Snapshot:
         except ValueError:
             return 0.0
         return msgspec.json.decode(told, type=_Explained).value
+
+
+def newest_commit(data: DataDirectory) -> tuple[int, ...]:
+    """Names the newest commit, by a look at one file; the first number is another where the index was made again.
+    `DataError` when there is none yet."""
+    folder = schema.folder(data)
+    try:
+        meta, inode = (folder / "meta.json").stat(), folder.stat().st_ino
+    except OSError:
+        raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it") from None
+    return inode, meta.st_ino, meta.st_mtime_ns, meta.st_size
 
 
 class IndexReader:
@@ -118,18 +144,13 @@ class IndexReader:
 
     def snapshot(self) -> Snapshot:
         """The newest commit. `DataError` when there is none yet."""
-        folder = self._path
-        try:
-            meta, inode = (folder / "meta.json").stat(), folder.stat().st_ino
-        except OSError:
-            raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it") from None
-        seen = (inode, meta.st_ino, meta.st_mtime_ns, meta.st_size)
+        seen = newest_commit(self._data)
         with self._lock:
             if self._snapshot is None or seen != self._seen:
-                if self._index is None or inode != self._folder:  # made again from nothing
-                    self._index, self._folder = schema.open_index(self._data), inode
-                with schema.in_our_words(folder):
+                if self._index is None or seen[0] != self._folder:  # made again from nothing
+                    self._index, self._folder = schema.open_index(self._data), seen[0]
+                with schema.in_our_words(self._path):
                     self._index.reload()
-                    self._snapshot = Snapshot(folder, self._index.searcher())
+                    self._snapshot = Snapshot(self._path, self._index.searcher())
                 self._seen = seen
             return self._snapshot

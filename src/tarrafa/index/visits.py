@@ -8,6 +8,7 @@ that has changed (`refresh`). What an earlier version of Tarrafa saved is recogn
 Knows nothing of documents.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,6 +116,31 @@ class Visits:
             if file is not None
         ]
         return several, found[-1][0] if len(found) == limit else b""
+
+    def start_over(self) -> Callable[[str, UrlId], None]:
+        """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
+        run = self._connection.execute
+        with in_our_words(self._path, self._connection, "index"):
+            run("DROP TABLE IF EXISTS temp.again")
+            run("CREATE TEMP TABLE again (key BLOB PRIMARY KEY) WITHOUT ROWID")
+
+        def forget_once(collection: str, key: UrlId) -> None:
+            row = key + collection.encode()
+            with in_our_words(self._path, self._connection, "index"):
+                run("INSERT OR IGNORE INTO temp.again VALUES (?)", (row,))
+                if self._connection.changes():
+                    run("DELETE FROM visits WHERE key = ?", (row,))
+                    self._unsaved.pop(row, None)
+
+        return forget_once
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    @property
+    def connection(self) -> apsw.Connection:
+        return self._connection
 
     def save(self) -> None:
         many = self._connection.executemany

@@ -9,7 +9,7 @@ Knows nothing of other machines.
 """
 
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,9 +18,10 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import QueryError
 from tarrafa.index import schema, shards
 from tarrafa.model import UrlId
-from tarrafa.search.local import CHANGED, LocalShard, first_moment
-from tarrafa.search.merging import merged
-from tarrafa.search.question import Block, Part, Place, Question, Shard, Shown, Statistics
+from tarrafa.search import expansion, spelling, suggesting
+from tarrafa.search.local import CHANGED, PATIENCE_S, LocalShard, first_moment
+from tarrafa.search.merging import in_order, merged
+from tarrafa.search.question import BLOCK, Block, Part, Place, Question, Shard, Shown, Statistics
 
 MOMENTS_MAX = 256  # every commit of every part makes a new one
 
@@ -63,6 +64,23 @@ class Joined:
     def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
         return next((parts for one in self._parts() if (parts := one.why(question, together, url))), [])
 
+    def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
+        answers = [part.complete(beginning, before, limit) for part in self._parts()]
+        return suggesting.merged(beginning, answers, limit)
+
+    def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        return spelling.merged(word, (part.alike(word, limit) for part in self._parts()), limit)
+
+    def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
+        parts = self._parts()
+        shares = [pages] * len(parts)
+        if len(parts) > 1 and not question.related:  # of the best pages of all, so many are here and so many there
+            blocks = [part.best(question, together, BLOCK) for part in parts]
+            first = Counter(one.answer for one in in_order(merged(blocks, BLOCK))[:pages])
+            shares = [first[number] for number in range(len(parts))]
+        asked = [(part, share) for part, share in zip(parts, shares, strict=True) if share]
+        return expansion.merged([part.speaking(question, together, share, limit) for part, share in asked], limit)
+
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
             known = self._moments.get(moment)
@@ -104,23 +122,23 @@ class Joined:
 HERE = "here"
 
 
-def here(data: DataDirectory) -> Shard:
-    """The index of a data directory, in however many parts it is."""
-    return Joined(HERE, _Parts(data))
+def here(data: DataDirectory, patience_s: float = PATIENCE_S) -> Shard:
+    """The index of a data directory, in however many parts it is; how long to wait for what is still being read."""
+    return Joined(HERE, _Parts(data, patience_s))
 
 
 class _Parts:
     """The parts that there are, looked up at each question by one small file."""
 
-    def __init__(self, data: DataDirectory) -> None:
-        self._data = data
+    def __init__(self, data: DataDirectory, patience_s: float) -> None:
+        self._data, self._patience_s = data, patience_s
         self._seen: tuple[int, int] | None = None
         self._all: list[tuple[DataDirectory, LocalShard]] = []
 
     def __call__(self) -> list[Shard]:
         seen = self._look()
         if not self._all or seen != self._seen:
-            self._all = [(part, LocalShard(part)) for part in shards.parts(self._data)]
+            self._all = [(part, LocalShard(part, patience_s=self._patience_s)) for part in shards.parts(self._data)]
             self._seen = seen
         known = self._all
         filled = [shard for part, shard in known if schema.exists(part)] if len(known) > 1 else []

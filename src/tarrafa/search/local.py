@@ -29,14 +29,21 @@ from tarrafa.index.documents import static_factor
 from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
-from tarrafa.search.curation import NO_RULES, Curation, Rules
-from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted
-from tarrafa.search.query import parse
+from tarrafa.search.curation import Curation
+from tarrafa.search.expansion import told
+from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
+from tarrafa.search.query import Group, narrowed, parse
 from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
+from tarrafa.search.spelling import near
+from tarrafa.search.suggesting import completions
+from tarrafa.search.vocabulary import Vocabularies
+from tarrafa.search.withheld import Clause, Withheld, less
 
 MOMENTS_MAX = 8
+LANGUAGES_MAX = 50  # that a shard tells of
 LINKING_MAX = 10_000  # pages that `link:` finds
+PATIENCE_S = 0.05  # with a vocabulary that is still being read
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
 CHANGED = "The results have changed in between: please search again."
@@ -48,12 +55,13 @@ Now = Callable[[], float]
 class LocalShard:
     """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
 
-    def __init__(self, data: DataDirectory, now: Now = time.time) -> None:
-        self._data, self._now = data, now
+    def __init__(self, data: DataDirectory, now: Now = time.time, patience_s: float = PATIENCE_S) -> None:
+        self._data, self._now, self._patience_s = data, now, patience_s
+        self._vocabularies = Vocabularies()
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
-        self._rules, self._blocked = NO_RULES, below(())
+        self._withheld = Withheld(data, self._curation)
         self._moments: OrderedDict[int, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
         self._next = first_moment()
@@ -68,12 +76,14 @@ class LocalShard:
     def statistics(self, question: Question) -> Statistics:
         snapshot = self._index.snapshot()
         counted = Counted(snapshot)
-        self._said(question, counted, counted)
+        self._said(question, counted, counted, [])
+        counted.counts[schema.LANGUAGE] = snapshot.languages(LANGUAGES_MAX)
         return Statistics(snapshot.documents, counted.counts)
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
+        left_out = self._withheld.clauses()  # before the snapshot: see there
         snapshot = self._index.snapshot()
-        said = self._said(question, snapshot, together)
+        said = self._said(question, snapshot, together, left_out)
         order = ORDERS.get(question.sort)
         matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
         return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
@@ -83,26 +93,27 @@ class LocalShard:
             snapshot = self._moments.get(moment)
         if snapshot is None:
             raise QueryError(CHANGED)
-        terms = wanted(parse(question.text)) if question.text else frozenset()
+        terms, others = wanted(_understood(question)), wanted_of(extra.word for extra in question.extras)
         shown = [snapshot.shown(place) for place in places]
         return [
             Shown(
-                one.url, one.title, snippet(one.text, terms, one.language), one.updated, one.language, one.type,
-                host_name(one.url),
+                one.url, one.title, snippet(one.text, terms, one.language, others), one.updated, one.language,
+                one.type, host_name(one.url),
             )
             for one in shown
         ]  # fmt: skip
 
     def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+        left_out = self._withheld.clauses()
         snapshot = self._index.snapshot()
-        said, page = self._said(question, snapshot, together), of_page(url_id(url), question.collection)
+        said, page = self._said(question, snapshot, together, left_out), of_page(url_id(url), question.collection)
         both = Said.boolean_query([(Occur.Must, said), (Occur.Must, Said.const_score_query(page, 0.0))])
         matches = [match for match in snapshot.best(both, BLOCK, schema.STATIC)[0] if match.id == url_id(url)]
         if not matches:
             return []
         match = matches[0]
         leaves = self._matching(question, snapshot, together).leaves(
-            parse(question.text, question.all_words), question.natural, question.extras
+            _understood(question), question.natural, question.extras
         )
         parts = [Part(kind, what, snapshot.value(leaf, match.place)) for kind, what, leaf in leaves]
         rank = self._links([match.id], question.collection)[1].get(match.id, 1.0)
@@ -114,8 +125,8 @@ class LocalShard:
         return [part for part in parts if part.value > 0] + factors
 
     def find(self, question: Question, ids: list[UrlId]) -> Block:
+        parts = [(Occur.Must, among(ids)), *self._withheld.clauses()]
         snapshot = self._index.snapshot()
-        parts = [(Occur.Must, among(ids))]
         if question.collection is not None:
             parts.append((Occur.Must, exactly(schema.COLLECTION, question.collection)))
         found = snapshot.best(Said.boolean_query(parts), BLOCK)[0]
@@ -128,22 +139,50 @@ class LocalShard:
         ]
         return Block(self._moment(snapshot), len(candidates), candidates)
 
+    def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
+        left_out = self._withheld.clauses()
+        snapshot = self._index.snapshot()
+        vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
+        found = less(Said.all_query(), left_out) if left_out else None
+        if before.strip():
+            found = self._said(Question(before, all_words=True), snapshot, snapshot, left_out)
+        return completions(snapshot, vocabulary, beginning, found, limit)
+
+    def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        vocabulary = self._vocabularies.newest(self._index.snapshot(), self._patience_s)
+        return near(vocabulary, word, limit) if vocabulary is not None else []
+
+    def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
+        left_out = self._withheld.clauses()
+        snapshot = self._index.snapshot()
+        if question.related:
+            places = [one.place for one in self.find(question, [url_id(question.related)]).candidates]
+        else:
+            places = [one.place for one in self._first(snapshot, question, together, pages, left_out)]
+        return told([snapshot.shown(place) for place in places], snapshot, limit)
+
+    def _first(
+        self, snapshot: Snapshot, question: Question, together: Statistics, pages: int, left_out: list[Clause]
+    ) -> list[Candidate]:
+        """The best so many, without exact copies."""
+        said = self._said(question, snapshot, together, left_out)
+        matches, _ = snapshot.best(said, BLOCK, weight=schema.STATIC)
+        found: dict[object, Candidate] = {}
+        for one in sorted(self._scored(snapshot, matches, question), key=attrgetter("score"), reverse=True):
+            found.setdefault(one.id if one.content is None else one.content, one)
+        return list(found.values())[:pages]
+
     def _matching(self, question: Question, local: Counting, together: Counting) -> Matching:
         linking = partial(self._linking, collection=question.collection)
-        return Matching(local, together, linking, self._ruling().synonyms)
+        return Matching(local, together, linking, self._curation.rules().synonyms)
 
-    def _ruling(self) -> Rules:
-        """What those who run the engine want, as it is now."""
-        rules = self._curation.rules()
-        if rules is not self._rules:
-            self._rules, self._blocked = rules, below(rules.blocked)
-        return rules
-
-    def _said(self, question: Question, local: Counting, together: Counting) -> Said:
+    def _said(self, question: Question, local: Counting, together: Counting, left_out: list[Clause]) -> Said:
         """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
-        query = parse(question.text, question.all_words)
+        query = narrowed(_understood(question), question.language, question.after, question.before)
         matching = self._matching(question, local, together)
-        return matching.query(query, question.collection, question.natural, question.extras, self._blocked)
+        related = bool(question.related)
+        said = matching.query(query, question.collection, question.natural, question.extras, related)
+        return less(said, left_out)
 
     def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
@@ -167,13 +206,12 @@ class LocalShard:
 
     def _lowered(self, snapshot: Snapshot, ids: list[UrlId]) -> dict[UrlId, float]:
         """What the scores of these pages are multiplied by, where their site is lowered."""
-        rules = self._ruling()
+        rules = self._curation.rules()
         lowered = below(rules.lowered)
         if lowered is None or not ids:
             return {}
-        found = snapshot.best(Said.boolean_query([(Occur.Must, lowered), (Occur.Must, among(ids))]), len(ids) + BLOCK)[
-            0
-        ]
+        both = Said.boolean_query([(Occur.Must, lowered), (Occur.Must, among(ids))])
+        found, _ = snapshot.best(both, len(ids) + BLOCK)
         return {match.id: rules.factor(host_name(snapshot.shown(match.place).url)) for match in found}
 
     def _factor(self, match: Match, rank: float, recent: bool) -> float:
@@ -218,6 +256,13 @@ class LocalShard:
             if len(self._moments) > MOMENTS_MAX:
                 self._moments.popitem(last=False)
             return number
+
+
+def _understood(question: Question) -> Group:
+    """What the text says; nothing, where a page is asked for instead of words."""
+    if question.related and not question.text.strip():
+        return Group()
+    return parse(question.text, question.all_words)
 
 
 def first_moment() -> int:

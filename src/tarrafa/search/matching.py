@@ -28,6 +28,7 @@ from tarrafa.search.question import Extra
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
+ALIKE_SHARE = 0.3  # of the words of a page: what a page like it must hold
 COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
 LINKING_MAX = 10_000  # pages that `link:` looks at
 
@@ -62,21 +63,22 @@ class Matching:
         collection: str | None = None,
         natural: bool = False,
         extras: Iterable[Extra] = (),
-        blocked: Said | None = None,
+        related: bool = False,
     ) -> Said:
-        """The query that finds and scores the documents."""
+        """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
+        query is a further condition; it may be empty then."""
         query = self._natural(query) if natural else query
         content = _content_of(query)
         parts = self._conditions(query)
+        added = [said for _, said in self._added(extras)]
+        if related:
+            parts.append((Occur.Must, _several(added)))
         if content.parts:
-            more = [said for _, said in self._added(extras)]
-            parts.append((Occur.Must, _any([self._group(content), *more])))
+            parts.extend(self._found(content, [] if related else added))
             parts.extend((Occur.Should, said) for _, said in (*self._titles(content), *self._pairs(content)))
         if collection is not None:
             self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
             parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
-        if blocked is not None:
-            parts.append((Occur.MustNot, blocked))
         return Said.boolean_query(parts)
 
     def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list[tuple[str, str, Said]]:
@@ -93,6 +95,14 @@ class Matching:
         return [(kind, what, said) for kind, found in kinds.items() for what, said in found]
 
     # -- the parts -------------------------------------------------------------------------------------------------
+
+    def _found(self, content: Group, added: list[Said]) -> list[tuple[Occur, Said]]:
+        """What was asked for or something of what was added; where something must be there, what was added only adds
+        to the score."""
+        said = self._group(content)
+        if content.of(Sign.MUST):
+            return [(Occur.Must, said), *((Occur.Should, one) for one in added)]
+        return [(Occur.Must, _any([said, *added]))]
 
     def _natural(self, query: Group) -> Group:
         ignored = common_words(query, self._together)
@@ -208,8 +218,12 @@ def common_words(query: Group, counting: Counting) -> list[str]:
 
 
 def _is_common(word: str, counting: Counting) -> bool:
-    held = {terms[0] for terms in readings(word) if terms}
-    return sum(counting.frequency(schema.ALL, term) for term in held) > COMMON_SHARE * counting.documents
+    return held_by(word, counting) > COMMON_SHARE * counting.documents
+
+
+def held_by(word: str, counting: Counting, field: str = schema.ALL) -> int:
+    """How many documents hold a word, in any reading."""
+    return sum(counting.frequency(field, term) for term in {terms[0] for terms in readings(word) if terms})
 
 
 FIELDS = {"site": schema.SITE, "host": schema.HOST, "lang": schema.LANGUAGE, "filetype": schema.TYPE}
@@ -264,7 +278,12 @@ def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
 
 def wanted(query: Group) -> frozenset[str]:
     """All terms that speak for a page, in any language: what a snippet marks."""
-    return frozenset(term for text in query.texts for reading in readings(text) for term in reading)
+    return wanted_of(query.texts)
+
+
+def wanted_of(texts: Iterable[str]) -> frozenset[str]:
+    """The same for words and phrases."""
+    return frozenset(term for text in texts for reading in readings(text) for term in reading)
 
 
 def _rarity(counts: list[int], documents: int) -> float:
@@ -286,6 +305,12 @@ def _any(said: list[Said]) -> Said:
     if len(said) == 1:
         return said[0]
     return Said.boolean_query([(Occur.Should, one) for one in said]) if said else Said.empty_query()
+
+
+def _several(said: list[Said]) -> Said:
+    """A share of them at once: with one word in common, nearly every page would be like every other."""
+    least = max(1, round(ALIKE_SHARE * len(said)))
+    return Said.boolean_query([(Occur.Should, one) for one in said], least) if said else Said.empty_query()
 
 
 def _between(first: int | None, last: int | None) -> Said:

@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
 
 from tarrafa.errors import QueryError
 from tarrafa.parse.url import canonical, host_name
@@ -97,6 +99,7 @@ def is_condition(node: Node) -> bool:
     )
 
 
+@lru_cache(1_000)  # each shard, and each phase of a search, reads it again
 def parse(text: str, all_words: bool = False) -> Group:
     """Read a search. With `all_words`, plain words must all be there."""
     if len(text) > QUERY_CHARS_MAX:
@@ -109,6 +112,45 @@ def parse(text: str, all_words: bool = False) -> Group:
             else "Type at least one word to look for."
         )
     return query
+
+
+def narrowed(query: Group, language: str = "", after: str = "", before: str = "") -> Group:
+    """The query with what was chosen beside it, checked as if it had been typed."""
+    chosen = (("lang", language), ("after", after), ("before", before))
+    more = ((Sign.MUST, Filter(name, FIELDS[name](name, value))) for name, value in chosen if value)
+    return Group((*query.parts, *more))
+
+
+class Spoken(NamedTuple):
+    """Where something that speaks for a page stands in a text, without its sign, its name and its quotation marks."""
+
+    start: int
+    end: int
+    sign: str
+    name: str
+    quoted: bool
+
+
+def spoken(text: str) -> list[Spoken]:
+    """What of a text speaks for pages: words, phrases, and what is wanted in titles. Beginnings of words do not, nor
+    does what is to be left out; a text that is too long says nothing."""
+    text, at = text.translate(_QUOTES).rstrip(), 0
+    found: list[Spoken] = []
+    signs: list[str] = []  # of the parentheses around
+    while len(text) <= QUERY_CHARS_MAX and at < len(text):
+        match = _token(text, at)
+        assert match is not None, "whatever stands there, some part of the pattern takes it"
+        at = match.end()
+        if match["open"]:
+            signs.append(match["open"][:-1])
+        elif match["close"]:
+            del signs[-1:]
+        elif "-" not in (*signs, match["sign"]):
+            kind = "quoted" if match["quoted"] is not None else "bare"
+            name, (start, end) = (match["name"] or "").lower(), match.span(kind)
+            if start < end and name in ("", "intitle") and not (kind == "bare" and text[end - 1] == "*"):
+                found.append(Spoken(start, end, match["sign"] or "", name, kind == "quoted"))
+    return found
 
 
 _QUOTES = str.maketrans(dict.fromkeys("“”„‟«»″", '"'))

@@ -21,12 +21,20 @@ DEPTH_MAX = 1_000
 BLOCK = 100  # matches that are ranked together
 LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
 EXTRAS_MAX = 100
+TOLD_MAX = 100  # words that a shard tells at once
+BEFORE_CHARS_MAX = 1_000
 
 Count = Annotated[int, Meta(ge=0)]
 Place = tuple[Annotated[int, Meta(ge=0, lt=1 << 32)], Annotated[int, Meta(ge=0, lt=1 << 32)]]
 Places = Annotated[list[Place], Meta(max_length=HITS_MAX)]
 Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=BLOCK)]
 Limit = Annotated[int, Meta(ge=1, le=LOOKED_MAX)]
+Word = Annotated[str, Meta(max_length=100)]
+Before = Annotated[str, Meta(max_length=BEFORE_CHARS_MAX)]
+Few = Annotated[int, Meta(ge=1, le=TOLD_MAX)]
+Completions = Annotated[list[tuple[Word, Count]], Meta(max_length=TOLD_MAX)]
+Spellings = Annotated[list[tuple[Word, Count, Count]], Meta(max_length=TOLD_MAX)]
+Words = Annotated[list[tuple[Word, float]], Meta(max_length=TOLD_MAX)]
 
 
 class Sort(StrEnum):
@@ -59,7 +67,10 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     copies: bool = False  # each copy is a hit of its own
     like: str = ""  # a URL: that page and its copies only
     crowded: bool = False  # do not hold back a site's third page and those after it
-    related: str = ""  # a URL: pages like that one, instead of words
+    related: str = ""  # a URL: pages like that one; words are a further condition then
+    language: str = ""  # conditions chosen beside the text, in the words of the query language
+    after: str = ""
+    before: str = ""
     extras: tuple[Extra, ...] = ()
 
     def check(self) -> None:
@@ -166,3 +177,15 @@ class Shard(Protocol):
 
     def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
         """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""
+
+    def complete(self, beginning: Word, before: Before, limit: Few) -> Completions:
+        """The words that begin so, as written, with how many documents hold them: of those that hold all that `before`
+        asks for, if it asks for anything. The most frequent first."""
+
+    def alike(self, word: Word, limit: Few) -> Spellings:
+        """The word itself and those that are nearly written so, with how many letters differ and how many documents
+        hold them, the likeliest first. What is two words to others, comes with a space."""
+
+    def speaking(self, question: Question, together: Statistics, pages: Limit, limit: Few) -> Words:
+        """Words that tell the best so many pages from others, as written, with how much they stand there; or those of
+        the page that others are to be `related` to."""

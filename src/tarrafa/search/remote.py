@@ -76,6 +76,19 @@ class RemoteShard:
         found: list[Part] = self._ask("why", question, together, url)
         return found
 
+    def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
+        found: list[tuple[str, int]] = self._ask("complete", beginning, before, limit)
+        return found
+
+    def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        found: list[tuple[str, int, int]] = self._ask("alike", word, limit)
+        return found
+
+    def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
+        found: list[tuple[str, float]] = self._ask("speaking", question, together, pages, limit)
+        self._must(all(isfinite(held) for _, held in found))
+        return found
+
     def close(self) -> None:
         """Ask after it no more."""
         self._closed.set()

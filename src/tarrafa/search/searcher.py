@@ -6,43 +6,44 @@ same (`copies`), unless all are asked for. What cannot be asked is one `QueryErr
 shard that does not answer in time is named, and the others answer without it.
 Knows nothing of HTML, JSON or terminals.
 
-The matches of all shards are put together in the order in which their indexes found them, and cut into blocks of BLOCK
-(`merging`). Within a block the best stand first, copies are made one, and a site's third page and those after it are
-put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice. For those who
-page on, or when copies made one hit of many, the next blocks follow.
-
-`total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
-exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further down
-before. Where LOOKED_MAX matches do not make enough hits, it is the number of those that they make: no others can be
-shown. `copies` likewise counts what was met on the way.
+One question is one `Asking` of all shards. It becomes several where more is wanted: the words that go with the best
+pages are added and it is asked again (`expansion`); another spelling is looked for (`spelling`), and where nothing was
+found, asked for; else, where all words were wanted, some of them are. What was done is told: `expanded`, `instead`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TypeVar
+
+from msgspec.structs import replace
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.errors import QueryError, TarrafaError
 from tarrafa.index import schema, shards
+from tarrafa.index.analysis import fold
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import Hit, SearchResult, ShardReport, UrlId
+from tarrafa.model import SearchResult, UrlId
 from tarrafa.parse.url import canonical, url_id
-from tarrafa.search.copies import Group, Groups, Ranked
+from tarrafa.search import expansion, spelling, suggesting
+from tarrafa.search.asking import Asking
 from tarrafa.search.curation import Curation
 from tarrafa.search.joined import here
-from tarrafa.search.matching import common_words, of_page, saying, wanted
-from tarrafa.search.merging import in_order, merged
+from tarrafa.search.local import PATIENCE_S
+from tarrafa.search.matching import held_by, of_page, saying, wanted, wanted_of
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, EXTRAS_MAX, LOOKED_MAX, TOLD_MAX, Extra, Part, Question, Shard, Sort
 from tarrafa.search.snippet import Pieces, marked
+from tarrafa.search.spelling import Correction, Near, Speller
+from tarrafa.search.suggesting import Beginning, beginning_of, gone_on
+from tarrafa.search.withheld import Withheld, less
 
 THREADS_PER_SHARD = 8
 NOTHING = Question("")
-PER_SITE = 2  # hits of one site that keep their place in a block
-
-Answer = TypeVar("Answer")
+ALIKE = 8  # words that are nearly written so
+SPELLING, SOME = "spelling", "some"  # what is done where nothing is found
+PATIENT_S = 5.0  # with a vocabulary, for those who ask only once
 
 
 class Searcher:
@@ -53,197 +54,172 @@ class Searcher:
         self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
 
     @classmethod
-    def at(cls, data: DataDirectory, elsewhere: Sequence[Shard] = ()) -> "Searcher":
+    def at(cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = PATIENCE_S) -> "Searcher":
         """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
-        own = [here(data)] if data.version.exists() or not elsewhere else []
+        own = [here(data, patience_s)] if data.version.exists() or not elsewhere else []
         return cls([*own, *elsewhere], Curation(data))
 
     @property
     def documents(self) -> int:
         """How many documents can be found now."""
-        return sum(_Asking(NOTHING, self._shards, self._pool).each(lambda shard: shard.documents()).values())
+        return sum(self._asking(NOTHING).each(lambda shard: shard.documents()).values())
+
+    def languages(self) -> dict[str, int]:
+        """The languages of the pages, with how many there are of each, the most frequent first."""
+        anything = Question("lang:pt")  # a condition counts no terms of its own
+        counts = self._asking(anything).together().counts.get(schema.LANGUAGE, {})
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def search(self, question: Question) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
         started = perf_counter()
         question.check()
-        parse(question.text)
-        asking = _Asking(question, self._shards, self._pool)
-        total, found = asking.find(self._pinned(question))
-        hits = asking.hits(found[question.offset : question.offset + question.n])
+        answer = self._answer(question)
+        asking, meant = answer.asking, answer.correction
+        hits = asking.hits(asking.found[question.offset : question.offset + question.n])
         time_s = round(perf_counter() - started, 6)
-        return SearchResult(question.text, total, time_s, hits, None, asking.reports(), asking.ignored)
+        return SearchResult(
+            question.text, asking.total, time_s, hits, meant.text if meant else None, asking.reports(), asking.ignored,
+            answer.expanded, answer.instead,
+        )  # fmt: skip
+
+    def suggest(self, text: str, limit: int = 8) -> list[str]:
+        """How a text that is still being typed may go on, the most frequent first; whatever it is, and whatever goes
+        wrong, at worst there is nothing to suggest."""
+        try:
+            beginning = beginning_of(text)
+            return self._gone_on(beginning, text, min(limit, TOLD_MAX)) if beginning and limit > 0 else []
+        except TarrafaError:
+            return []
 
     def _pinned(self, question: Question) -> list[UrlId]:
         """The pages that those who run the engine put first."""
-        if self._curation is None or question.sort is not Sort.RELEVANCE or question.like:
+        narrowed = question.language or question.after or question.before or question.like
+        if self._curation is None or question.sort is not Sort.RELEVANCE or narrowed:
             return []
         return [url_id(url) for url in self._curation.rules().pinned(question.text)]
 
     def why(self, question: Question, url: str) -> list[Part]:
         """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
         among the answers."""
-        asking = _Asking(question, self._shards, self._pool)
-        return asking.why(canonical(url) or url)
+        asked = question
+        if question.expand or question.related or not self._count(question):
+            asked = self._answer(question).asking.question
+        return self._asking(asked).why(canonical(url) or url)
 
+    # -- more than what was typed ----------------------------------------------------------------------------------
 
-class _Asking:
-    """One question on its way through the shards. Those that do not answer are asked no more."""
-
-    def __init__(self, question: Question, shards: list[Shard], pool: ThreadPoolExecutor | None) -> None:
-        self._question, self._shards, self._pool = question, shards, pool
-        self.ignored: list[str] = []
-        self._away: dict[int, str] = {}
-        self._pinned: set[UrlId] = set()
-        self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
-
-    def find(self, pinned: list[UrlId]) -> tuple[int, list[Group]]:
-        """How many there are, and as many groups as are asked for."""
-        question, together = self._question, self._together()
-        where = question.collection
-        if where is not None and not together.frequency(schema.COLLECTION, where):
-            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
-        if question.natural:
-            self.ignored = common_words(parse(question.text, question.all_words), together)
-        total, groups = self._look(together, pinned, LOOKED_MAX if question.like else question.offset + question.n)
+    def _answer(self, question: Question) -> "_Answer":
+        """What is found, by other means if there is nothing else."""
+        if question.related:
+            return _Answer(self._find(self._related(question)))
+        parse(question.text)
+        first = self._find(question)
         if question.like:
-            alike = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
-            return len(alike), alike
-        return total, groups.all
+            return _Answer(first)
+        correction = self._correction(first)
+        if not first.total:
+            return self._instead(first, correction)
+        more = self._expanded(question, first) if question.expand else None
+        return _Answer(more.asking, more.expanded, correction) if more is not None else _Answer(first, [], correction)
 
-    def _begin(self, pinned: list[UrlId]) -> Groups:
-        """With these first; what else says the same, is their copy."""
-        groups = Groups(apart=self._question.copies and not self._question.like)
-        if pinned:
-            answers = self.each(lambda shard: shard.find(self._question, pinned))
-            found = {one.candidate.id: one for one in self._merged(answers, BLOCK)}
-            block = [found[key] for key in pinned if key in found]
-            groups.add(block)
-            groups.looked -= len(block)  # those that match are met again
-            self._pinned = {group[0].candidate.id for group in groups.all}
-        return groups
+    def _expanded(self, question: Question, good: Asking) -> "_Answer | None":
+        """The question with words that go with the best of these pages; None, if there are none."""
+        extras = self._extras(good, wanted(parse(question.text)), expansion.WORDS, expansion.SHARE)
+        if not extras:
+            return None
+        return _Answer(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
 
-    def why(self, url: str) -> list[Part]:
-        together = self._together()
-        answers = self.each(lambda shard: shard.why(self._question, together, url))
-        return next((parts for parts in answers.values() if parts), [])
+    def _instead(self, first: Asking, correction: Correction | None) -> "_Answer":
+        """Nothing was found: another spelling, else some of the words, where all were wanted by a switch. What a sign,
+        quotation marks or a condition ask for is never given up: nothing is the answer then."""
+        question = first.question
+        if correction is not None:
+            spelled = self._find(replace(question, text=correction.text), first)
+            return _Answer(spelled, correction.words, correction, SPELLING)
+        some = self._find(replace(question, all_words=False), first) if question.all_words else first
+        return _Answer(some, instead=SOME) if some.total else _Answer(first)
 
-    def _together(self) -> Statistics:
-        together = Statistics()
-        for answer in self.each(lambda shard: shard.statistics(self._question)).values():
-            together.add(answer)
-        return together
+    def _related(self, question: Question) -> Question:
+        """The words of a page, as a question."""
+        url = canonical(question.related) or question.related
+        asking = self._asking(replace(question, related=url))
+        if not any(
+            block.candidates for block in asking.each(lambda shard: shard.find(question, [url_id(url)])).values()
+        ):
+            raise QueryError(f"{url[:200]}: this page is not indexed, so nothing can be found that is like it.")
+        own = wanted(parse(question.text)) if question.text.strip() else frozenset()
+        return replace(asking.question, extras=self._extras(asking, own, expansion.RELATED_WORDS, 1.0))
 
-    def hits(self, groups: list[Group]) -> list[Hit]:
-        """What is seen of these, each asked of the shard that it came from."""
-        wanted: dict[int, list[int]] = {}
-        for place, group in enumerate(groups):
-            wanted.setdefault(group[0].answer, []).append(place)
-        by_shard: dict[int, list[tuple[int, list[int]]]] = {}
-        for answer, places in wanted.items():
-            number, moment = self._answers[answer]
-            by_shard.setdefault(number, []).append((moment, places))
+    def _extras(self, good: Asking, own: frozenset[str], limit: int, share: float) -> tuple[Extra, ...]:
+        """The words that tell the best pages of an answer, or the page that others are to be like."""
+        told = expansion.together(good.speaking(expansion.PAGES, expansion.TOLD), own)
+        some = tuple(Extra(word, 1.0) for word in list(told)[:EXTRAS_MAX])
+        counts = self._asking(replace(good.question, extras=some), good).together()
+        return expansion.chosen({extra.word: told[extra.word] for extra in some}, counts, limit, share)
 
-        def shown(number: int) -> dict[int, Hit]:
-            hits: dict[int, Hit] = {}
-            for moment, places in by_shard[number]:
-                found = [groups[place][0].candidate.place for place in places]
-                several = self._shards[number].show(self._question, moment, found)
-                hits |= {place: self._hit(groups[place], one) for place, one in zip(places, several, strict=True)}
-            return hits
+    def _correction(self, first: Asking) -> Correction | None:
+        """Another spelling, where next to nothing is found or a word is not known."""
+        question = first.question
 
-        hits: dict[int, Hit] = {}
-        for some in self._gather(shown, list(by_shard)).values():
-            hits |= some
-        return [hits[place] for place in sorted(hits)]
+        def alike(word: str) -> list[Near]:
+            answers = first.each(lambda shard: shard.alike(fold(word), ALIKE))
+            return spelling.merged(word, answers.values(), ALIKE)
 
-    def _hit(self, group: Group, shown: Shown) -> Hit:
-        best = group[0].candidate
-        return Hit(
-            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
-            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
-        )  # fmt: skip
+        def count(text: str, all_words: bool) -> int:
+            with suppress(QueryError):
+                return self._count(replace(question, text=text, all_words=all_words or question.all_words), first)
+            return 0
 
-    def reports(self) -> list[ShardReport]:
-        """Who was asked, and why somebody did not answer; nobody, where there is only one."""
-        if self._pool is None:
-            return []
-        return [ShardReport(shard.name, self._away.get(number, "")) for number, shard in enumerate(self._shards)]
+        def documents(word: str, name: str) -> int:
+            return held_by(word, first.known, schema.TITLE if name else schema.ALL)
 
-    def _look(self, together: Statistics, pinned: list[UrlId], enough: int) -> tuple[int, Groups]:
-        """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
-        groups = self._begin(pinned)
-        looked, limit = 0, -(-enough // BLOCK) * BLOCK
-        while True:
-            present = len(self._away)
-            answers = self._best(together, limit)
-            if looked and len(self._away) > present:  # the blocks of fewer shards are other blocks
-                groups, looked = self._begin(pinned), 0
-            found = self._merged(answers, limit)
-            total = sum(block.total for block in answers.values())
-            for start in range(looked, limit, BLOCK):
-                block = in_order(found[start : start + BLOCK])
-                groups.add(crowd(block) if self._is_crowded() else block)
-                if len(groups.all) >= enough:
-                    return total - groups.looked + len(groups.all), groups
-            if limit >= min(total, LOOKED_MAX):
-                return len(groups.all), groups
-            looked, limit = limit, min(2 * limit, LOOKED_MAX)
+        return Speller(question.text, first.total, documents, alike, count).correction()
 
-    def _best(self, together: Statistics, limit: int) -> dict[int, Block]:
-        return self.each(lambda shard: shard.best(self._question, together, limit))
+    def _gone_on(self, beginning: Beginning, text: str, limit: int) -> list[str]:
+        asking, before = self._asking(NOTHING), beginning.before
+        checked = not beginning.is_plain
+        try:
+            parse(before)
+        except QueryError:  # nothing by itself: a sign, or only what is to be left out
+            checked, before = checked or bool(before.strip()), ""
+        answers = asking.each(lambda shard: shard.complete(beginning.typed, before, limit))
+        words = suggesting.merged(beginning.typed, answers.values(), limit)
+        found = [said for word, _ in words if (said := gone_on(beginning, word)) != text]
+        return [said for said in found if not checked or self._count(Question(said, all_words=True), asking)]
 
-    def _merged(self, answers: dict[int, Block], limit: int) -> list[Ranked]:
-        found = merged(list(answers.values()), limit, len(self._answers))
-        self._answers += ((number, block.moment) for number, block in answers.items())
-        return found
+    # -- asking ----------------------------------------------------------------------------------------------------
 
-    def _is_crowded(self) -> bool:
-        question = self._question
-        return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
+    def _asking(self, question: Question, before: Asking | None = None) -> Asking:
+        return Asking(question, self._shards, self._pool, before.away if before is not None else None)
 
-    def each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
-        """What each shard answers; at least one does."""
-        present = [number for number in range(len(self._shards)) if number not in self._away]
-        answers = self._gather(lambda number: ask(self._shards[number]), present)
-        if not answers:
-            raise ShardAway("; ".join(f"{self._shards[number].name}: {why}" for number, why in self._away.items()))
-        return answers
+    def _find(self, question: Question, before: Asking | None = None) -> Asking:
+        asking = self._asking(question, before)
+        asking.find(self._pinned(question))
+        return asking
 
-    def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
-        """What these shards answer, all asked at once. Where there are others, one that cannot is only named."""
-        if self._pool is None:
-            try:
-                return {number: ask(number) for number in numbers}
-            except ShardAway as error:
-                raise ShardAway(f"{self._shards[0].name}: {error}") from None
-        asked = {number: self._pool.submit(ask, number) for number in numbers}
-        answers: dict[int, Answer] = {}
-        for number, future in asked.items():
-            try:
-                answers[number] = future.result()
-            except (ShardAway, DataError) as error:
-                self._away[number] = str(error)
-        return answers
+    def _count(self, question: Question, before: Asking | None = None) -> int:
+        """How many pages match."""
+        return self._asking(question, before).count()
 
 
-def crowd(block: list[Ranked]) -> list[Ranked]:
-    """A block with the third page of a site and those after it behind the others."""
-    seen: Counter[int] = Counter()
-    first: list[Ranked] = []
-    later: list[Ranked] = []
-    for one in block:
-        site = one.candidate.site
-        seen[site] += 1
-        (first if seen[site] <= PER_SITE else later).append(one)
-    return first + later
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """The question that found something in the end, the words that it holds and nobody typed, what may have been meant,
+    and what was done because nothing was found."""
+
+    asking: Asking
+    expanded: list[str] = field(default_factory=list)
+    correction: Correction | None = None
+    instead: str = ""
 
 
 class Marker:
     """Marks a query's words in titles and snippets."""
 
-    def __init__(self, text: str) -> None:
-        self._wanted = wanted(parse(text))
+    def __init__(self, text: str, others: Iterable[str] = ()) -> None:
+        """`others` are words that were added to it; the text may be empty then."""
+        self._wanted = (wanted(parse(text)) if text.strip() else frozenset()) | wanted_of(others)
 
     def __call__(self, text: str, language: str) -> Pieces:
         return marked(text, self._wanted, language)
@@ -251,19 +227,21 @@ class Marker:
 
 def search(data: DataDirectory, question: Question) -> SearchResult:
     """One question, for those who have only one."""
-    return Searcher.at(data).search(question)
+    return Searcher.at(data, patience_s=PATIENT_S).search(question)
 
 
 def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
     """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
-    snapshots = [IndexReader(part).snapshot() for part in shards.parts(data) if schema.exists(part)]
-    identity = url_id(canonical(url) or url)
-    own = [match for snapshot in snapshots for match in snapshot.best(of_page(identity, collection), BLOCK)[0]]
+    parts, curation, identity = shards.parts(data), Curation(data), url_id(canonical(url) or url)
+    left_out = [clause for part in parts for clause in Withheld(part, curation).clauses()]
+    snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]
+    page = less(of_page(identity, collection), left_out)
+    own = [match for snapshot in snapshots for match in snapshot.best(page, BLOCK)[0]]
     contents = {match.content for match in own if match.id == identity and match.content is not None}
     others = {
         match.id: (match, snapshot)
         for snapshot in snapshots
-        for match in snapshot.best(saying(contents, collection), LOOKED_MAX)[0]
+        for match in snapshot.best(less(saying(contents, collection), left_out), LOOKED_MAX)[0]
         if match.id != identity
     }
     first = sorted(others.values(), key=lambda found: (found[0].url_length, found[0].id))[: max(limit, 0)]

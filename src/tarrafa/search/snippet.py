@@ -13,22 +13,33 @@ from tarrafa.index.analysis import composed, terms_of, word_spans
 SNIPPET_WORDS = 32
 WORDS_BEFORE = 6
 SNIPPET_CHARS_MAX = 280
+PLAIN_CHARS_MIN = 6  # of shorter words a stem may begin otherwise: uns, dying
 GAP = "…"
 
 Pieces = list[tuple[str, bool]]
 
 
-def snippet(text: str, wanted: frozenset[str], language: str) -> str:
-    """The stretch of the text with the most different wanted words in it, the earliest of equals."""
+def snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
+    """The stretch of the text with the most different wanted words in it, the earliest of equals; if there are none,
+    with those that are wanted otherwise."""
     tokens = text.split()
-    found = [
-        (place, one)
-        for place, one in enumerate(map(terms_of(language), tokens))
-        if one in wanted or (" " in one and not wanted.isdisjoint(one.split()))
-    ]
+    found = _places(tokens, wanted, language) or _places(tokens, otherwise, language)
     first = max(0, _best_place(found) - WORDS_BEFORE)
     last = first + SNIPPET_WORDS
     return _fitted(" ".join(tokens[first:last]), before=first > 0, after=last < len(tokens))
+
+
+def _places(tokens: list[str], wanted: frozenset[str], language: str) -> list[tuple[int, str]]:
+    """Where the wanted words stand. A long plain word that begins otherwise than all of them need not be analysed: its
+    stem begins as it does."""
+    term, starts, found = terms_of(language), {one[:2] for one in wanted}, []
+    for place, token in enumerate(tokens):
+        if len(token) >= PLAIN_CHARS_MIN and token.isascii() and token.isalpha() and token[:2].lower() not in starts:
+            continue
+        one = term(token)
+        if one in wanted or (" " in one and not wanted.isdisjoint(one.split())):
+            found.append((place, one))
+    return found
 
 
 def _best_place(found: list[tuple[int, str]]) -> int:

@@ -1,223 +1,79 @@
 """Which address answers what?
 
-    /              the search page and its results        /search.json   the same as JSON
-    /page?url=     a page's relations                     /page.json     the same as JSON
-    /status        the crawl, if somebody can tell        /status.json   the same as JSON
-    /healthz       for those who watch the process        /static/       style, script, logo
-    /crawl/v1/     for crawlers elsewhere (crawlers/app.py), where they are served
-    /shard/        for those who search over several machines (shard.py), where it is served
+    /  /search.json  .csv  .rss  .atom     the search page, its results, and the same for programs (searching.py)
+    /why  /help                            why a result; how to search
+    /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
+    /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
+    /status  /status.json                  the crawl, if somebody can tell
+    /queries.json                          what people ask, for those on this machine
+    /healthz                               for those who watch the process
+    /static/                               style, script, logo
+    /crawl/v1/                             for crawlers elsewhere (crawlers/app.py), where they are served
+    /shard/                                for those who search over several machines (shard.py), where it is served
 
-Promises: a search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; the
-loop never waits for a disk (search and graph run in threads).
+Promises: the loop never waits for a disk (search and graph run in threads).
 """
 
-import logging
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError
+from tarrafa.errors import TarrafaError
+from tarrafa.frontier.address import Address
 from tarrafa.frontier.protocol import Overview
-from tarrafa.graph.reader import GraphReader, Node
-from tarrafa.index import shards as index
-from tarrafa.model import Neighbour, SearchResult
 from tarrafa.search.conversation import PATH as SHARD_PATH
-from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
+from tarrafa.serve.answers import moment_of
+from tarrafa.serve.assets import Assets
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
-from tarrafa.serve.pages import LINKS_PER_PAGE, PER_PAGE, Drawing, Pager, results_pager, shown_hits
-from tarrafa.serve.shields import Shields
+from tarrafa.serve.queries import QueryLog, report
+from tarrafa.serve.relations import RelationPages
+from tarrafa.serve.replies import Forbidden, Replies, json
+from tarrafa.serve.searching import SearchPages
+from tarrafa.serve.shields import Shields, is_on_this_machine
 
 StatusSource = Callable[[], Awaitable[Overview]]
-log = logging.getLogger(__name__)
-PAGE_NUMBER_MAX = 1_000_000
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """What the search box holds."""
+class Rest:
+    """What is neither search nor relations: the crawl's state, what people ask, whether we live."""
 
-    query: str
-    all_words: bool
-    collection: str
-    copies: bool  # each by itself
-    like: str  # a URL: only its copies
+    def __init__(self, data: DataDirectory, replies: Replies, status: StatusSource | None) -> None:
+        self._data, self._replies, self._status = data, replies, status
 
-    @classmethod
-    def of(cls, request: Request) -> "Asked":
-        given = request.query_params
-        words, like = given.get("q", "").strip(), given.get("like", "").strip()
-        return cls(words, given.get("all") == "1", given.get("collection", ""), given.get("copies") == "1", like)
-
-
-class Relations(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
-    """A page and its neighbours: `links --json`, and what is known of the page itself."""
-
-    url: str
-    title: str
-    status: int | None
-    depth: int | None
-    visited_at: float | None
-    in_total: int
-    out_total: int
-    incoming: list[Neighbour]
-    outgoing: list[Neighbour]
-    collections: list[Node]
-
-
-class NotKnown(TarrafaError):
-    """A URL that nobody linked to."""
-
-
-class Site:
-    """The handlers, and what they share: one searcher, one graph reader, the templates."""
-
-    def __init__(self, data: DataDirectory, status: StatusSource | None, searcher: Searcher) -> None:
-        self._data = data
-        self._status = status
-        self._searcher = searcher
-        self._graph: GraphReader | None = None
-        self._drawing = Drawing()
-        self._texts = self._drawing.texts
-
-    # -- search ----------------------------------------------------------------------------------------------------
-
-    def search(self, request: Request) -> Response:
-        asked, page = Asked.of(request), self._page_number(request, "page")
-        if not asked.query:
-            return self._html(request, "home.html", documents=self._documents())
-        offset = (page - 1) * PER_PAGE
-        result = self._answer(asked, PER_PAGE, offset)
-        hits, numbers = shown_hits(result, offset), results_pager(page, result.total)
-        return self._html(request, "results.html", result=result, hits=hits, numbers=numbers)
-
-    def search_json(self, request: Request) -> Response:
-        asked, n, offset = Asked.of(request), self._whole(request, "n", PER_PAGE), self._whole(request, "offset", 0)
-        return _json(self._answer(asked, n, offset))
-
-    def _answer(self, asked: Asked, n: int, offset: int) -> SearchResult:
-        where = asked.collection or None
-        question = Question(
-            asked.query, n, offset, where, all_words=asked.all_words, copies=asked.copies, like=asked.like
-        )
-        return self._searcher.search(question)
-
-    def _documents(self) -> int:
-        try:
-            return self._searcher.documents
-        except (DataError, ShardAway):
-            return 0
-
-    # -- relations -------------------------------------------------------------------------------------------------
-
-    def page(self, request: Request) -> Response:
-        in_page, out_page = self._page_number(request, "in"), self._page_number(request, "out")
-        found = self._relations(request, (in_page - 1) * LINKS_PER_PAGE, (out_page - 1) * LINKS_PER_PAGE)
-        in_pager, out_pager = (
-            Pager.of(page, total, LINKS_PER_PAGE)
-            for page, total in ((in_page, found.in_total), (out_page, found.out_total))
-        )
-        return self._html(request, "page.html", found=found, in_numbers=in_pager, out_numbers=out_pager)
-
-    def page_json(self, request: Request) -> Response:
-        offset = self._whole(request, "offset", 0)
-        return _json(self._relations(request, offset, offset))
-
-    def _relations(self, request: Request, in_offset: int, out_offset: int) -> Relations:
-        url, collection = request.query_params.get("url", "").strip(), request.query_params.get("collection") or None
-        if not url:
-            raise NotKnown(self._texts.no_url)
-        graph = self._graph = self._graph or GraphReader(self._data)
-        nodes = graph.nodes(url, collection)
-        if not nodes:
-            raise NotKnown(self._texts.unknown_url)
-        incoming, in_total = graph.incoming(url, collection, LINKS_PER_PAGE, in_offset)
-        outgoing, out_total = graph.outgoing(url, collection, LINKS_PER_PAGE, out_offset)
-        last = nodes[0]
-        return Relations(
-            last.url,
-            next((node.title for node in nodes if node.title), ""),
-            last.status,
-            min((node.depth for node in nodes if node.depth is not None), default=None),
-            last.visited_at,
-            in_total,
-            out_total,
-            incoming,
-            outgoing,
-            nodes,
-        )
-
-    # -- the crawl -------------------------------------------------------------------------------------------------
+    def routes(self) -> list[Route]:
+        return [
+            Route("/status", self.status),
+            Route("/status.json", self.status_json),
+            Route("/queries.json", self.queries),
+            Route("/healthz", self.healthy),
+        ]
 
     async def status(self, request: Request) -> Response:
-        return self._html(request, "status.html", overview=await self._overview())
+        return self._replies.html(request, "status.html", overview=await self._overview())
 
     async def status_json(self, request: Request) -> Response:
-        return _json(await self._overview())
+        return json(await self._overview())
+
+    def queries(self, request: Request) -> Response:
+        if not is_on_this_machine(request):
+            raise Forbidden("only_here")
+        return json(report(self._data, time.time()))
+
+    def healthy(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
 
     async def _overview(self) -> Overview:
         if self._status is None:
             raise HTTPException(404)
         return await self._status()
-
-    # -- what goes wrong -------------------------------------------------------------------------------------------
-
-    async def trouble(self, request: Request, error: Exception) -> Response:
-        """Every error ends here, as a page or as JSON."""
-        code, sentence = self._explained(error)
-        if request.url.path.endswith(".json"):
-            return _json({"error": sentence}, code)
-        return self._html(request, "problem.html", code, sentence=sentence)
-
-    def _explained(self, error: Exception) -> tuple[int, str]:
-        if isinstance(error, HTTPException):
-            return error.status_code, self._texts.no_such_page if error.status_code == 404 else error.detail
-        if isinstance(error, QueryError):
-            return 400, str(error)
-        if isinstance(error, NotKnown):
-            return 404, str(error)
-        if isinstance(error, DataError) and not index.exists(self._data):
-            return 503, self._texts.not_yet
-        if isinstance(error, DataError | FrontierError | ShardAway):
-            log.error("%s", error)
-            return 503, str(error)
-        log.error("unexpected", exc_info=error)
-        return 500, self._texts.internal
-
-    def _whole(self, request: Request, name: str, default: int) -> int:
-        value = request.query_params.get(name, "").strip()
-        if not value:
-            return default
-        if not (value.isascii() and value.removeprefix("-").isdigit() and len(value) < 10):
-            raise QueryError(self._texts.bad_number.format(name=name, value=value[:20]))
-        return int(value)
-
-    def _page_number(self, request: Request, name: str) -> int:
-        """A page of a list; what is no number is the first."""
-        try:
-            return min(max(1, self._whole(request, name, 1)), PAGE_NUMBER_MAX)
-        except QueryError:
-            return 1
-
-    def _html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
-        drawn = self._drawing.draw(template, **values, asked=Asked.of(request), has_status=self._status is not None)
-        return HTMLResponse(drawn, code)
-
-
-def _json(value: object, code: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), code, media_type="application/json")
-
-
-def _healthy(request: Request) -> Response:
-    return PlainTextResponse("ok\n")
 
 
 def create_app(
@@ -226,19 +82,22 @@ def create_app(
     crawlers: Starlette | None = None,
     searcher: Searcher | None = None,
     shard: Starlette | None = None,
+    queries: QueryLog | None = None,
+    public: str = "",
+    address: Address | None = None,
 ) -> Starlette:
     """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
-    `shard` those who search over several machines; `searcher` is by default over the index that is here."""
-    site = Site(data, status, searcher or Searcher.at(data))
+    `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
+    notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere."""
+    searcher = searcher or Searcher.at(data)
+    replies = Replies(data, status is not None, public)
+    note = queries.note if queries is not None else None
+    search = SearchPages(searcher, replies, lambda: moment_of(data), note, time.time)
     routes = [
-        Route("/", site.search),
-        Route("/search.json", site.search_json),
-        Route("/page", site.page),
-        Route("/page.json", site.page_json),
-        Route("/status", site.status),
-        Route("/status.json", site.status_json),
-        Route("/healthz", _healthy),
-        Mount("/static", StaticFiles(packages=[("tarrafa.serve", "static")])),
+        *search.routes(),
+        *RelationPages(data, replies, searcher, address).routes(),
+        *Rest(data, replies, status).routes(),
+        Mount("/static", Assets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
         *([Mount(SHARD_PATH, shard)] if shard is not None else []),
     ]
@@ -246,5 +105,5 @@ def create_app(
     return Starlette(
         routes=routes,
         middleware=[Middleware(Shields)],
-        exception_handlers=dict.fromkeys(kinds, site.trouble),
+        exception_handlers=dict.fromkeys(kinds, replies.trouble),
     )

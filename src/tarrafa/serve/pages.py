@@ -1,51 +1,75 @@
 """How is an answer drawn?
 
 Promises: templates see only prepared values; everything in them is escaped by default; numbers, dates and marked words
-look the same everywhere. A page of results is counted from 1.
+look the same everywhere, as the reader's language writes them. A page of results is counted from 1.
 Knows nothing of HTTP or of where answers come from.
 """
 
+import re
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import floor, log10, prod
 from typing import Any
-from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from tarrafa.model import Hit, SearchResult
-from tarrafa.search.question import DEPTH_MAX
+from tarrafa.parse.url import canonical, host_name
+from tarrafa.search.question import DEPTH_MAX, Part
 from tarrafa.search.searcher import Marker
 from tarrafa.search.snippet import Pieces
+from tarrafa.serve.asked import Asked, address
+from tarrafa.serve.assets import asset
+from tarrafa.serve.choices import language_name
 from tarrafa.serve.shields import safe_href
-from tarrafa.serve.texts import ENGLISH, Texts, status_text
+from tarrafa.serve.texts import Texts, status_text
 
 PER_PAGE = 10
 LINKS_PER_PAGE = 50
 PAGES_SHOWN = 9  # of the numbers below the results
 URL_CHARS_SHOWN = 120
+CROWD = 2  # hits of one host on a page, after which there may be more of them
+PLAIN_TYPES = frozenset({"", "text/html", "application/xhtml+xml"})
+BADGES = {
+    "application/pdf": "PDF", "application/rtf": "RTF", "text/rtf": "RTF", "text/plain": "TXT",
+    "application/msword": "DOC", "application/vnd.ms-excel": "XLS", "application/vnd.ms-powerpoint": "PPT",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "DOCX",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "XLSX",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "PPTX",
+    "application/vnd.oasis.opendocument.text": "ODT", "application/vnd.oasis.opendocument.spreadsheet": "ODS",
+    "application/vnd.oasis.opendocument.presentation": "ODP",
+}  # fmt: skip
+BADGE_CHARS_MAX = 8
+FACTORS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
 
 
 @dataclass(frozen=True, slots=True)
 class ShownHit:
-    """A hit as the results show it."""
+    """A hit as the results show it. `more` leads to the others of its host, where there may be some."""
 
     place: int
     hit: Hit
     title: Pieces
     snippet: Pieces
+    badge: str
+    more: str
 
 
 @dataclass(frozen=True, slots=True)
 class Pager:
-    """The numbers below a list. `page` and the others count from 1."""
+    """The numbers below a list. `page` and the others count from 1; `cut`: there are more than can be reached."""
 
     page: int
     last: int
+    cut: bool = False
 
     @classmethod
     def of(cls, page: int, total: int, per_page: int, most: int | None = None) -> "Pager":
         reachable = total if most is None else min(total, most)
-        return cls(page, max(1, -(-reachable // per_page)))
+        return cls(page, max(1, -(-reachable // per_page)), reachable < total)
 
     @property
     def numbers(self) -> range:
@@ -58,31 +82,105 @@ class Pager:
         """The page before this one; the last, for those who went beyond the end."""
         return min(self.page - 1, self.last)
 
+    @property
+    def is_near_the_limit(self) -> bool:
+        return self.cut and self.last in self.numbers
 
-def shown_hits(result: SearchResult, offset: int) -> list[ShownHit]:
-    mark = Marker(result.query)
-    return [
-        ShownHit(place, hit, mark(hit.title, hit.language), mark(hit.snippet, hit.language))
-        for place, hit in enumerate(result.hits, offset + 1)
-    ]
+
+def shown_hits(result: SearchResult, asked: Asked, offset: int) -> list[ShownHit]:
+    mark: Callable[[str, str], Pieces] = Marker(result.query, result.expanded) if result.query else _unmarked
+    seen: Counter[str] = Counter()
+    many = Counter(hit.site for hit in result.hits)
+    shown = []
+    for place, hit in enumerate(result.hits, offset + 1):
+        seen[hit.site] += 1
+        last_of_many = many[hit.site] >= CROWD and seen[hit.site] == many[hit.site]
+        title, snippet = mark(hit.title, hit.language), mark(hit.snippet, hit.language)
+        more = _same_site(asked, hit.site) if last_of_many else ""
+        shown.append(ShownHit(place, hit, title, snippet, badge(hit.type), more))
+    return shown
+
+
+def _unmarked(text: str, language: str) -> Pieces:
+    return [(text, False)]
+
+
+def _same_site(asked: Asked, site: str) -> str:
+    """A link to more of a host; none where there is nothing more to be had, or the text names a host already. The
+    condition comes first: behind an open quotation mark it would be a part of the phrase."""
+    typed = asked.q.lower()
+    if not site or not asked.q or asked.like or "site:" in typed or "host:" in typed:
+        return ""
+    return asked.address(q=f"site:{site} {asked.q}")
+
+
+def badge(mime: str) -> str:
+    """A short name for what is no ordinary page."""
+    if mime in PLAIN_TYPES:
+        return ""
+    short = mime.partition("/")[2].removeprefix("x-").upper()
+    return BADGES.get(mime) or (short if len(short) <= BADGE_CHARS_MAX else mime.partition("/")[0].upper())
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The parts of a score: what is added up, the most first, and what the sum is multiplied by."""
+
+    parts: list[Part]
+    factors: list[Part]
+
+    @classmethod
+    def of(cls, parts: list[Part]) -> "Reasons":
+        added = [part for part in parts if part.kind not in FACTORS]
+        return cls(sorted(added, key=lambda part: -part.value), [part for part in parts if part.kind in FACTORS])
+
+    @property
+    def sum(self) -> float:
+        return sum(part.value for part in self.parts)
+
+    @property
+    def score(self) -> float:
+        return self.sum * prod(part.value for part in self.factors)
 
 
 def results_pager(page: int, total: int) -> Pager:
     return Pager.of(page, total, PER_PAGE, DEPTH_MAX)
 
 
-def address(path: str, **values: object) -> str:
-    """A link within the site; what is empty or False is left out."""
-    kept = {name: value for name, value in values.items() if value not in (None, "", False)}
-    return f"{path}?{urlencode(kept)}" if kept else path
+def number(value: float, texts: Texts) -> str:
+    text = f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+    return _local(text, texts)
 
 
-def _number(value: float) -> str:
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+def seconds(value: float, texts: Texts) -> str:
+    """To the millisecond; nothing takes none."""
+    value = max(value, 0.001)
+    return _local(f"{value:.3f}", texts)
 
 
-def _seconds(value: float) -> str:
-    return f"{value:.3f}"
+def _local(text: str, texts: Texts) -> str:
+    """English separators as this language writes them."""
+    return text.translate({ord(","): texts.thousands, ord("."): texts.decimal})
+
+
+def figures(value: float, texts: Texts) -> str:
+    """Three digits that matter: 0.00123, 1.23, 1,230."""
+    digits = max(0, 2 - floor(log10(abs(value)))) if value else 0
+    text = f"{value:,.{min(digits, 9)}f}"
+    return _local(text.rstrip("0").rstrip(".") if "." in text else text, texts)
+
+
+def often(per_day: float, texts: Texts) -> str:
+    """A rate of change as people say it."""
+    if per_day >= 1:
+        return texts.changes_a_day.format(count=figures(round(per_day, 1), texts))
+    return texts.changes_every.format(days=figures(round(1 / per_day, 1), texts)) if per_day > 0 else ""
+
+
+def host_of(text: str) -> str:
+    """The name of a URL's, a host's or a site's host."""
+    url = canonical(text if "://" in text else f"http://{text}/")
+    return host_name(url) if url is not None else text
 
 
 def _moment(at: float | None) -> str:
@@ -93,27 +191,58 @@ def _short(url: str) -> str:
     return url if len(url) <= URL_CHARS_SHOWN else url[: URL_CHARS_SHOWN - 1] + "…"
 
 
+def readable(url: str) -> str:
+    """With its letters as letters: `serviços` for `servi%C3%A7os`. Signs, spaces and ASCII stay as they are."""
+    return _escaped(_letters, url)
+
+
+_escaped = re.compile(r"(?:%[89A-F][0-9A-F])+", re.IGNORECASE).sub
+
+
+def _letters(match: re.Match[str]) -> str:
+    try:
+        text = bytes.fromhex(match[0].replace("%", "")).decode()
+    except ValueError:
+        return match[0]
+    return text if text.isalnum() else match[0]
+
+
+def _where(url: str) -> Markup:
+    """A URL with its host set off, so that nobody takes a path for one."""
+    scheme, _, rest = _short(readable(url)).partition("://")
+    authority, slash, path = rest.partition("/")
+    before, at, host = authority.rpartition("@")
+    return Markup("{}<b>{}</b>{}").format(f"{scheme}://{before}{at}", host, slash + path) if host else escape(url)
+
+
 class Drawing:
     """The templates, in one language."""
 
-    def __init__(self, texts: Texts = ENGLISH) -> None:
+    def __init__(self, texts: Texts) -> None:
         self.texts = texts
         self._environment = Environment(
             loader=PackageLoader("tarrafa.serve"),
             autoescape=True,
             undefined=StrictUndefined,
+            auto_reload=False,
             trim_blocks=True,
             lstrip_blocks=True,
         )
         self._environment.filters |= {
             "href": safe_href,
-            "number": _number,
-            "seconds": _seconds,
+            "number": lambda value: number(value, texts),
+            "decimals": lambda value: _local(f"{value:,.2f}", texts),
+            "seconds": lambda value: seconds(value, texts),
+            "figures": lambda value: figures(value, texts),
+            "often": lambda per_day: often(per_day, texts),
+            "host": host_of,
             "moment": _moment,
             "short": _short,
+            "where": _where,
             "status": lambda status: status_text(status, texts),
+            "language": lambda code: language_name(code, texts),
         }
-        self._environment.globals |= {"t": texts, "address": address}
+        self._environment.globals |= {"t": texts, "address": address, "asset": asset}
 
     def draw(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(values)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
+from tarrafa.crawl.spreading import informed
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ServeError
 from tarrafa.frontier.address import Address
@@ -24,6 +25,7 @@ from tarrafa.frontier.token import Token
 from tarrafa.search.joined import here
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.app import StatusSource, create_app
+from tarrafa.serve.queries import QueryLog
 from tarrafa.serve.shard import create_app as create_shard_app
 
 HOST, PORT = "127.0.0.1", 8080
@@ -83,13 +85,18 @@ async def serve(
     address: Address | None = None,
     searcher: Searcher | None = None,
     as_shard: Token | None = None,
+    public: str = "",
+    note_queries: bool = True,
 ) -> None:
     """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
     knows the `token` may crawl for the frontier at `address`, by default that of the data directory; whoever knows that
     of `as_shard` (anybody, if it is empty) may ask this machine's index for a search over several. `searcher` is by
-    default over this machine's index alone."""
+    default over this machine's index alone. `public` is the address that the site is known by, where that is another.
+    """
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
+        queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
+        await stack.enter_async_context(informed(data, address))
         crawlers = None
         if token:
             from tarrafa.serve.crawlers.app import create_app as create_crawlers_app
@@ -97,7 +104,8 @@ async def serve(
 
             crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
         shard = None if as_shard is None else create_shard_app(here(data), as_shard)
-        await _serve(create_app(data, status, crawlers, searcher, shard), host, listening, stop, on_ready)
+        app = create_app(data, status, crawlers, searcher, shard, queries, public, address)
+        await _serve(app, host, listening, stop, on_ready)
 
 
 async def _serve(
@@ -142,6 +150,8 @@ def run(
     address: Address | None = None,
     searcher: Searcher | None = None,
     as_shard: Token | None = None,
+    public: str = "",
+    note_queries: bool = True,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
@@ -150,6 +160,9 @@ def run(
         stop, loop = asyncio.Event(), asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await serve(data, host, port, status, stop, on_ready, listening, token, address, searcher, as_shard)
+        await serve(
+            data, host, port, status, stop, on_ready, listening, token, address, searcher, as_shard, public,
+            note_queries,
+        )  # fmt: skip
 
     asyncio.run(until_signalled())

@@ -1,11 +1,15 @@
 """What protects the reader from the pages that are shown?
 
 Promises: every answer carries a policy under which nothing but our own style sheet and script is loaded or run, no
-address is told to the pages linked to, and no content is guessed; only http and https URLs ever become links.
+address is told to the pages linked to, and no content is guessed; only http and https URLs ever become links. What is
+not for everybody is told to those at this machine.
 Knows nothing of what is shown.
 """
 
+from ipaddress import ip_address
+
 from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 POLICY = (
@@ -21,6 +25,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class Shields:
@@ -44,3 +49,19 @@ class Shields:
 def safe_href(url: str) -> str:
     """The URL if it may be a link, else one that leads nowhere."""
     return url if url.startswith(("http://", "https://")) else "about:blank"
+
+
+def is_on_this_machine(request: HTTPConnection) -> bool:
+    """Whether whoever asks sits at this machine. A request that a proxy passed on does not; nor does one that names
+    another host: a page elsewhere may let its own name lead here to read what a browser on this machine can."""
+    if request.client is None or any(name in request.headers for name in FORWARDED):
+        return False
+    named = request.url.hostname or ""
+    return _is_loopback(request.client.host) and (named == "localhost" or _is_loopback(named))
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False

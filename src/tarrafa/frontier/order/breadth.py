@@ -8,8 +8,8 @@ leads to others.
   in-links of its URLs, as the link graph counts them), and its best URL by score. It has a maximum. A site that finds
   it full is left out, not forgotten: its mentions go on being counted, and when the table has room, or when it is
   mentioned more often than the least mentioned one in it, it comes in and the other gives way.
-- A *cycle* chooses the most mentioned sites of the table; between equals, those with the better URL. What was chosen
-  never comes back into the table in that run.
+- A *cycle* brings the table up to date and chooses its most mentioned sites; between equals, those with the better
+  URL. What was chosen never comes back into the table in that run.
 - A *walk* goes through one chosen site, one page at a time: first its best URL, then the best of what is known of it
   by then. After its i-th page, with N distinct links to other sites on it, the walk goes on while 2^i <= N: the second
   page is fetched if the first names two other sites' pages or more, the tenth only if the ninth names 512.

@@ -6,7 +6,7 @@ where its best URL waits (OPEN), or from where one is out (OUT); so a site's pag
 whichever hosts they are on and whoever has them.
 
 Promises: what happens to a URL touches the row of its own site only, by its key; other hosts of that site are looked at
-when a walk takes a step. Other sites are looked at only by `cycle`, when hosts are to be leased, through an index.
+when a walk takes a step. Other sites are looked at only by `cycle`, when sites are to be chosen, through an index.
 Mentions are exact: the sum of the in-links of a site's URLs, as they were weighed. In other orders nothing of this is
 kept up; a collection that changes its order is read once as a whole.
 """
@@ -32,7 +32,7 @@ from tarrafa.model import HostId, Outcome, UrlId, UrlState
 
 SITE_OF = "(SELECT site FROM host WHERE id = ?)"
 MOST_MENTIONED = "ORDER BY mentions DESC, best, name LIMIT ?"
-EXCHANGED_MAX = 1_000  # at once; the most mentioned come in first
+EXCHANGED_MAX, MOVED_MAX = 1_000, 10_000  # at once; the most mentioned come in first
 LEAST_MENTIONED = "ORDER BY mentions, best DESC, name DESC LIMIT ?"
 
 
@@ -70,6 +70,7 @@ class Breadth:
             self._counters.add(known.row.id, PASSED_OVER, added)
         if site.stage >= Stage.CHOSEN:
             return
+        # In a working copy too: what is not at hand is no better than the best that the row names.
         place, url = self._db.must(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT 1",
             (host, known.row.id),
@@ -94,6 +95,7 @@ class Breadth:
             self._look(known, self._site(known, host))
 
     def _look(self, known: Known, site: Site) -> None:
+        self._db.need_walks(known.row.id, [site.name])
         if site.stage < Stage.CHOSEN:
             self._survey(known, site)
         elif site.stage == Stage.CHOSEN and self._gate(known, site.host) == OPEN:
@@ -102,6 +104,8 @@ class Breadth:
     def weigh(self, known: Known, mentions: dict[HostId, int]) -> None:
         """By how much the in-links of the hosts' URLs have changed."""
         if known.order.is_breadth:
+            for host in mentions:
+                self._db.need_site(known.row.id, host)
             self._db.many(
                 f"UPDATE site SET mentions = mentions + ? WHERE collection = ? AND name = {SITE_OF}",  # noqa: S608
                 [(by, known.row.id, host) for host, by in sorted(mentions.items()) if by],
@@ -173,25 +177,30 @@ class Breadth:
 
     # -- the table --------------------------------------------------------------------------------------------
 
+    def is_due(self, known: Known) -> bool:
+        """Whether it is time to choose."""
+        return breadth.is_due(self._under_way(known), known.config.strategy.cycle)
+
     def cycle(self, known: Known) -> None:
-        """Bring the table up to date and, if it is time, choose from it."""
-        strategy, number = known.config.strategy, known.row.id
+        """Bring the table up to date, and choose from it."""
+        number, cycle = known.row.id, known.config.strategy.cycle
+        self._db.need_table(number, self._room(known), cycle, EXCHANGED_MAX)
         self._fill(known)
-        if not breadth.is_due(self._under_way(known), strategy.cycle):
-            return
         self._exchange(known)
         rows = self._db.rows(
             f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ? {MOST_MENTIONED}",  # noqa: S608
-            (number, int(Stage.LISTED), strategy.cycle),
+            (number, int(Stage.LISTED), cycle),
         )
-        for site in map(Site._make, rows):
+        sites = [Site._make(row) for row in rows]
+        self._db.need_walks(number, [site.name for site in sites])
+        for site in sites:
             self._move(known, site, Stage.CHOSEN)
             self._counters.add(number, SITES_CHOSEN)
             self._db.run(
                 "UPDATE site SET walked = 0, vain = 0, links = 0 WHERE collection = ? AND name = ?", (number, site.name)
             )
             self._go_on(known, site._replace(stage=Stage.CHOSEN))
-        self._fill(known)
+        self._fill(known, len(sites))
 
     def _under_way(self, known: Known) -> int:
         """How many new URLs are out, or could be at once. Who waits for a delay or in back-off keeps nobody waiting."""
@@ -199,12 +208,15 @@ class Breadth:
         out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT)) - self._counters.value(number, OUT_AGAIN)
         return out + self._ready.count_new(number, self._clock.now(), cycle)
 
-    def _fill(self, known: Known) -> None:
-        """While there is room, the most mentioned that were left out come in. If there is too little, it is made."""
-        number = known.row.id
-        room = known.config.strategy.table_max - self._counters.value(number, TABLE)
-        if not room:
-            return
+    def _room(self, known: Known, most: int = MOVED_MAX) -> int:
+        """How many may come into the table at once, or have to leave it."""
+        room = known.config.strategy.table_max - self._counters.value(known.row.id, TABLE)
+        return max(-most, min(room, most))
+
+    def _fill(self, known: Known, most: int = MOVED_MAX) -> int:
+        """While there is room, the most mentioned that were left out come in. If there is too little, it is made. How
+        many moved."""
+        number, room = known.row.id, self._room(known, most)
         stages = (Stage.HEARD, Stage.LISTED) if room > 0 else (Stage.LISTED, Stage.HEARD)
         rows = self._db.rows(
             f"SELECT {COLUMNS} FROM site WHERE collection = ? AND stage = ?"  # noqa: S608
@@ -213,6 +225,7 @@ class Breadth:
         )
         for site in map(Site._make, rows):
             self._move(known, site, stages[1])
+        return len(rows)
 
     def _exchange(self, known: Known) -> None:
         """The least mentioned of the table give way to those that were left out and are mentioned more often."""
@@ -227,8 +240,14 @@ class Breadth:
 
     # -- all sites --------------------------------------------------------------------------------------------
 
+    def begin_adoption(self, known: Known, before: str) -> None:
+        """The strategy was changed: what was counted of the sites is counted anew, or no longer."""
+        if known.order.is_breadth != (before == "breadth"):
+            for bucket in (TABLE, PASSED_OVER, SITES_CHOSEN):
+                self._counters.add(known.row.id, bucket, -self._counters.value(known.row.id, bucket))
+
     def adopt(self, known: Known, before: str) -> None:
-        """The strategy was changed: the sites are looked at anew, or no longer. Scans the collection, once per change.
+        """The sites are looked at anew, or no longer: those that are at hand. Scans them, once per change.
 
         A site of which something was visited, or is being visited, counts as one that was walked.
         """
@@ -236,7 +255,6 @@ class Breadth:
         if known.order.is_breadth and before == "breadth":
             for name in self._names(known, Stage.HEARD, Stage.LISTED):
                 self._survey(known, self._named(known, name))
-            self._fill(known)  # its maximum may be another one
         if known.order.is_breadth == (before == "breadth"):
             return
         self._forget(known, CLOSED if known.order.is_breadth else OPEN)
@@ -250,6 +268,13 @@ class Breadth:
                 self._judge(known, self._named(known, name))
         self._ready.renew(number)
 
+    def end_adoption(self, known: Known, before: str) -> None:
+        """The table's maximum may be another one: a smaller one holds at once."""
+        moved = int(known.order.is_breadth and before == "breadth")
+        while moved:
+            self._db.need_table(known.row.id, self._room(known), 0, 0)
+            moved = self._fill(known)
+
     def _forget(self, known: Known, gate: int) -> None:
         number = known.row.id
         self._db.run("UPDATE work SET gate = ? WHERE collection = ?", (gate, number))
@@ -258,8 +283,6 @@ class Breadth:
             " links = 0 WHERE collection = ?",
             (number,),
         )
-        for bucket in (TABLE, PASSED_OVER, SITES_CHOSEN):
-            self._counters.add(number, bucket, -self._counters.value(number, bucket))
 
     def _judge(self, known: Known, site: Site) -> None:
         visited = self._db.value(
@@ -273,12 +296,17 @@ class Breadth:
         else:
             self._survey(known, site)
 
-    def begin_again(self, known: Known) -> None:
-        """Somebody starts a collection that had nothing left to do: another run, in which every site may be chosen."""
+    def is_over(self, known: Known) -> bool:
+        """Whether nothing is out, and nothing waits but what is passed over."""
         number = known.row.id
         waiting = self._counters.value(number, state_bucket(UrlState.PENDING))
         out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        if known.order.is_breadth and not out and waiting == self._counters.value(number, PASSED_OVER):
+        return not out and waiting == self._counters.value(number, PASSED_OVER)
+
+    def begin_again(self, known: Known) -> None:
+        """Somebody starts a collection whose run is over: another one, in which every site may be chosen. For the
+        sites that are at hand."""
+        if known.order.is_breadth:
             for name in self._names(known, Stage.OVER):
                 self._revive(known, self._named(known, name))
 
@@ -293,7 +321,9 @@ class Breadth:
         """Where the site of a host stands, for people."""
         if not known.order.is_breadth:
             return None
+        self._db.need("site", self._db.rows("SELECT ?, site FROM host WHERE id = ?", (known.row.id, host)))
         site = self._site(known, host)
+        self._db.need("url", [(site.host, known.row.id, site.url)] if site.url is not None else [])
         best = self._db.value(
             "SELECT url FROM url WHERE host = ? AND collection = ? AND id = ?", (site.host, known.row.id, site.url)
         )
@@ -302,6 +332,7 @@ class Breadth:
         return SiteFacts(site.name, stage, site.mentions, best or "", site.walked, site.links, site.vain, in_table)
 
     def _site(self, known: Known, host: HostId) -> Site:
+        self._db.need_site(known.row.id, host)
         row = self._db.must(
             f"SELECT {COLUMNS} FROM site WHERE collection = ? AND name = {SITE_OF}",  # noqa: S608
             (known.row.id, host),
@@ -346,6 +377,7 @@ class Breadth:
 
     def _best(self, known: Known, name: str) -> tuple[float, HostId, UrlId] | None:
         """The best URL that waits on any host of the site: one look at the head of each queue."""
+        self._db.need_walks(known.row.id, [name])
         row = self._db.row(
             "SELECT (SELECT min(rank) FROM pending WHERE pending.host = work.host"
             " AND pending.collection = work.collection) AS head, work.host FROM host"
@@ -362,6 +394,7 @@ class Breadth:
         return row[0], row[1], url
 
     def _waiting(self, known: Known, name: str) -> int:
+        self._db.need_walks(known.row.id, [name])
         return int(
             self._db.value(
                 "SELECT coalesce(sum(pending), 0) FROM host JOIN work ON work.host = host.id AND work.collection = ?"

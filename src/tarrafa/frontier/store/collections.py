@@ -152,6 +152,11 @@ class Known:
     def __post_init__(self) -> None:
         self.order = order_of(self.config.strategy)
 
+    @property
+    def walks(self) -> int | None:
+        """Its number, if its sites are walked through: what happens to one of their hosts then concerns the others."""
+        return self.row.id if self.order.is_breadth else None
+
 
 class Collections:
     """The collections of one frontier."""

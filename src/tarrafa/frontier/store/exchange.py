@@ -144,11 +144,11 @@ class Exchange:
 
     def _answers(self, known: Known, host: HostId) -> bool:
         """It is not in trouble, not full, its turn comes soon, and it can be changed now."""
-        if not self._db.need_hosts([host]):
+        if not self._db.need_hosts([host], known.walks):
             return False
         row = self._db.row(
             "SELECT failures, next_at, refused, visited FROM host JOIN work ON work.host = host.id"
-            " WHERE host.id = ? AND collection = ?",
+            " WHERE host.id = ? AND collection = ? AND worker IS NOT 0",  # which is being moved elsewhere
             (host, known.row.id),
         )
         if row is None or row[0] or row[2] or row[3] >= known.config.scope.host_pages_max:

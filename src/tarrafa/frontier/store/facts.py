@@ -35,7 +35,7 @@ def look_up(
     )
     rows = db.rows(
         "SELECT c.id, c.name, url, u.state, role, depth, redirects, in_links, status, type, discovered, fetched,"
-        " attempts, announced, content_id FROM url u JOIN collection c ON c.id = u.collection"
+        " attempts, announced, content_id, pagerank FROM url u JOIN collection c ON c.id = u.collection"
         " WHERE host = ? AND collection IN (SELECT id FROM collection) AND u.id = ? ORDER BY c.id",
         (host, url),
     )
@@ -51,7 +51,7 @@ def look_up(
 
 
 def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlFacts:
-    number, name, address, state, role, *rest = row
+    number, name, address, state, role, *rest, rank = row
     place = _place(db, host, number, url) if state == UrlState.PENDING else None
     key = (host, number, url)
     db.need_first("visit", [key], ALL)
@@ -65,7 +65,7 @@ def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlF
         for visit, at, status, length, changed, worker in reversed(history)
     ]
     words = (UrlState(state).name.lower().replace("_", " "), Role(role).name.lower())
-    return replace(UrlFacts(name, address, *words, *rest), place=place, history=past)
+    return replace(UrlFacts(name, address, *words, *rest), place=place, history=past, rank=rank)
 
 
 def _place(db: Database, host: HostId, number: int, url: UrlId) -> int | None:

@@ -38,6 +38,7 @@ NOTE_MAX = 300
 LOAN_WAIT_S = 2.0  # a host that is with somebody is asked for again after so long
 MEMORY_BYTES_MAX = 64 << 10
 CLAIM_WAIT_MIN_S, CLAIM_WAIT_DELAYS = 0.2, 10  # a refused host comes back no sooner
+WITHHELD = 0  # who has a host that is being moved to another server: no worker has this number
 
 
 class LeaseClock:
@@ -180,21 +181,30 @@ class Hosts:
             raise LeaseLost(f"worker {worker} has lost its leases: it did not renew them in time")
 
     def lease(self, worker: int, wanted: int) -> list[Lease]:
+        leases: list[Lease] = []
+        for known in self.in_turn(worker, wanted):
+            if self._visits.wants_sites(known):
+                self._urls.breadth.cycle(known)
+            leases += self.lease_of(worker, known, wanted - len(leases))
+        return leases
+
+    def in_turn(self, worker: int, wanted: int) -> list[Known]:
+        """The collections that a worker who wants so many hosts is given some of, one after the other."""
         self._check(worker)
         running = self._collections.running()
         if not running or wanted < 1:
             return []
         self._turn = (self._turn + 1) % len(running)  # another collection goes first each time
-        leases: list[Lease] = []
-        for known in running[self._turn :] + running[: self._turn]:
-            slots = self._visits.places(known)
-            hosts = self._willing(worker, known, wanted - len(leases), slots)
-            each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
-            for host in hosts:
-                lease = self._lease(worker, known, host, each)
-                if lease is not None and lease.visits:
-                    leases.append(lease)
-        return leases
+        return running[self._turn :] + running[: self._turn]
+
+    def lease_of(self, worker: int, known: Known, wanted: int) -> list[Lease]:
+        """Hosts of one collection."""
+        self._check(worker)
+        slots = self._visits.places(known)
+        hosts = self._willing(worker, known, wanted, slots)
+        each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
+        leases = [self._lease(worker, known, host, each) for host in hosts]
+        return [lease for lease in leases if lease is not None and lease.visits]
 
     def _willing(self, worker: int, known: Known, wanted: int, slots: int) -> list[HostId]:
         """Hosts that may be visited now and have work, the longest ready first; no worker takes what would leave
@@ -208,7 +218,7 @@ class Hosts:
         ready = list(dict.fromkeys(_interleave(new, old, known.config.revisit.share)))
         mine = int(self._db.value("SELECT hosts FROM worker WHERE id = ?", (worker,)))
         share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
-        return list(self._visits.prepare(known, self._db.need_hosts(ready[:share])))
+        return list(self._visits.prepare(known, self._db.need_hosts(ready[:share], known.walks)))
 
     def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease | None:
         holder, key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
@@ -367,6 +377,16 @@ class Hosts:
         self._db.run("UPDATE worker SET hosts = hosts - 1 WHERE id = (SELECT worker FROM host WHERE id = ?)", (host,))
         self._db.run("UPDATE host SET worker = NULL, next_at = ? WHERE id = ?", (next_at, host))
         self._ready.add(host)
+
+    def withhold(self, host: HostId) -> None:
+        """A host that is with nobody goes to nobody: it is to be moved elsewhere."""
+        self._ready.remove(host)
+        self._db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (WITHHELD, host))
+
+    def let_go(self, host: HostId) -> None:
+        """It stays after all."""
+        if self._db.run("UPDATE host SET worker = NULL WHERE id = ? AND worker = ?", (host, WITHHELD)):
+            self._ready.add(host)
 
     def nodes(self) -> list[NodeStatus]:
         now = self._lease_clock.now()

@@ -46,7 +46,7 @@ from tarrafa.frontier.store.schema import Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId, Role, UrlId, UrlState
 
-URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage))[:-2]
+URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRow))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitImage))
 BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
@@ -161,7 +161,7 @@ class Images:
                 (*key, first, last),
             )
         }
-        urls = [UrlImage(*[*row[1:], history[row[1]], pages.get(row[1])]) for row in rows]
+        urls = [UrlImage(*[*row[1:-1], history[row[1]], pages.get(row[1]), row[-1]]) for row in rows]
         name = self._collections.by_id(number).row.name
         return Share(name, visited, refused, site_hosts, [_at_home(url) for url in urls])
 
@@ -265,7 +265,6 @@ class Images:
             return
         if row[0] is not None:
             raise FrontierError("a host that is with a worker cannot be moved; wait until it comes back")
-        self._ready.remove(host)
         for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
             self._forget_share(self._collections.by_id(number), host)
             self._counters.add(number, HOSTS, -1)
@@ -274,6 +273,7 @@ class Images:
                 (not refused, number, row[1]),
             )
             self._db.run("DELETE FROM shelf WHERE collection = ? AND host = ?", (number, host))
+        self._ready.remove(host)
         for table in BELOW_HOSTS:
             self._db.run(f"DELETE FROM {table} WHERE host = ?", (host,))  # noqa: S608 (names of our own)
         self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
@@ -283,6 +283,7 @@ class Images:
         number, key = known.row.id, (host, known.row.id)
         mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
         self._urls.breadth.weigh(known, {host: -mentions})
+        self._ready.remove(host)  # each time anew: breadth puts it back, for all collections, when a gate moves
         waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
         self._urls.breadth.lose(known, host, waiting)

@@ -72,11 +72,17 @@ class Before:
     announced: float | None
     payload: str
     attempts: int = 0  # failed ones, in a row
+    pagerank: float = 0.0
     was_listing: bool = False  # so far: this visit found a page
 
 
-def importance(known: Known, in_links: int) -> float:
-    """A page's weight, where the collection weighs pages: in-links follow a power law, its root tames it."""
+def importance(known: Known, in_links: int, rank: float) -> float:
+    """A page's weight, where the collection weighs pages: in-links and ranks follow a power law, its root tames it.
+
+    Who has no rank yet has the mean.
+    """
+    if known.config.revisit.weigh == "rank":
+        return math.sqrt(rank or 1.0)
     return math.sqrt(1.0 + in_links) if known.config.revisit.weigh == "links" else 1.0
 
 
@@ -324,7 +330,8 @@ class Revisits:
             " AND name = (SELECT site FROM host WHERE id = ?)",
             (known.row.id, host),
         )
-        return meet(at, *estimate.prior(*(sums or (0, 0.0, 0.0))), importance(known, before.in_links), claimed)
+        weight = importance(known, before.in_links, before.pagerank)
+        return meet(at, *estimate.prior(*(sums or (0, 0.0, 0.0))), weight, claimed)
 
     def _judge(
         self, host: HostId, outcome: Outcome, before: Before, changed: bool | None, last: float
@@ -409,10 +416,10 @@ class Revisits:
             self.put(key[0], key[1], *place, key[2])
             self.look_again(known, key[0])
 
-    def weigh(self, known: Known, key: Key, in_links: int) -> None:
-        """Its in-links changed. A small change is not worth the move."""
-        found = self.find(key) if known.config.revisit.weigh == "links" else None
-        weight = importance(known, in_links)
+    def weigh(self, known: Known, key: Key, in_links: int, rank: float) -> None:
+        """Its in-links or its rank changed. A small change is not worth the move."""
+        found = self.find(key) if known.config.revisit.weigh != "equal" else None
+        weight = importance(known, in_links, rank)
         if found is not None and not 0.7 < weight / found[3].weight < 1.4:
             self._revise(known, key, msgspec.structs.replace(found[3], weight=weight), found)
 
@@ -476,23 +483,23 @@ class Revisits:
             return
         hosts = set[HostId]()
         rows = self._db.rows(
-            "SELECT host, id, role, in_links, state FROM url WHERE collection = ?"
+            "SELECT host, id, role, in_links, pagerank, state FROM url WHERE collection = ?"
             " AND (state = ? OR role > 0 AND state = 3 AND status IN (200, 304) OR EXISTS (SELECT 1 FROM page"
             " WHERE page.host = url.host AND page.collection = url.collection AND page.id = url.id))",
             (number, int(UrlState.FETCHED)),
         )
-        for host, url, role, in_links, state in rows:
-            self._adopt(known, (host, number, url), role, in_links, state == UrlState.HANDED_OUT)
+        for host, url, role, in_links, rank, state in rows:
+            weight = importance(known, in_links, rank) if role == Role.PAGE else LISTING_WEIGHT
+            self._adopt(known, (host, number, url), role, weight, state == UrlState.HANDED_OUT)
             hosts.add(host)
         for host in sorted(hosts):
             self.look_again(known, host)
 
-    def _adopt(self, known: Known, key: Key, role: int, in_links: int, is_out: bool) -> None:
+    def _adopt(self, known: Known, key: Key, role: int, weight: float, is_out: bool) -> None:
         """One page, under the policy as it is now; one that is out is put on its shelf when it comes home."""
         found, page = self.find(key), self._remembered(key)
         if page is None:
             return
-        weight = importance(known, in_links) if role == Role.PAGE else LISTING_WEIGHT
         page = msgspec.structs.replace(page, weight=weight)
         self.count(known, key[0], role, None, page)
         place, gone = self._place(known, role, page), 0

@@ -23,7 +23,7 @@ import apsw
 
 from tarrafa.errors import DataError
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
 NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
 CLOSED, OPEN, OUT = 0, 1, 2  # gates: nothing may be handed out; it may; the one visit that may be is out
@@ -98,6 +98,7 @@ CREATE TABLE url (
     in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
     content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
     blamed INTEGER NOT NULL DEFAULT 0, payload TEXT NOT NULL DEFAULT '', archived REAL NOT NULL DEFAULT 0,
+    pagerank REAL NOT NULL DEFAULT 0,
     PRIMARY KEY (host, collection, id)
 ) WITHOUT ROWID;
 CREATE TABLE pending (
@@ -206,6 +207,7 @@ ALTER TABLE site ADD COLUMN vain INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE site ADD COLUMN links INTEGER NOT NULL DEFAULT 0;
 """
     + BREADTH,
+    4: "ALTER TABLE url ADD COLUMN pagerank REAL NOT NULL DEFAULT 0;",
 }
 
 
@@ -255,9 +257,21 @@ class Database:
     def need_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
         """The first (or last) rows whose primary keys begin so, for each of these beginnings."""
 
-    def need_hosts(self, hosts: Sequence[int]) -> Sequence[int]:
-        """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now."""
+    def need_hosts(self, hosts: Sequence[int], walks_of: int | None = None) -> Sequence[int]:
+        """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now. Where a
+        collection is named, the walks through their sites too."""
         return hosts
+
+    def need_site(self, collection: int, host: int) -> None:
+        """The row of a host's site, to be changed."""
+
+    def need_walks(self, collection: int, names: Sequence[str]) -> None:
+        """Of these sites, whose rows are at hand, all hosts with something that waits or with a gate that is not
+        closed, to be changed, and the head of each queue."""
+
+    def need_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
+        """The rows of the sites that may come into the table or leave it, to be changed: so many as there is room for
+        (less than none: as have to go), so many to be chosen, and no more than so many to be exchanged."""
 
 
 def open_tables(path: str, suffix_list: str) -> Database:

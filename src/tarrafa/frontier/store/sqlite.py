@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import apsw
 
 from tarrafa.clock import Clock
-from tarrafa.data import try_lock
+from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
+    ENTRIES_PER_ANSWER,
     FIRST_HOST,
     CollectionRow,
     Continuation,
@@ -35,6 +36,7 @@ from tarrafa.frontier.protocol import (
     ShelfFacts,
     Terms,
     Weight,
+    Withholding,
 )
 from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections, Counters, Known
@@ -47,6 +49,7 @@ from tarrafa.frontier.store.schema import Database, check_schema, open_tables
 from tarrafa.frontier.store.store import Store
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
+from tarrafa.takedown import Entry, TakenDown, append, read_from
 
 JOBS_PER_COMMIT_MAX = 256
 T = TypeVar("T")
@@ -87,9 +90,11 @@ class SqliteFrontier:
         if lock is None:
             raise Locked(f"{path}: another process has the frontier open")
         self._lock, self._path, self._on_fatal = lock, path, on_fatal
+        self._data = DataDirectory(path.parent)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         try:
             self._store = Store(open_tables(str(path), suffix_list), clock, lease_clock or LeaseClock())
+            self._store.is_taken_down = TakenDown(self._data).covers
         except apsw.Error as error:
             raise self._translate(error) from None
         self._thread = threading.Thread(target=self._run, name="frontier", daemon=True)
@@ -258,6 +263,13 @@ class SqliteFrontier:
 
     async def forget(self, host: HostId) -> None:
         await self._call(lambda store: store.images.forget(host))
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        """In the log beside our file: whoever looks at this directory sees it there."""
+        await asyncio.to_thread(append, self._data, entries)
+
+    async def withheld(self, after: int) -> Withholding:
+        return Withholding(*await asyncio.to_thread(read_from, self._data, after, ENTRIES_PER_ANSWER))
 
     async def _plan(self, collection: int, work: Callable[[Known, Planning], T]) -> T:
         return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))

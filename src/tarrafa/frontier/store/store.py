@@ -4,6 +4,8 @@ Every method runs inside a transaction that the caller commits. It is the same f
 file of its own (sqlite.py), or a working copy of what a database has (postgres/).
 """
 
+from collections.abc import Callable
+
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
@@ -35,6 +37,7 @@ class Store:
         catalogue: Collections | None = None,
     ) -> None:
         self.db, self.clock, self._marked = db, clock, 0.0
+        self.is_taken_down: Callable[[str], bool] = lambda url: False  # who opens the store knows
         self.counters = counters or Counters(db)
         self.catalogue = catalogue or Collections(db, self.counters, clock)
         self.ready = ready = Ready(self.db)
@@ -51,7 +54,8 @@ class Store:
         if before is not None:
             self.begin_change(known, before)
             self.change(known, before)
-            if was_finished:
+            self.end_change(known, before)
+            if was_finished and self.urls.breadth.is_over(known):
                 self.urls.breadth.begin_again(known)
         self.urls.seed(known.row.id, roots)
         return known.row
@@ -62,10 +66,13 @@ class Store:
             self.catalogue.tune(known, Tuning())
             self.urls.revisits.begin_adoption(known)
             self.urls.exchange.begin_rebuilding(known)
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.begin_adoption(known, before.strategy.order)
 
     def change(self, known: Known, before: Collection) -> None:
         """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
         self.urls.try_failures_again(known)
+        self.urls.take_up_lifted(known, self.is_taken_down)
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):
             self.urls.reopen_depth(known)
@@ -77,6 +84,11 @@ class Store:
             self.visits.unchoose(known)
             self.urls.revisits.adopt(known)
             self.urls.exchange.rebuild(known)
+
+    def end_change(self, known: Known, before: Collection) -> None:
+        """What is left to do when it is done for all of them."""
+        if before.strategy != known.config.strategy:
+            self.urls.breadth.end_adoption(known, before.strategy.order)
 
     def look_up(self, host: HostId, url: UrlId) -> Facts:
         return look_up(self.db, host, url, self.catalogue, self.urls.revisits, self.urls.breadth)

@@ -4,12 +4,13 @@ A URL's row is made once and never removed; what happens to it moves it between 
 every move, so that nobody ever looks for waiting URLs by scanning.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from tarrafa.clock import Clock
 from tarrafa.config import Strategy
 from tarrafa.frontier.order import order_of
-from tarrafa.frontier.protocol import Offer, Weight
+from tarrafa.frontier.protocol import Offer, Weight, is_news
 from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import (
     HOSTS,
@@ -274,14 +275,21 @@ class Urls:
         mentions = dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role FROM url"
+                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role, pagerank FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, url, sequence, in_links, attempts, role = row
+            depth, redirects, state, url, sequence, in_links, attempts, role, rank = row
             key = (weight.host, number, weight.id)
+            if is_news(weight.rank, rank):
+                self._db.run(
+                    "UPDATE url SET pagerank = ? WHERE host = ? AND collection = ? AND id = ?", (weight.rank, *key)
+                )
+                rank = weight.rank
+                if known.config.keeps_fresh and role == Role.PAGE:
+                    self.revisits.weigh(known, key, weight.in_links, rank)
             if weight.in_links != in_links:
                 self._db.run(
                     "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
@@ -289,7 +297,7 @@ class Urls:
                 mentions[weight.host] = mentions.get(weight.host, 0) + weight.in_links - in_links
                 self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
                 if known.config.keeps_fresh and role == Role.PAGE:
-                    self.revisits.weigh(known, key, weight.in_links)
+                    self.revisits.weigh(known, key, weight.in_links, rank)
                 if state == UrlState.PENDING and order == "backlinks":
                     old = place_of(known, weight.id, (url, sequence, in_links, attempts, role))
                     place = (weight.host, number, old, weight.id)
@@ -347,6 +355,22 @@ class Urls:
             self.requeue(known, host, url, UrlState.FAILED, waiting)
         for host in waiting:
             self._forgive(host)
+        self.add_waiting(number, waiting)
+
+    def take_up_lifted(self, known: Known, is_taken_down: Callable[[str], bool]) -> None:
+        """What was taken down and is so no longer waits again. Scans the collection, if anything was."""
+        number, waiting, bucket = known.row.id, dict[HostId, int](), f"status:{int(Status.TAKEN_DOWN)}"
+        if not self._counters.value(number, bucket):
+            return
+        rows = self._db.rows(
+            "SELECT host, id, url FROM url WHERE collection = ? AND state = ? AND status = ?",
+            (number, int(UrlState.DROPPED), int(Status.TAKEN_DOWN)),
+        )
+        for host, url, text in rows:
+            if not is_taken_down(text):
+                key = (host, number, url)
+                self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+                self.requeue(known, host, url, UrlState.DROPPED, waiting)
         self.add_waiting(number, waiting)
 
     def _forgive(self, host: HostId) -> None:

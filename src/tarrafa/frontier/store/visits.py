@@ -78,8 +78,12 @@ class Visits:
 
     def prepare(self, known: Known, hosts: Sequence[HostId]) -> Sequence[HostId]:
         """What their next visits need is fetched for all of them together."""
-        number = known.row.id
-        self._db.need_first("pending", [(host, number) for host in hosts], VISITS_PER_LEASE)
+        if not self._db.is_copy:
+            return hosts
+        number, most = known.row.id, 1 if known.order.is_breadth else VISITS_PER_LEASE
+        self._db.need_first("pending", [(host, number) for host in hosts], most)
+        first = "SELECT host, collection, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?"
+        self._db.need("url", [row for host in hosts for row in self._db.rows(first, (host, number, most))])
         if known.config.keeps_fresh:
             self._revisits.prepare(known, hosts)
         return hosts
@@ -174,13 +178,16 @@ class Visits:
             )
             self._exchange.leave(known, False, in_links, host, url)
 
+    def wants_sites(self, known: Known) -> bool:
+        """Whether, before anything goes out, it is time to choose the sites that come next."""
+        if not known.order.is_breadth or self._exchange.is_full(known):
+            return False
+        return self._collections.slots(known) > 0 and self._breadth.is_due(known)
+
     def places(self, known: Known) -> int:
         """How many new URLs may go out. A collection that is full takes in only what it chooses itself."""
         if not self._exchange.is_full(known):
-            slots = self._collections.slots(known)
-            if slots and known.order.is_breadth:
-                self._breadth.cycle(known)
-            return slots
+            return self._collections.slots(known)
         while (best := self._exchange.next_chosen(known)) is not None:
             self._choose(known, best[0], best[1])
         if self._collections.requests_left(known):
@@ -271,7 +278,7 @@ class Visits:
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
         blamed, *facts = self._db.must(
-            "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts FROM url"
+            "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts, pagerank FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
             key,
         )

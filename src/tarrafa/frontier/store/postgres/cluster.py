@@ -1,22 +1,24 @@
 """The frontier on a list of PostgreSQL servers.
 
-Sites are spread over the servers (buckets.py); no call changes two of them at once. The first one keeps what is one for
+Sites are spread over the servers (roster.py); no call changes two of them at once. The first one keeps what is one for
 all: the atlas, the collections, the workers' numbers, and which addresses are taken. Promises: with one server away the
 others go on; links for it wait in the worker's outbox, and nothing that was found is lost; a collection's limits hold
-over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it.
+over all servers together; a worker that a server no longer hears from is nobody's holder there, and knows it. Servers
+may come and leave, and sites move between them, while we work: whoever is told so reads the atlas and goes on.
 
-Weakness: who joins needs the first server; a collection's revisits per day are shared out evenly over the servers.
+Weakness: who joins needs the first server; a collection's revisits per day, and breadth's table of sites, are shared
+out evenly over the servers, and each chooses among its own sites.
 """
 
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config as configuration
@@ -39,17 +41,19 @@ from tarrafa.frontier.protocol import (
     ShelfFacts,
     Terms,
     Weight,
+    Withholding,
 )
 from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import sums
-from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.member import Away, Member
-from tarrafa.frontier.store.postgres.outbox import Outbox
+from tarrafa.frontier.store.postgres.roster import Roster
+from tarrafa.frontier.store.postgres.routing import Routing
 from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
-from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock, Moved
+from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
+from tarrafa.takedown import Entry
 
 MAINTAIN_EVERY_S = 2.0
 T = TypeVar("T")
@@ -65,7 +69,7 @@ async def open_cluster(
     return await asyncio.to_thread(PostgresFrontier, dsns, bundled_list(), faster, leases, outbox)
 
 
-class PostgresFrontier:
+class PostgresFrontier(Routing):
     """The Protocol on one or more databases."""
 
     def __init__(
@@ -76,10 +80,7 @@ class PostgresFrontier:
         lease_clock: LeaseClock | None = None,
         outbox: Path | None = None,
     ) -> None:
-        several = len(dsns) > 1
-        self._members = [Member(dsn, suffix_list, clock, lease_clock, of=len(dsns)) for dsn in dsns]
-        self._first = self._members[0]
-        self._outbox = Outbox(outbox) if outbox is not None and several else None
+        super().__init__(Roster(dsns, suffix_list, clock, lease_clock), outbox)
         self._home: dict[HostId, Member] = {}  # of the hosts that our workers hold
         self._workers: dict[int, tuple[str, ProcessId]] = {}
         self._renewed: dict[tuple[int, str], float] = {}
@@ -87,114 +88,47 @@ class PostgresFrontier:
         self._maintained_at = 0.0
         self._turn = 0
         self._limiting = asyncio.Lock()
-        self._read_atlas()
-
-    def _read_atlas(self) -> None:
-        """Blocks. At the very first time all servers must answer; later those that are away are taken on trust."""
-        first = self._first.connected()
-        suffix_list = first.meta["suffix_list"]
-        places = [first.meta["id"]]
-        for member in self._members[1:]:
-            member.use_suffixes(suffix_list)
-            try:
-                places.append(member.do(lambda server: server.meta["id"]))
-            except Away:
-                if "places" not in first.meta:
-                    raise
-                places.append("")
-        atlas = first.read_atlas(places)
-        self._guide = Guide(atlas, suffix_list)
-        for member in self._members:
-            member.edition = 0
-            with contextlib.suppress(Away):
-                member.do(lambda server: server.belong(atlas.places[0], atlas.edition))
-            member.edition = atlas.edition
-
-    async def close(self) -> None:
-        for member in self._members:
-            await member.close()
-        if self._outbox is not None:
-            self._outbox.close()
-
-    # -- one, some, all ---------------------------------------------------------------------------------------
-
-    async def _ask(self, member: Member, work: Callable[[Server], T]) -> T:
-        try:
-            return await member.call(work)
-        except Moved:
-            await asyncio.to_thread(self._read_atlas)
-            raise
-
-    async def _everywhere(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
-        """Those that answer."""
-        found: list[tuple[Member, T]] = []
-        for member in self._members:
-            try:
-                found.append((member, await self._ask(member, work)))
-            except Away:
-                if member is self._first:
-                    raise
-        return found
-
-    def _member_of(self, host_key: str) -> Member:
-        return self._members[self._guide.server_of(host_key)]
-
-    async def _deliver(self, method: str, collection: Any, parts: dict[Member, list[Any]]) -> None:
-        """To each server its part, or into the outbox."""
-        for member, part in parts.items():
-
-            def tell(server: Server, part: list[Any] = part) -> None:
-                getattr(server, method)(collection, part)
-
-            try:
-                await self._ask(member, tell)
-            except Away:
-                if self._outbox is None:
-                    raise
-                await asyncio.to_thread(self._outbox.put, member.where, method, (collection, part))
-
-    def _parts(self, items: Iterable[Any]) -> dict[Member, list[Any]]:
-        parts: defaultdict[Member, list[Any]] = defaultdict(list)
-        for item in items:
-            for member in [self._member_of(item.host_key)] if item.host_key else self._members:
-                parts[member].append(item)
-        return parts
-
-    async def _routed(self, method: str, collection: Any, items: Sequence[Any]) -> None:
-        """Again if sites were moved meanwhile: delivering twice is harmless."""
-        while True:
-            try:
-                await self._deliver(method, collection, self._parts(items))
-                return
-            except Moved:
-                continue
 
     # -- collections ------------------------------------------------------------------------------------------
 
     async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
         wanted = configuration.decode(config)
-        if len(self._members) > 1 and wanted.network.suffixes and not await self.collections():
-            atlas = self._guide.atlas
-            atlas = replace(atlas, suffixes=list(wanted.network.suffixes), edition=atlas.edition + 1)
-            await self._first.call(lambda server: server.write_atlas(atlas))
-            await asyncio.to_thread(self._read_atlas)
+        suffixes = list(wanted.network.suffixes)
+        if suffixes and not await self.collections():
+            await self._ask(self._first, lambda server: server.add_suffixes(suffixes))
+        is_over = await self._is_over(wanted)
+        row = await self._steadily(lambda edition: self._open_collection(config, roots, edition, is_over))
+        self._rows = await self.collections()
+        return row
+
+    async def _open_collection(
+        self, config: bytes, roots: Sequence[Offer], edition: int, is_over: bool
+    ) -> CollectionRow:
         parts = self._parts(roots)
         mine = parts.pop(self._first, [])
-        row = await self._ask(self._first, lambda server: server.open_collection(config, mine))
+        row = await self._first.call(
+            lambda server: server.open_collection(config, mine, is_over_elsewhere=is_over), edition
+        )
         for member in self._members[1:]:
             part = parts.get(member, [])
 
             def open_there(server: Server, part: list[Offer] = part) -> None:
-                server.open_collection(config, part, row.id)
+                server.open_collection(config, part, row.id, is_over_elsewhere=is_over)
                 server.take_over([row])
 
             try:
-                await self._ask(member, open_there)
+                await member.call(open_there, edition)
             except Away:
                 if part:
                     raise
-        self._rows = await self.collections()
         return row
+
+    async def _is_over(self, wanted: configuration.Collection) -> bool:
+        """Whether a run of breadth is, on all servers; one that is away cannot say so."""
+        if len(self._members) == 1 or wanted.strategy.order != "breadth":
+            return True
+        said = await self._everywhere(lambda server: server.is_over(wanted.name))
+        return len(said) == len(self._members) and all(over for _, over in said)
 
     async def collections(self) -> list[CollectionRow]:
         return await self._ask(self._first, lambda server: server.collections())
@@ -257,7 +191,7 @@ class PostgresFrontier:
     async def renew(self, worker: int, note: str) -> float:
         """For as long as the server that heard of us the longest ago still waits for us."""
         left: list[float] = []
-        for member in self._members:
+        for member in list(self._members):
             asked_at, key = boottime(), (worker, member.where)
             try:
                 lease_s = await self._ask(member, lambda server: server.renew(worker, note))
@@ -276,7 +210,7 @@ class PostgresFrontier:
         return rest
 
     async def leave(self, worker: int) -> None:
-        for member in self._members:
+        for member in list(self._members):
             if worker in member.joined:
                 with contextlib.suppress(Away):
                     await self._ask(member, lambda server: server.leave(worker))
@@ -285,11 +219,16 @@ class PostgresFrontier:
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         await self._maintain(worker)
+        return await self._steadily(lambda edition: self._lease(worker, hosts, edition))
+
+    async def _lease(self, worker: int, hosts: int, edition: int) -> list[Lease]:
         if len(self._members) == 1:
-            return await self._ask(self._first, lambda server: server.lease(worker, hosts))
+            leases = await self._first.call(lambda server: server.lease(worker, hosts), edition)
+            self._home.update((lease.host, self._first) for lease in leases)  # we may be several when it is finished
+            return leases
         self._turn = (self._turn + 1) % len(self._members)
         members = self._members[self._turn :] + self._members[: self._turn]
-        leases: list[Lease] = []
+        leases = []
         while members and len(leases) < hosts:  # whoever gave its share may have more
             generous: list[Member] = []
             for place, member in enumerate(members):
@@ -306,15 +245,14 @@ class PostgresFrontier:
             return []
         if not await self._ask(member, lambda server: server.is_confirmed(worker)):
             return []
-        async with self._within_limits(member):
-            leases = await self._ask(member, lambda server: server.lease(worker, hosts))
+        leases = await self._within_limits(member, lambda server: server.lease(worker, hosts))
         self._home.update((lease.host, member) for lease in leases)
         return leases
 
     async def held(self, worker: int) -> list[Lease]:
         """Also for a worker that joined when we were another process: where it is known, it takes part."""
         leases: list[Lease] = []
-        for member in self._members:
+        for member in list(self._members):
             try:
                 some = await self._ask(member, lambda server: server.held(worker))
             except (Away, LeaseLost):
@@ -338,39 +276,27 @@ class PostgresFrontier:
         await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
         await self._empty_outbox()
 
-    async def _empty_outbox(self) -> None:
-        if self._outbox is None:
-            return
-        for member in self._members:
-            for number, method, arguments in self._outbox.waiting(member.where):
-                kind: Any = tuple[int, list[Offer]] if method == "discover" else tuple[str, list[Weight]]
-                collection, items = msgspec.msgpack.decode(arguments, type=kind)
-                if member.is_away:
-                    break
-                await self._routed(method, collection, items)  # its sites may have been moved meanwhile
-                self._outbox.done(number)
-
-    @asynccontextmanager
-    async def _within_limits(self, member: Member) -> AsyncIterator[None]:
+    async def _within_limits(self, member: Member, work: Callable[[Server], T]) -> T:
         """Near a limit one worker at a time hands out visits, over all servers, and counts what all of them have."""
-        rows = [row for row in self._rows if row.state == "running"]
-        limits = {row.id: configuration.decode(row.config).scope for row in rows}
-        limits = {number: one for number, one in limits.items() if one.pages_max or one.requests_max}
+        rows = [row for row in self._rows or await self.collections() if row.state == "running"]
+        scopes = {row.id: configuration.decode(row.config).scope for row in rows}
+        limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
         if not limits:
-            yield
-            return
+            return await self._ask(member, work)
         async with self._limiting:
-            tallies = await self._tallies()
-            near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
-            total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
-            if any(_left(limits[number], total[number]) < near for number in limits):
-                async with self._alone():
-                    tallies = await self._tallies()
-                    await self._share_limits(member, tallies)
-                    yield
-            else:
-                await self._share_limits(member, tallies)
-                yield
+            return await self._steadily(lambda edition: self._counted(member, limits, work, edition))
+
+    async def _counted(
+        self, member: Member, limits: dict[int, configuration.Scope], work: Callable[[Server], T], edition: int
+    ) -> T:
+        """Whoever is told that sites were moved counts anew: they took their numbers along."""
+        tallies = await self._tallies()
+        near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
+        total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
+        is_near = any(_left(limits[number], total[number]) < near for number in limits)
+        async with self._alone() if is_near else contextlib.nullcontext():
+            await self._share_limits(member, await self._tallies() if is_near else tallies)
+            return await member.call(work, edition)
 
     async def _tallies(self) -> dict[Member, dict[int, Tally]]:
         return dict(await self._everywhere(lambda server: server.tally()))
@@ -392,26 +318,40 @@ class PostgresFrontier:
             await self._ask(self._first, lambda server: server.unlock_limits())
 
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
+        return await self._steadily(lambda edition: self._borrow(worker, collection, host, host_key, edition))
+
+    async def _borrow(self, worker: int, collection: int, host: HostId, host_key: str, edition: int) -> Loan:
         member = self._member_of(host_key)
         if len(self._members) > 1 and (worker not in member.joined or member.is_away):
             raise Away(f"{member.where}: is away")
-        loan = await self._ask(member, lambda server: server.borrow(worker, collection, host, host_key))
-        if loan.granted and len(self._members) > 1:
+        loan = await member.call(lambda server: server.borrow(worker, collection, host, host_key), edition)
+        if loan.granted:
             self._home[host] = member
         return loan
 
     async def claim(self, worker: int, host: HostId, address: str) -> float:
+        return await self._steadily(lambda edition: self._claim(worker, host, address, edition))
+
+    async def _claim(self, worker: int, host: HostId, address: str, edition: int) -> float:
+        """One server knows its addresses itself; of several, the first one does."""
         if len(self._members) == 1:
-            return await self._ask(self._first, lambda server: server.claim(worker, host, address))
+            return await self._first.call(lambda server: server.claim(worker, host, address), edition)
         member = self._home.get(host)
         if member is None:
             raise LeaseLost(f"worker {worker} does not hold the host that it claims {address} for")
-        delay_s = await self._ask(member, lambda server: server.held_delay(worker, host))
-        return await self._ask(self._first, lambda server: server.claim_elsewhere(worker, host, delay_s, address))
+        delay_s = await member.call(lambda server: server.held_delay(worker, host), edition)
+        return await self._first.call(lambda server: server.claim_elsewhere(worker, host, delay_s, address), edition)
 
     async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+        return await self._steadily(lambda edition: self._finish(worker, batch, edition))
+
+    async def _finish(self, worker: int, batch: list[HostReport], edition: int) -> list[Continuation]:
         if len(self._members) == 1:
-            return await self._ask(self._first, lambda server: server.finish(worker, batch))
+            found = await self._first.call(lambda server: server.finish(worker, batch), edition)
+            for report, answer in zip(batch, found, strict=True):
+                if not answer.held:
+                    self._home.pop(report.host, None)
+            return found
         answers: dict[int, Continuation] = {}
         places: defaultdict[Member | None, list[int]] = defaultdict(list)
         for place, report in enumerate(batch):
@@ -421,7 +361,7 @@ class PostgresFrontier:
             found = [Continuation(False, [])] * len(some)
             if member is not None:
                 with contextlib.suppress(Away):  # what is there now will be somebody else's when it is back
-                    found = await self._finish_at(member, worker, reports)
+                    found = await self._within_limits(member, partial(Server.finish, worker=worker, batch=reports))
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:
@@ -431,13 +371,15 @@ class PostgresFrontier:
             await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
         return [answers[place] for place in range(len(batch))]
 
-    async def _finish_at(self, member: Member, worker: int, reports: list[HostReport]) -> list[Continuation]:
-        async with self._within_limits(member):
-            return await self._ask(member, lambda server: server.finish(worker, reports))
-
     async def overview(self) -> Overview:
-        views = [view for _, view in await self._everywhere(lambda server: server.overview())]
-        return sums.overview(views)
+        found = await self._everywhere(lambda server: server.overview())
+        whole = sums.overview([view for _, view in found])
+        answered = {member.where for member, _ in found}
+        away = [member for member in self._members if member.where not in answered]
+        if not away:
+            return whole
+        notes = [f"{one.where}: does not answer ({one.trouble or 'it is away'})" for one in away]
+        return replace(whole, notes=whole.notes + notes, whole=False)
 
     # -- plans ------------------------------------------------------------------------------------------------
 
@@ -479,21 +421,21 @@ class PostgresFrontier:
     # -- hosts as a whole -------------------------------------------------------------------------------------
 
     async def catalogue(self) -> Catalogue:
-        return sums.catalogue([one for _, one in await self._all(lambda server: server.catalogue())])
+        return sums.catalogue(
+            [one for _, one in await self._everywhere(lambda server: server.catalogue(), all_of_them=True)]
+        )
 
     async def images(self, after: Place, limit: int) -> Album:
         """In the order of hosts over all servers: as far as all of them were looked at."""
-        albums = [album for _, album in await self._all(lambda server: server.images(after, limit))]
+        albums = [
+            album for _, album in await self._everywhere(lambda server: server.images(after, limit), all_of_them=True)
+        ]
         ends = [album.end for album in albums if album.end is not None]
         if not ends:
             return Album(sorted((one for album in albums for one in album.images), key=lambda one: one.id), None)
         end = min(ends, key=lambda place: place.host)
         images = [one for album in albums for one in album.images if one.id <= end.host]
         return Album(sorted(images, key=lambda one: one.id), end)
-
-    async def _all(self, work: Callable[[Server], T]) -> list[tuple[Member, T]]:
-        """Every one of them, or none."""
-        return [(member, await self._ask(member, work)) for member in self._members]
 
     async def restore_collection(self, image: CollectionImage) -> CollectionRow:
         row = await self._ask(self._first, lambda server: server.restore_collection(image))
@@ -502,6 +444,9 @@ class PostgresFrontier:
         return row
 
     async def restore(self, images: list[HostImage]) -> None:
+        await self._steadily(lambda edition: self._restore(images, edition))
+
+    async def _restore(self, images: list[HostImage], edition: int) -> None:
         parts: defaultdict[Member, list[HostImage]] = defaultdict(list)
         for image in images:
             parts[self._member_of(image.key)].append(image)
@@ -510,10 +455,16 @@ class PostgresFrontier:
             def take_in(server: Server, part: list[HostImage] = part) -> None:
                 server.restore(part)
 
-            await self._ask(member, take_in)
+            await member.call(take_in, edition)
 
     async def forget(self, host: HostId) -> None:
-        await self._all(lambda server: server.forget(host))
+        await self._everywhere(lambda server: server.forget(host), all_of_them=True)
+
+    async def withhold(self, entries: list[Entry]) -> None:
+        await self._everywhere(lambda server: server.withhold(entries))
+
+    async def withheld(self, after: int) -> Withholding:
+        return await self._ask(self._first, lambda server: server.withheld(after))
 
 
 def _left(scope: configuration.Scope, used: Tally) -> int:

@@ -216,8 +216,8 @@ class Copy(Database):
 
     # -- hosts ------------------------------------------------------------------------------------------------
 
-    def need_hosts(self, hosts: Sequence[HostId]) -> Sequence[HostId]:
-        """Never waits, so that it may be asked at any time."""
+    def need_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
+        """Never waits, so that it may be asked at any time. Of walks sites.py knows."""
         self.lock_hosts([host for host in hosts if host not in self._locked], "FOR UPDATE SKIP LOCKED")
         return [host for host in hosts if host in self._locked]
 

@@ -1,17 +1,20 @@
 """One server of a frontier, as the event loop sees it.
 
 Its calls run in a thread of their own. Where there are several servers, one that does not answer is left alone for a
-moment (`Away`), so that the others are not kept waiting.
+moment (`Away`), so that the others are not kept waiting. So is one that only the atlas told us of and that will not
+have us: its password may be put right while we work.
 """
 
 import asyncio
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import Unreachable
+from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.server import Server
 from tarrafa.frontier.store.postgres.session import describe
 
@@ -25,18 +28,26 @@ class Away(Unreachable):
 
 
 class Member:
-    """A server by its address; connected when it is needed."""
+    """A server by its address; connected when it is needed. `learned`: its address is from the atlas."""
 
     def __init__(
-        self, dsn: str, suffix_list: str, clock: Clock | None, lease_clock: LeaseClock | None, *, of: int
+        self,
+        dsn: str,
+        suffix_list: str,
+        clock: Clock | None = None,
+        lease_clock: LeaseClock | None = None,
+        *,
+        place: str = "",
+        learned: bool = False,
     ) -> None:
-        self.where, self._dsn = describe(dsn), dsn
+        self.where, self.dsn, self.place, self.learned = describe(dsn), dsn, place, learned
         self._suffix_list, self._clock, self._lease_clock = suffix_list, clock, lease_clock
-        self._several, self._of = of > 1, of
+        self._servers = 1
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
+        self.trouble = ""  # why it did not answer last
         self.server: Server | None = None
-        self.edition = 0
+        self.guide: Guide | None = None
         self.joined: set[int] = set()  # the workers of ours that take part here
 
     @property
@@ -46,33 +57,64 @@ class Member:
     def use_suffixes(self, suffix_list: str) -> None:
         self._suffix_list = suffix_list
 
+    def be_one_of(self, servers: int, guide: Guide | None) -> None:
+        """So many servers share the work, as this atlas says."""
+        self._servers, self.guide = servers, guide
+
     def connected(self) -> Server:
         """Blocks."""
         if self.server is None:
-            self.server = Server(self._dsn, self._suffix_list, self._clock, self._lease_clock)
-            if self._several:
-                self.server.patience_s = PATIENCE_S
-                self.server.share_rates(self._of)
-        self.server.edition = self.edition
+            server = Server(self.dsn, self._suffix_list, self._clock, self._lease_clock)
+            if self.learned and server.meta["id"] != self.place:
+                server.close()
+                raise ConfigError(f"{self.where}: is another database than the one that belongs to this frontier")
+            self.server = server
+        if self._servers > 1:
+            self.server.patience_s = PATIENCE_S
+        else:
+            self.server.share_limits({})
+        self.server.share_rates(self._servers)
+        self.server.guide = self.guide
         return self.server
 
-    async def call(self, work: Callable[[Server], T]) -> T:
+    async def call(self, work: Callable[[Server], T], edition: int = 0) -> T:
+        """`edition`: of the atlas by which it was chosen, if it was."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self.do, work)
-        except RuntimeError as error:  # its thread has ended: whoever still asks is ending too
-            raise Unreachable(f"{self.where}: was closed ({error})") from None
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.do, work, edition)
+        except RuntimeError as error:  # its thread has ended: whoever still asks is ending too, or the server has left
+            kind = Away if self._servers > 1 else Unreachable
+            raise kind(f"{self.where}: was closed ({error})") from None
 
-    def do(self, work: Callable[[Server], T]) -> T:
+    def do(self, work: Callable[[Server], T], edition: int = 0) -> T:
         """In the calling thread."""
-        if self._several and self.is_away:
+        if self._servers > 1 and self.is_away:
             raise Away(f"{self.where}: is away")
         try:
-            return work(self.connected())
+            server = self._welcomed()
+            server.edition = edition
+            result = work(server)
         except Unreachable as error:
-            if not self._several:
+            if self._servers == 1:
                 raise
-            self._away_until = boottime() + AWAY_S
+            self._away_until, self.trouble = boottime() + AWAY_S, str(error)
             raise Away(str(error)) from None
+        self.trouble = ""
+        return result
+
+    def _welcomed(self) -> Server:
+        try:
+            return self.connected()
+        except (ConfigError, DataError) as error:
+            if not self.learned:
+                raise
+            said = (
+                f"{error}; this server was added to the frontier and cannot be used from here: what is for it waits"
+                " until its password is in PGPASSWORD or ~/.pgpass, or it is named with --frontier"
+            )
+            if self.trouble != said:
+                sys.stderr.write(f"{said}\n")
+                sys.stderr.flush()
+            raise Unreachable(said) from None
 
     async def close(self) -> None:
         await asyncio.to_thread(self._thread.shutdown)

@@ -5,6 +5,7 @@ As store/images.py has it; here is what each of these calls must have at hand.
 
 from typing import Any
 
+from tarrafa.errors import FrontierError
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import CollectionRow
 from tarrafa.frontier.store.postgres.session import Session, Work
@@ -56,8 +57,16 @@ class Moves(Session):
     def restore(self, images: list[HostImage]) -> None:
         def work(work: Work) -> None:
             copy, find = work.copy, work.store.catalogue.named
-            copy.lock_hosts(image.id for image in images)
+            if any(self.passage(image.key) for image in images):
+                raise FrontierError(
+                    f"{self.where}: sites are on their way to another server; run `tarrafa frontier spread` to its end,"
+                    " then this again"
+                )
             shares = [(image, share, find(share.collection)) for image in images for share in image.shares]
+            sites = {image.id: image.site for image in images} | copy.site_names(image.id for image in images)
+            for number in work.walked():
+                copy.make_sites(number, {sites[image.id] for image, _, known in shares if known.row.id == number})
+            copy.lock_hosts(image.id for image in images)
             keys = [(image.id, known.row.id, url.id) for image, share, known in shares for url in share.urls]
             copy.need("site", [(known.row.id, image.site) for image, _, known in shares])
             copy.need("url", keys)
@@ -80,7 +89,7 @@ class Moves(Session):
     @staticmethod
     def _forget(work: Work, hosts: list[HostId]) -> None:
         copy = work.copy
-        copy.lock_hosts(hosts)
+        copy.lock_walks(((number, host) for number in work.walked() for host in hosts), hosts)
         for table in ("url", "visit", "pending", "page", "due"):
             copy.need_first(table, [(host,) for host in hosts], ALL)
         rows: list[tuple[Any, ...]] = copy.rows("SELECT collection, host FROM work")

@@ -43,6 +43,10 @@ class Outbox:
         except apsw.Error as error:
             raise self._translate(error) from None
 
+    def places(self) -> set[str]:
+        """For whom something waits."""
+        return {place for (place,) in self._db.execute("SELECT DISTINCT place FROM message")}
+
     def waiting(self, place: str) -> Iterator[tuple[int, str, bytes]]:
         """Each is to be taken out with `done` once it is delivered."""
         while True:

@@ -8,14 +8,15 @@ from tarrafa.frontier.protocol import (
     PlannedVisit,
     ShelfFacts,
 )
-from tarrafa.frontier.store.postgres.session import Session, Work
+from tarrafa.frontier.store.postgres.parting import Parting
+from tarrafa.frontier.store.postgres.session import Work
 from tarrafa.frontier.store.schema import ALL
 from tarrafa.model import HostId, UrlId
 
 PLANS_PER_CALL = 20
 
 
-class Plans(Session):
+class Plans(Parting):
     """The planner's calls."""
 
     def unplanned(self) -> list[int]:
@@ -69,7 +70,11 @@ class Plans(Session):
     def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         def work(work: Work) -> None:
             work.copy.lock_hosts(visit.host for visit in visits)
-            ours = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
+            here = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
+            shut = self._shut_hosts(work, (visit.host for visit in here))
+            if late := [visit for visit in here if visit.host in shut]:
+                self._park(work, "plan", collection, (collection, number, late), 0)
+            ours = [visit for visit in here if visit.host not in shut]
             work.copy.need("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
             work.copy.need("shelf", [(collection, visit.host, number) for visit in ours])
             work.store.planning.plan(work.known(collection), number, ours)

@@ -1,7 +1,8 @@
 """What do the tables look like in PostgreSQL?
 
-As in the file (../schema.py), whose text they are made from, but for two: counters have a row per part, so that
-workers that count at the same moment do not wait for each other, and `bucket` says which server keeps which sites.
+As in the file (../schema.py), whose text they are made from, but for some of its own: counters have a row per part, so
+that workers that count at the same moment do not wait for each other; `bucket` says which server keeps which sites;
+`moving` says which of them are on their way (parting.py), and `parcel` keeps what came for those meanwhile.
 The version stands in `meta`; an older schema is brought up to date by whoever connects first, a newer one is refused.
 """
 
@@ -12,12 +13,12 @@ import psycopg
 from tarrafa.errors import DataError
 from tarrafa.frontier.store.schema import TABLES
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 WORDS = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 # What moves often leaves its old rows behind: they are cleared away early.
-BUSY = ("url", "pending", "ready", "handed", "work", "host", "due", "shelf", "counter", "worker", "address")
+BUSY = ("url", "pending", "ready", "handed", "work", "host", "site", "due", "shelf", "counter", "worker", "address")
 
 OWN = """
 CREATE TABLE counter (
@@ -32,9 +33,21 @@ CREATE TABLE claim (
 CREATE INDEX claim_worker ON claim (worker) WHERE worker IS NOT NULL;
 CREATE TABLE bucket (number BIGINT PRIMARY KEY, server BIGINT NOT NULL);
 """
+MOVING = """
+CREATE TABLE moving (bucket BIGINT PRIMARY KEY, state BIGINT NOT NULL, other TEXT NOT NULL);
+CREATE TABLE parcel (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, method TEXT NOT NULL, collection BIGINT NOT NULL,
+    urls BIGINT NOT NULL, arguments BYTEA NOT NULL
+);
+"""
+
+# Older versions do not know of it, and need not.
+TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE)"
 
 # What brings a database of that version to the next one.
-MIGRATIONS: dict[int, str] = {}
+MIGRATIONS: dict[int, str] = {
+    1: MOVING + "ALTER TABLE url ADD COLUMN pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
+}
 
 
 def tables() -> str:
@@ -47,7 +60,7 @@ def tables() -> str:
         " autovacuum_analyze_scale_factor = 0.05);\n"
         for name in BUSY
     )
-    return text + OWN + settings
+    return text + OWN + MOVING + settings
 
 
 def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
@@ -70,5 +83,8 @@ def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list:
             raise DataError(f"{where}: written by a newer Tarrafa (schema {version}, this one knows {SCHEMA_VERSION})")
         for older in range(version, SCHEMA_VERSION):
             connection.execute(MIGRATIONS[older].encode())
+        row = connection.execute("SELECT to_regclass('takedown')").fetchone()
+        if row is None or row[0] is None:
+            connection.execute(TAKEDOWN)
         connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION),))
     return facts

@@ -1,18 +1,20 @@
 """The frontier in one PostgreSQL database, as one process sees it.
 
 Each call says which hosts it is about and what it needs of them, and then runs the store's own code. Promises: two
-processes never hold one host; no two calls wait for each other in a ring (hosts are locked first, in order, and what
-hangs below none last).
+processes never hold one host; no two calls wait for each other in a ring (sites that are walked through are locked
+first, then hosts, both in order, and what hangs below none last).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import partial
 
-from tarrafa import config as configuration
+from msgspec.structs import replace
+
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
-from tarrafa.errors import ConfigError
 from tarrafa.frontier.protocol import (
+    RANK_STEP,
     CollectionRow,
     Continuation,
     Facts,
@@ -26,10 +28,16 @@ from tarrafa.frontier.protocol import (
     Weight,
 )
 from tarrafa.frontier.store.collections import Known, Tally
+from tarrafa.frontier.store.hosts import LOAN_WAIT_S
+from tarrafa.frontier.store.postgres.buckets import Passage
 from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.moves import Moves
+from tarrafa.frontier.store.postgres.parting import SHUT
+from tarrafa.frontier.store.postgres.places import Places
 from tarrafa.frontier.store.postgres.plans import Plans
 from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, DatabaseLeaseClock, Work
+from tarrafa.frontier.store.postgres.takedowns import Takedowns
+from tarrafa.frontier.store.postgres.walks import Walks
 from tarrafa.frontier.store.schema import ALL
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
@@ -40,45 +48,73 @@ OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a mome
 HOSTS_PER_CHANGE = 500
 
 
-class Server(Plans, Moves):
+class Server(Plans, Moves, Places, Walks, Takedowns):
     """The Protocol's methods; they block."""
 
     # -- collections ------------------------------------------------------------------------------------------
 
-    def open_collection(self, config: bytes, roots: list[Offer], number: int | None = None) -> CollectionRow:
-        if configuration.decode(config).strategy.order == "breadth":
-            raise ConfigError("[strategy] order: breadth is not built for PostgreSQL yet; use one of the other orders")
+    def open_collection(
+        self, config: bytes, roots: list[Offer], number: int | None = None, *, is_over_elsewhere: bool = True
+    ) -> CollectionRow:
+        """Elsewhere: where there are several servers, a run is over when it is on all of them."""
         self._reserve(len(roots))
 
         def work(work: Work) -> CollectionRow:
+            finished = {known.row.id for known in work.store.catalogue.all() if known.row.state == "finished"}
             known, before = work.store.catalogue.open(config, number)
             if before is not None:
+                work.store.is_taken_down = self._orders(work).covers
                 work.store.begin_change(known, before)
                 self._change(work, known.row.id, before)
+                if known.row.id in finished and is_over_elsewhere:
+                    self._begin_again(work, known.row.id)
             known = work.known(known.row.id)
-            work.ensure_hosts(((root.host, root.host_key) for root in roots), known)
-            work.store.urls.seed(known.row.id, roots)
+            self._seed(work, known, roots)
             return known.row
 
         return self._call(work, alone=True)
 
+    def _seed(self, work: Work, known: Known, roots: list[Offer]) -> None:
+        at_home = self._put_aside(work, "seed", known.row.id, roots)
+        work.receive_hosts(((root.host, root.host_key) for root in at_home), known)
+        work.store.urls.seed(known.row.id, at_home)
+
+    def seed(self, collection: int, roots: list[Offer]) -> None:
+        """Roots that were put aside when their collection was opened."""
+        self._reserve(len(roots))
+        self._call(lambda work: self._seed(work, work.known(collection), roots))
+
     def _change(self, work: Work, number: int, before: Collection) -> None:
-        """Host by host, whole sites together: memory holds some of them only, but the transaction all."""
-        rows = work.cursor.execute(
-            "SELECT host.id, site FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
-            " ORDER BY site, host.id",
-            [number],
-        ).fetchall()
-        for hosts in _chunks(rows):
-            self._flush(work)
-            work.copy.lock_hosts(hosts)
+        for hosts in self._site_by_site(work, number):
             for table in ("url", "pending", "page", "due", "visit"):
                 work.copy.need_first(table, [(host, number) for host in hosts], ALL)
             work.copy.need_first("shelf", [(number, host) for host in hosts], ALL)
-            sites = work.copy.rows("SELECT DISTINCT site FROM host")
-            work.copy.need("site", [(number, site) for (site,) in sites])
             self._need_standing(work, number)
+            self._need_walks(work, number)
             work.store.change(work.known(number), before)
+        work.store.end_change(work.known(number), before)
+        self._flush(work)
+
+    def _begin_again(self, work: Work, number: int) -> None:
+        if work.known(number).order.is_breadth and work.store.urls.breadth.is_over(work.known(number)):
+            for _ in self._site_by_site(work, number):
+                self._need_walks(work, number)
+                work.store.urls.breadth.begin_again(work.known(number))
+
+    def _site_by_site(self, work: Work, number: int) -> Iterator[list[HostId]]:
+        """A collection's hosts, whole sites together: memory holds some of them only, but the transaction all."""
+        rows = work.cursor.execute(
+            "SELECT host.id, site, key FROM work JOIN host ON host.id = work.host WHERE collection = %b::bigint"
+            " ORDER BY site, host.id",
+            [number],
+        ).fetchall()
+        counted = [(host, site) for host, site, key in rows if self.passage(key) != Passage.GONE]
+        for hosts in _chunks(counted):
+            self._flush(work)
+            work.copy.lock_hosts(hosts)
+            sites = [site for (site,) in work.copy.rows("SELECT DISTINCT site FROM host")]
+            work.copy.need("site", [(number, site) for site in sites])
+            yield hosts
         self._flush(work)
 
     @staticmethod
@@ -98,7 +134,7 @@ class Server(Plans, Moves):
             if here == row:
                 continue
             if here is None or here.config != row.config:
-                self.open_collection(row.config, [], row.id)
+                self.open_collection(row.config, [], row.id, is_over_elsewhere=False)  # nobody asked us then
 
             def work(work: Work, row: CollectionRow = row) -> None:
                 work.store.catalogue.set_revision(work.known(row.id), row.revision)
@@ -118,7 +154,7 @@ class Server(Plans, Moves):
 
     def share_rates(self, servers: int) -> None:
         """Revisits are paid for here by one in so many of what comes in."""
-        self._catalogue.servers = servers
+        self._catalogue.share(servers)
 
     def control(self, name: str, state: str, reason: str) -> None:
         self._call(lambda work: work.store.catalogue.control(name, state, reason))
@@ -153,11 +189,12 @@ class Server(Plans, Moves):
         def work(work: Work) -> None:
             known, number = work.known(collection), collection
             self._catalogue.reserved = first
-            work.ensure_hosts(((offer.host, offer.host_key) for offer in news), known)
-            work.copy.need("url", [(offer.host, number, offer.id) for offer in news])
+            at_home = self._put_aside(work, "discover", collection, news)
+            work.receive_hosts(((offer.host, offer.host_key) for offer in at_home), known)
+            work.copy.need("url", [(offer.host, number, offer.id) for offer in at_home])
             if known.config.keeps_fresh:
-                self._prepare(work, known, [(offer.host, number, offer.id) for offer in news])
-            work.store.urls.discover(collection, news)
+                self._prepare(work, known, [(offer.host, number, offer.id) for offer in at_home])
+            work.store.urls.discover(collection, at_home)
 
         self._call(work)
 
@@ -188,44 +225,61 @@ class Server(Plans, Moves):
         work.copy.need("page", keys)
         rows = work.copy.rows("SELECT host, collection, shelf, key, id FROM page")
         work.copy.need("due", rows)
-        work.store.urls.revisits.prepare(known, sorted({key[0] for key in keys}))
-        sites = work.copy.rows("SELECT DISTINCT site FROM host")
-        work.copy.need("site", [(known.row.id, site) for (site,) in sites])
+        hosts = sorted({key[0] for key in keys})
+        work.store.urls.revisits.prepare(known, hosts)
+        sites = dict(work.copy.rows("SELECT id, site FROM host"))
+        work.copy.need("site", [(known.row.id, sites[host]) for host in hosts if host in sites])
 
-    def weigh(self, collection: str, weights: list[Weight]) -> None:
-        def work(work: Work) -> None:
+    def weigh(self, collection: str, weights: list[Weight]) -> list[Weight] | None:
+        """Those, if any, that cannot be taken now: their sites are on the way to another server."""
+
+        def work(work: Work) -> list[Weight] | None:
             known = work.store.catalogue.find(collection)
             if known is None:
-                return
-            news = self._moved(work.cursor, known.row.id, weights)
+                return None
+            shut = self._shut_hosts(work, (weight.host for weight in weights))
+            shut |= {one.host: one.host_key for one in weights if one.host_key and self.passage(one.host_key) in SHUT}
+            late = [replace(weight, host_key=shut[weight.host]) for weight in weights if weight.host in shut]
+            news = self._moved(work.cursor, known.row.id, [one for one in weights if one.host not in shut])
+            if known.order.is_breadth:
+                work.copy.lock_sites((known.row.id, weight.host) for weight in news)
             work.copy.lock_hosts(weight.host for weight in news)
             keys = [(weight.host, known.row.id, weight.id) for weight in news]
             work.copy.need("url", keys)
             if known.config.keeps_fresh:
                 self._prepare(work, known, keys)
             work.store.urls.weigh(known, news)
+            return late or None
 
-        self._call(work)
+        return self._call(work)
 
     @staticmethod
     def _moved(cursor: Cursor, collection: int, weights: list[Weight]) -> list[Weight]:
         rows = cursor.execute(
-            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[])"
-            " WITH ORDINALITY AS k(host, id, in_links, depth, n)"
+            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
+            " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
             " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
-            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth",
+            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
+            f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
             [
                 [weight.host for weight in weights],
                 [weight.id for weight in weights],
                 [weight.in_links for weight in weights],
                 [weight.depth for weight in weights],
+                [weight.rank for weight in weights],
                 collection,
             ],
         ).fetchall()
         return [weights[number - 1] for (number,) in rows]
 
     def look_up(self, host: HostId, url: UrlId) -> Facts:
-        return self._call(lambda work: work.store.look_up(host, url))
+        def work(work: Work) -> Facts:
+            shut = self._shut_hosts(work, [host])
+            if host in shut and self.passage(shut[host]) == Passage.GONE:
+                return Facts(None, [])  # another server knows more of it by now
+            return work.store.look_up(host, url)
+
+        return self._call(work)
 
     # -- workers and hosts ------------------------------------------------------------------------------------
 
@@ -286,7 +340,7 @@ class Server(Plans, Moves):
         question = "SELECT id FROM host WHERE worker = %b::bigint ORDER BY id"
         kept = set(keep)
         hosts = [host for host in work.hosts_after(question, worker) if host not in kept]
-        work.copy.lock_hosts(hosts)
+        self._lock_walks(work, hosts)
         handed = work.copy.rows("SELECT host, collection, id FROM handed")
         work.copy.need("url", handed)
         work.copy.need("page", handed)
@@ -308,14 +362,41 @@ class Server(Plans, Moves):
             self.expire()
             self._expired_at = boottime()
         self._drop_ghosts(worker)
-
-        def work(work: Work) -> list[Lease]:
-            self._respect_limits(work)
-            return work.store.hosts.lease(worker, hosts)
-
-        leases = self._call(work)
+        leases: list[Lease] = []
+        try:
+            self._lease_in_turn(worker, hosts, leases)
+        except Exception:
+            self._lost_answers = self._lost_answers or bool(leases)
+            raise
         self._held[worker].update(lease.host for lease in leases)
         return leases
+
+    def _lease_in_turn(self, worker: int, hosts: int, leases: list[Lease]) -> None:
+        """One transaction, but for collections that have to choose sites first: those are chosen in one of their own,
+        because that waits for others, and who leases has locked hosts already."""
+        rest: list[int] | None = None
+        while rest is None or rest:
+            some = partial(self._lease_some, worker=worker, wanted=hosts - len(leases), rest=rest)
+            found, rest = self._call(some)
+            leases += found
+            if rest:
+                self._choose_sites(rest[0])
+
+    def _lease_some(
+        self, work: Work, worker: int, wanted: int, rest: list[int] | None
+    ) -> tuple[list[Lease], list[int]]:
+        """Hosts, and the collections from which none were taken yet. The first of `rest` has chosen its sites."""
+        self._respect_limits(work)
+        hosts, visits, leases = work.store.hosts, work.store.visits, list[Lease]()
+        numbers = [known.row.id for known in hosts.in_turn(worker, wanted)] if rest is None else rest
+        for place, number in enumerate(numbers):
+            known = work.known(number)
+            is_ready = rest is not None and not place
+            if not is_ready and visits.wants_sites(known) and work.copy.has_candidates(number):
+                return leases, numbers[place:]
+            if known.row.state == "running":
+                leases += hosts.lease_of(worker, known, wanted - len(leases))
+        return leases, []
 
     def _respect_limits(self, work: Work) -> None:
         """Near a collection's limit visits are handed out by one at a time, who counts what the others have."""
@@ -346,6 +427,8 @@ class Server(Plans, Moves):
         self._drop_ghosts(worker)
 
         def work(work: Work) -> Loan:
+            if self.passage(host_key) in SHUT:
+                return Loan(False, self._clock.now() + LOAN_WAIT_S)
             work.ensure_hosts([(host, host_key)], work.known(collection))
             return work.store.hosts.borrow(worker, collection, host, host_key)
 
@@ -410,19 +493,22 @@ class Server(Plans, Moves):
 
     def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         def work(work: Work) -> list[Continuation]:
-            work.copy.lock_hosts(report.host for report in batch)
+            walked = work.walked()
+            walks = [(report.collection, report.host) for report in batch if report.collection in walked]
+            work.copy.lock_walks(walks, (report.host for report in batch))
             self._respect_limits(work)
+            reports = self._last_ones(work, batch)
             by_collection: defaultdict[int, list[HostReport]] = defaultdict(list)
-            for report in batch:
+            for report in reports:
                 by_collection[report.collection].append(report)
-            for number, reports in by_collection.items():
+            for number, some in by_collection.items():
                 known = work.known(number)
-                keys = [(report.host, number, one.id) for report in reports for one in report.reports]
+                keys = [(report.host, number, one.id) for report in some for one in report.reports]
                 work.copy.need("url", keys)
                 if known.config.keeps_fresh:
                     self._prepare(work, known, keys)
-                work.store.visits.prepare(known, sorted({report.host for report in reports if report.keep}))
-            return work.store.hosts.finish(worker, batch)
+                work.store.visits.prepare(known, sorted({report.host for report in some if report.keep}))
+            return work.store.hosts.finish(worker, reports)
 
         answers = self._call(work)
         for report, answer in zip(batch, answers, strict=True):
@@ -432,7 +518,12 @@ class Server(Plans, Moves):
 
     def overview(self) -> Overview:
         self.expire()
-        return self._call(lambda work: Overview(work.store.catalogue.status(), work.store.hosts.nodes()))
+
+        def work(work: Work) -> Overview:
+            status = self._with_parcels(work, work.store.catalogue.status())
+            return Overview(status, work.store.hosts.nodes(), self._passage_notes(work))
+
+        return self._call(work)
 
 
 def _chunks(rows: list[Row]) -> Iterator[list[HostId]]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict
@@ -25,10 +26,11 @@ from tarrafa.frontier.protocol import (
 from tarrafa.frontier.store.collections import Known
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import buckets
-from tarrafa.frontier.store.postgres.buckets import Atlas
-from tarrafa.frontier.store.postgres.copy import Copy, Cursor, Row, Stale
+from tarrafa.frontier.store.postgres.buckets import Atlas, Guide, Passage
+from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
 from tarrafa.frontier.store.postgres.schema import open_schema
 from tarrafa.frontier.store.postgres.shared import SharedCollections, SharedCounters
+from tarrafa.frontier.store.postgres.sites import SiteCopy
 from tarrafa.frontier.store.store import Store
 from tarrafa.model import HostId
 
@@ -38,6 +40,7 @@ RECONNECT_EVERY_S = 0.5
 CHANGE_LOCK = 0x7A66_0002  # held by everybody, and alone by who changes a collection's configuration
 PLAN_LOCK = 0x7A66_0004  # held by the one who plans
 LIMIT_LOCK = 0x7A66_0003  # held by who hands out the last visits of a collection with a limit
+TABLE_LOCK = 0x7A66_0005  # held by who chooses sites from a collection's table
 SETTINGS = {
     "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "jit": "off",
     "idle_in_transaction_session_timeout": "5s", "statement_timeout": "10min", "lock_timeout": "60s",
@@ -82,25 +85,46 @@ class Work:
     """One transaction: the store, what it runs on, and a way to ask the database itself."""
 
     store: Store
-    copy: Copy
+    copy: SiteCopy
     cursor: Cursor
 
     def known(self, number: int) -> Known:
         return self.store.catalogue.by_id(number)
 
-    def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> None:
-        """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring."""
+    def walked(self) -> list[int]:
+        """The collections whose sites are walked through."""
+        return [known.row.id for known in self.store.catalogue.all() if known.order.is_breadth]
+
+    def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> dict[HostId, str]:
+        """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring. Their
+        sites, as far as we can tell."""
         rows = sorted(set(rows))
-        sites = [self.store.urls.site_of(key, known.config.network.suffixes) for _, key in rows]
+        hosts, sites = [host for host, _ in rows], [self._site_of(key, known) for _, key in rows]
         self.cursor.execute(
             "INSERT INTO host (id, key, site) SELECT * FROM unnest(%b::bigint[], %b::text[], %b::text[])"
             " ON CONFLICT DO NOTHING",
-            [[host for host, _ in rows], [key for _, key in rows], sites],
+            [hosts, [key for _, key in rows], sites],
         )
-        self.copy.lock_hosts(host for host, _ in rows)
-        names = {host: site for (host, _), site in zip(rows, sites, strict=True)}
-        at_home = {host for (host,) in self.copy.rows("SELECT host FROM work WHERE collection = ?", (known.row.id,))}
-        self.copy.need("site", [(known.row.id, site) for host, site in names.items() if host not in at_home])
+        self.copy.lock_hosts(hosts)
+        return dict(zip(hosts, sites, strict=True))
+
+    def _site_of(self, key: str, known: Known) -> str:
+        return self.store.urls.site_of(key, known.config.network.suffixes)
+
+    def receive_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> None:
+        """The same for hosts of which the collection is to have URLs: with what their sites know of them."""
+        rows, number = sorted(set(rows)), known.row.id
+        if known.order.is_breadth:
+            sites = {host: self._site_of(key, known) for host, key in rows}
+            sites |= self.copy.site_names(sites)
+            self.copy.make_sites(number, sites.values())
+            self.ensure_hosts(rows, known)
+            if not sites.items() <= set(self.copy.rows("SELECT id, site FROM host")):
+                raise Stale("host: somebody else made one, of another site")
+            return
+        sites = self.ensure_hosts(rows, known)
+        at_work = {host for (host,) in self.copy.rows("SELECT host FROM work WHERE collection = ?", (number,))}
+        self.copy.need("site", [(number, site) for host, site in sites.items() if host not in at_work])
 
     def hosts_after(self, sql: str, *values: Any) -> list[HostId]:
         return [row[0] for row in self.cursor.execute(sql, values).fetchall()]
@@ -123,6 +147,9 @@ class Session:
         self._lost_answers = self._plans = False
         self._unconfirmed: dict[int, float] = {}
         self.edition = 0  # of the atlas that our caller goes by; 0: any
+        self.guide: Guide | None = None  # that atlas
+        self._moving: dict[int, Passage] = {}  # buckets that are on their way, as of their list's number
+        self._moving_number = 0
         self.patience_s = PATIENCE_S
         self._connect()
 
@@ -131,24 +158,17 @@ class Session:
     def _connect(self) -> "psycopg.Connection[Row]":
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        try:
-            connection = psycopg.connect(self._dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
+        connection = connect(self._dsn, self.where)
+        with _explained(self.where):
             connection.execute("SELECT " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SETTINGS.items()))
             if self._store is None:
                 self._open(connection)
-        except psycopg.OperationalError as error:
-            said = " ".join(str(error).split())
-            if any(words in said for words in HOPELESS):
-                raise ConfigError(f"{self.where}: {said}") from None
-            raise Unreachable(f"{self.where}: no database answers here ({said})") from None
-        except pg.Error as error:
-            raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
         self._connection = connection
         return connection
 
     def _open(self, connection: "psycopg.Connection[Row]") -> None:
         self.meta = open_schema(connection, self._suffix_list, self.where)
-        self._copy = Copy(self.meta["suffix_list"])
+        self._copy = SiteCopy(self.meta["suffix_list"])
         counters = SharedCounters(self._copy, random.getrandbits(16))
         self._catalogue = SharedCollections(self._copy, counters, self._clock)
         self._store = Store(self._copy, self._clock, self._lease_clock, counters, self._catalogue)
@@ -202,6 +222,7 @@ class Session:
             with connection.transaction():
                 self._begin(cursor, alone=alone)
                 result = work(Work(self._store, self._copy, cursor))
+                self._withhold()
                 self._copy.apply(connection)
                 self._counters.flush()
                 self._catalogue.flush()
@@ -215,17 +236,22 @@ class Session:
         if alone:  # nobody else is kept waiting by our thinking: they wait for us anyway
             cursor.execute("SET LOCAL idle_in_transaction_session_timeout = '10min'")
         lock = "pg_advisory_xact_lock" if alone else "pg_advisory_xact_lock_shared"
-        cursor.execute(
-            f"SELECT {lock}({CHANGE_LOCK}), extract(epoch FROM clock_timestamp())::float8,"
-            " (SELECT value FROM number WHERE name = 'edition')"
+        # Two statements in one message: the second one sees what was committed while the first one waited.
+        asked = cursor.connection.execute(
+            f"SELECT {lock}({CHANGE_LOCK}); SELECT extract(epoch FROM clock_timestamp())::float8,"
+            " (SELECT value FROM number WHERE name = 'edition'), (SELECT value FROM number WHERE name = 'moving')"
         )
-        row = cursor.fetchone()
+        asked.nextset()
+        row = asked.fetchone()
         assert row is not None
-        if self.edition and row[2] != self.edition:
+        if self.edition and row[1] != self.edition:
             raise Moved(f"{self.where}: sites were moved between servers")
         for clock in (self._clock, self._lease_clock):
             if isinstance(clock, DatabaseClock | DatabaseLeaseClock):
-                object.__setattr__(clock, "moment", row[1])
+                object.__setattr__(clock, "moment", row[0])
+        if (row[2] or 0) != self._moving_number:
+            moving = cursor.execute("SELECT bucket, state FROM moving").fetchall()
+            self._moving, self._moving_number = {bucket: Passage(state) for bucket, state in moving}, row[2]
         self._renew_copy(cursor)
 
     def _renew_copy(self, cursor: Cursor) -> None:
@@ -238,18 +264,61 @@ class Session:
     def _flush(self, work: Work) -> None:
         """What was changed so far is written, within the same transaction; the copy is empty again."""
         assert self._connection is not None
+        self._withhold()
         work.copy.apply(self._connection)
         self._counters.flush()
         self._renew_copy(work.cursor)
 
+    # -- what is on its way -----------------------------------------------------------------------------------
+
+    def passage(self, host_key: str) -> Passage | None:
+        """How far a host has come on its way to another server; None: it stays."""
+        if not self._moving:
+            return None
+        assert self.guide is not None
+        return self._moving.get(self.guide.bucket_of(host_key))
+
+    def _withhold(self) -> None:
+        """Whoever comes home, or is new, while its site is leaving goes to nobody any more."""
+        if not self._moving:
+            return
+        assert self._store is not None
+        for host, key in self._copy.rows("SELECT id, key FROM host WHERE worker IS NULL"):
+            if self._copy.is_locked(host) and self.passage(key) not in (None, Passage.TAKEN):
+                self._store.hosts.withhold(host)
+
     # -- the atlas --------------------------------------------------------------------------------------------
 
-    def read_atlas(self, places: list[str]) -> Atlas:
-        """Of the first server."""
-        if "member" in self.meta:
-            raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
-        with self._directly() as connection, connection.transaction():
-            return buckets.read(connection, places)
+    def read_atlas(self) -> Atlas | None:
+        """Of the first server; None: nobody has made it yet."""
+
+        def work(work: Work) -> Atlas | None:
+            if work.cursor.execute("SELECT 1 FROM meta WHERE key = 'member'").fetchone() is not None:
+                raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
+            return buckets.read(work.cursor.connection)
+
+        return self._call(work)
+
+    def found_atlas(self, places: list[str], addresses: list[str]) -> Atlas:
+        """The first time."""
+        return self._call(lambda work: buckets.found(work.cursor.connection, places, addresses))
+
+    def complete_atlas(self, addresses: list[str]) -> None:
+        """An atlas that was made before addresses were written down."""
+        with self._directly() as connection:
+            content = msgspec.json.encode(addresses).decode()
+            connection.execute("INSERT INTO meta VALUES ('addresses', %s) ON CONFLICT DO NOTHING", (content,))
+
+    def add_suffixes(self, suffixes: list[str]) -> None:
+        """What the first collection adds to the list by which sites are told apart: before anything is known."""
+
+        def work(work: Work) -> None:
+            atlas = buckets.read(work.cursor.connection)
+            if atlas is not None and not work.store.catalogue.rows():
+                changed = msgspec.structs.replace(atlas, suffixes=suffixes, edition=atlas.edition + 1)
+                buckets.write(work.cursor.connection, changed)
+
+        self._call(work, alone=True)
 
     @contextlib.contextmanager
     def _directly(self) -> "Iterator[psycopg.Connection[Row]]":
@@ -260,22 +329,22 @@ class Session:
             said = " ".join(str(error).split())
             raise Unreachable(f"{self.where}: the database went away ({said})") from None
 
-    def write_atlas(self, atlas: Atlas) -> None:
-        with self._directly() as connection, connection.transaction():
-            buckets.write(connection, atlas)
-
     def belong(self, first: str, edition: int) -> None:
         """To the frontier of that first server, which may be ourselves."""
         mine = self.meta["id"]
-        if "places" in self.meta and first != mine:
-            raise ConfigError(f"{self.where}: is the first server of another frontier")
-        with self._directly() as connection, connection.transaction():
+
+        def work(work: Work) -> None:
+            connection = work.cursor.connection
             if first != mine:
+                if connection.execute("SELECT 1 FROM meta WHERE key = 'places'").fetchone() is not None:
+                    raise ConfigError(f"{self.where}: is the first server of another frontier")
                 connection.execute("INSERT INTO meta VALUES ('member', %s) ON CONFLICT DO NOTHING", (first,))
                 row = connection.execute("SELECT value FROM meta WHERE key = 'member'").fetchone()
                 if row is None or row[0] != first:
                     raise ConfigError(f"{self.where}: belongs to another frontier")
             buckets.set_edition(connection, edition)
+
+        self._call(work)
 
     def may_plan(self) -> bool:
         """Whether we are the one who does; until we are gone."""
@@ -293,6 +362,26 @@ class Session:
     def unlock_limits(self) -> None:
         with self._directly() as connection:
             connection.execute(f"SELECT pg_advisory_unlock({LIMIT_LOCK}, 0)")
+
+
+def connect(dsn: str, where: str) -> "psycopg.Connection[Row]":
+    """A connection, and nothing more; `where` is what a message calls the place."""
+    with _explained(where):
+        return psycopg.connect(dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """What stands in the way of a connection, in our own words."""
+    try:
+        yield
+    except psycopg.OperationalError as error:
+        said = " ".join(str(error).split())
+        if any(words in said for words in HOPELESS):
+            raise ConfigError(f"{where}: {said}") from None
+        raise Unreachable(f"{where}: no database answers here ({said})") from None
+    except pg.Error as error:
+        raise DataError(f"{where}: {' '.join(str(error).split())}") from None
 
 
 def describe(dsn: str) -> str:

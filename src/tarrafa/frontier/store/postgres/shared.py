@@ -19,6 +19,7 @@ from tarrafa.frontier.store.collections import (
     RATES,
     REQUESTS,
     REVISITS,
+    TABLE,
     Collections,
     Counters,
     Known,
@@ -31,6 +32,7 @@ from tarrafa.model import UrlState
 PARTS = 32
 HOT = (
     *map(state_bucket, UrlState), REQUESTS, REVISITS, RATES, PAID, OUT_AGAIN, CHOSEN_WAITING, DISMISSED_WAITING, FULL,
+    TABLE,
 )  # fmt: skip
 
 
@@ -100,7 +102,7 @@ class SharedCollections(Collections):
     """The collections of a server. Numbers in the order of discovery are set aside before a call begins."""
 
     reserved = 0
-    servers = 1  # that share a collection's rate of revisits
+    servers = 1  # that share a collection's rate of revisits, and its table of sites
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
@@ -112,13 +114,22 @@ class SharedCollections(Collections):
         for known in self.all():
             known.tokens = tokens.get(known.row.id, Tokens())
 
+    def share(self, servers: int) -> None:
+        """So many servers share what a collection may do in a day."""
+        if servers != self.servers:
+            self.servers = servers
+            self._by_id.clear()  # and is decoded anew
+
     def _decode(self, content: bytes) -> config.Collection:
-        """Of a collection's revisits each server makes its share."""
+        """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
         collection = config.decode(content)
-        rate = collection.revisit.rate
-        if rate is None or self.servers == 1:
+        if self.servers == 1:
             return collection
-        return replace(collection, revisit=replace(collection.revisit, rate=rate / self.servers))
+        revisit, strategy = collection.revisit, collection.strategy
+        if revisit.rate is not None:
+            revisit = replace(revisit, rate=revisit.rate / self.servers)
+        table_max, cycle = (max(1, whole // self.servers) for whole in (strategy.table_max, strategy.cycle))
+        return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
 
     def number(self, known: Known, count: int) -> int:
         self.reserved += count

@@ -9,7 +9,7 @@ from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
 
 SUMMED = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
-    "visits", "requests", "revisits", "changes",
+    "visits", "requests", "revisits", "changes", "passed_over", "table", "sites_chosen",
 )  # fmt: skip
 
 
@@ -24,7 +24,8 @@ def overview(views: list[Overview]) -> Overview:
             other = nodes.get(node.name, replace(node, hosts=0))
             soonest = min(other.deadline_s, node.deadline_s)
             nodes[node.name] = replace(other, hosts=other.hosts + node.hosts, deadline_s=soonest)
-    return Overview(list(collections.values()), [nodes[name] for name in sorted(nodes)])
+    notes = [note for view in views for note in view.notes]
+    return Overview(list(collections.values()), [nodes[name] for name in sorted(nodes)], notes)
 
 
 def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
@@ -33,7 +34,7 @@ def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
         both = defaultdict(int, getattr(one, name))
         for key, value in getattr(other, name).items():
             both[key] += value
-        numbers[name] = dict(both)
+        numbers[name] = {key: value for key, value in both.items() if value}
     return replace(one, **numbers)
 
 

@@ -1,0 +1,114 @@
+"""Does everybody who works for one frontier know what is taken down?
+
+The frontier of one machine has its log beside its file, and everybody there reads that. Who works for a frontier that
+is elsewhere has a data directory, and so a log, of his own. Both logs are made the same here, again and again: what
+the frontier has heard of is written down here, what was said here is told to the frontier; from there the other
+machines have it. Promises: an action that was made on any machine is known on every other within a few seconds, or as
+soon as the frontier answers; repeating is harmless.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import FrontierError, TarrafaError, Unreachable
+from tarrafa.frontier.address import Address, OpenFrontier, connect
+from tarrafa.frontier.protocol import ENTRIES_PER_ANSWER, Frontier
+from tarrafa.takedown import Entry, append, read_from
+
+EVERY_S = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Spreading:
+    """The two logs, as far as they have been read."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._here = self._there = 0  # places
+        self._known: set[Entry] = set()  # to the frontier
+
+    async def once(self, frontier: Frontier) -> None:
+        """Make both logs the same, as of now."""
+        while (told := await frontier.withheld(self._there)).entries:
+            await asyncio.to_thread(append, self._data, told.entries)
+            self._known.update(told.entries)
+            self._there = told.end
+        while (mine := await asyncio.to_thread(read_from, self._data, self._here, ENTRIES_PER_ANSWER))[0]:
+            news = [entry for entry in mine[0] if entry not in self._known]
+            if news:
+                await frontier.withhold(news)
+                self._known.update(news)
+            self._here = mine[1]
+
+    def begin_again(self) -> None:
+        """Whoever answers next may be another one, or have forgotten what we told."""
+        self._here = self._there = 0
+        self._known.clear()
+
+
+async def spread(data: DataDirectory, frontier: Callable[[], Awaitable[Frontier]]) -> None:
+    """For ever. `frontier` gives the one that is there at the moment, or raises `Unreachable`."""
+    spreading, said = Spreading(data), ""
+    while True:
+        try:
+            await spreading.once(await frontier())
+            said = ""
+        except TarrafaError as error:
+            spreading.begin_again()
+            if not isinstance(error, Unreachable) and str(error) != said:  # who is away is waited for elsewhere
+                log.error("what is taken down cannot be told to the frontier, or by it: %s", error)
+                said = str(error)
+        await asyncio.sleep(EVERY_S)
+
+
+async def tell(data: DataDirectory, address: Address) -> None:
+    """Make both logs the same, once."""
+    frontier = await connect(address)
+    try:
+        await Spreading(data).once(frontier)
+    finally:
+        await frontier.close()
+
+
+@contextlib.asynccontextmanager
+async def informed(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
+    """Meanwhile, this directory hears of what the frontier at that address hears of. None: it is this directory's own,
+    and they have one log."""
+    if address is None:
+        yield
+        return
+    line = _Line(address)
+    spreading = asyncio.create_task(spread(data, line.open))
+    try:
+        yield
+    finally:
+        spreading.cancel()
+        await asyncio.gather(spreading, return_exceptions=True)
+        await line.close()
+
+
+class _Line:
+    """A frontier that is asked anew where it went away."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._frontier: OpenFrontier | None = None
+
+    async def open(self) -> Frontier:
+        if self._frontier is not None:
+            try:
+                await self._frontier.time()
+            except FrontierError:
+                await self.close()
+        if self._frontier is None:
+            self._frontier = await connect(self._address)
+        return self._frontier
+
+    async def close(self) -> None:
+        frontier, self._frontier = self._frontier, None
+        if frontier is not None:
+            await frontier.close()

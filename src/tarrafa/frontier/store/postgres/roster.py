@@ -1,0 +1,134 @@
+"""Which servers are there, and which of them keeps a site?
+
+The atlas on the first server says so, and how each of them is reached: one address is enough. Those that the caller
+names are used as named, so that each machine may have its own way (and password) to a server. Promise: when sites were
+moved, or a server came or left, the atlas is read once, whoever notices first, and nobody mixes two editions.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+
+from tarrafa.clock import Clock
+from tarrafa.errors import ConfigError
+from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.postgres.buckets import Atlas, Guide, check, shareable
+from tarrafa.frontier.store.postgres.member import Away, Member
+
+
+class Roster:
+    """The servers of one frontier, the first one first."""
+
+    def __init__(
+        self,
+        dsns: Sequence[str],
+        suffix_list: str,
+        clock: Clock | None = None,
+        lease_clock: LeaseClock | None = None,
+    ) -> None:
+        """Blocks."""
+        self._clock, self._lease_clock = clock, lease_clock
+        self.first, *named = [Member(dsn, suffix_list, clock, lease_clock) for dsn in dsns]
+        for member in (self.first, *named):
+            member.be_one_of(len(dsns), None)
+        self._reading = asyncio.Lock()
+        self.guide: Guide | None = None
+        first = self.first.connected()
+        self._suffix_list = first.meta["suffix_list"]
+        for member in named:
+            member.use_suffixes(self._suffix_list)
+        atlas = first.read_atlas() or self._found(named)
+        self.first.place = first.meta["id"]
+        self._identify(named, trusting=True)
+        check(atlas, [self.first.place, *(member.place for member in named)])
+        if atlas.places[0] != self.first.place:
+            raise ConfigError(f"{self.first.where}: is not the first of this frontier's servers")
+        self._assume_places(atlas, named)
+        self.members: list[Member] = []
+        self._adopt(atlas, {member.place: member for member in (self.first, *named)})
+        if not all(atlas.addresses) and len(self.members) == len(dsns):
+            first.complete_atlas([shareable(member.dsn) for member in self.members])
+        for member in self.members:
+            with contextlib.suppress(Away):
+                member.do(lambda server: server.belong(atlas.places[0], atlas.edition))
+
+    @property
+    def atlas(self) -> Atlas:
+        assert self.guide is not None
+        return self.guide.atlas
+
+    @property
+    def edition(self) -> int:
+        return self.atlas.edition
+
+    def member_of(self, host_key: str) -> Member:
+        assert self.guide is not None
+        return self.members[self.guide.server_of(host_key)]
+
+    def _found(self, named: list[Member]) -> Atlas:
+        """The very first time: all servers must answer."""
+        self._identify(named, trusting=False)
+        members, first = [self.first, *named], self.first.connected()
+        places = [first.meta["id"], *(member.place for member in named)]
+        if len(set(places)) < len(places):
+            raise ConfigError("the same database is named twice")
+        return first.found_atlas(places, [shareable(member.dsn) for member in members])
+
+    @staticmethod
+    def _identify(named: list[Member], *, trusting: bool) -> None:
+        """An address may be written in many ways; a database has one id."""
+        for member in named:
+            with contextlib.suppress(Away) if trusting else contextlib.nullcontext():
+                member.place = member.do(lambda server: server.meta["id"])
+
+    @staticmethod
+    def _assume_places(atlas: Atlas, named: list[Member]) -> None:
+        """Who does not answer is told by its address, else by its turn."""
+        taken = {member.place for member in named}
+        left = [place for place in atlas.places[1:] if place not in taken]
+        addresses = dict(zip(atlas.addresses, atlas.places, strict=True))
+        for number, member in enumerate(named, 1):
+            if not member.place:
+                turn = atlas.places[number]
+                place = addresses.get(shareable(member.dsn), turn if turn in left else left[0])
+                member.place = place if place in left else left[0]
+                left.remove(member.place)
+
+    def _adopt(self, atlas: Atlas, known: dict[str, Member]) -> None:
+        """From now on this atlas holds. Nothing is asked of anybody here, so nobody sees half of it."""
+        guide = Guide(atlas, self._suffix_list, self.guide)
+        members = []
+        for place, address in zip(atlas.places, atlas.addresses, strict=True):
+            member = known.get(place)
+            if member is None:
+                if not address:
+                    raise ConfigError(
+                        f"this frontier is spread over {len(atlas.places)} servers, and {len(known)} are named:"
+                        " name them all"
+                    )
+                member = Member(address, self._suffix_list, self._clock, self._lease_clock, place=place, learned=True)
+            members.append(member)
+        for member in members:
+            member.be_one_of(len(members), guide)
+        self.members, self.guide = members, guide
+
+    async def read_again(self, edition: int) -> None:
+        """Somebody who went by this edition was told that it is old, or that a server has not heard of it."""
+        async with self._reading:
+            if self.edition != edition:
+                return
+            atlas = await self.first.call(lambda server: server.read_atlas())
+            if atlas is None:
+                raise ConfigError(f"{self.first.where}: is no longer the first of a frontier's servers")
+            before = self.members
+            self._adopt(atlas, {member.place: member for member in before})
+            for member in self.members:
+                with contextlib.suppress(Away):
+                    await member.call(lambda server: server.belong(atlas.places[0], atlas.edition))
+            for member in before:
+                if member not in self.members:
+                    await member.close()
+
+    async def close(self) -> None:
+        for member in self.members:
+            await member.close()

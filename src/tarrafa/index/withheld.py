@@ -1,0 +1,105 @@
+"""What of the archive must not be in the index?
+
+Promises: what is taken down is deleted with the next commit, and never written while it is; what is lifted is written
+again from the archive, as its visits have it. Search need not ask the index for what `obeys` says that it has taken out
+already: that is said after the commit, and unsaid before the next change. Until then search leaves it out by itself
+(`search/withheld.py`), so nothing shows in between. A crash repeats work and changes nothing.
+Knows nothing of documents: the follower writes them.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import apsw
+import tantivy
+
+from tarrafa.archive import follow as archive
+from tarrafa.archive.follow import Cursor, Entry
+from tarrafa.data import DataDirectory, write_atomically
+from tarrafa.errors import from_os
+from tarrafa.graph.store import in_our_words, rows
+from tarrafa.index import schema, shards
+from tarrafa.index.documents import halves
+from tarrafa.model import Record
+from tarrafa.takedown import Orders, TakenDown, Target
+
+TABLE = "CREATE TABLE IF NOT EXISTS withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID"
+
+
+def _sign(data: DataDirectory) -> Path:
+    return data.index / "withheld"
+
+
+def obeys(data: DataDirectory, orders: Orders) -> bool:
+    """Whether nothing of what is taken down is in a snapshot that is taken after this."""
+    try:
+        return _sign(data).read_bytes() == orders.digest
+    except OSError:
+        return False
+
+
+def unsay(data: DataDirectory) -> None:
+    """Nobody can rely on it from now on."""
+    try:
+        _sign(data).unlink(missing_ok=True)
+    except OSError as error:
+        raise from_os(error, _sign(data)) from None
+
+
+class Withheld:
+    """The orders, and what the index has made of them; on the connection of its visits."""
+
+    def __init__(self, data: DataDirectory, path: Path, connection: apsw.Connection) -> None:
+        self._data, self._taken_down = data, TakenDown(data)
+        self._path, self._connection = path, connection
+        self.orders = self._taken_down.now()
+        self._settled: Orders | None = None  # what the committed index keeps to, if that is known for certain
+        with in_our_words(path, connection, "index"):
+            connection.execute(TABLE)
+            self._before = {Target(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")}
+
+    def covers(self, record: Record) -> bool:
+        return self.orders.covers(record.url)
+
+    def has_news(self) -> bool:
+        """Whether something was taken down or lifted since; the first time, whether there is anything to make sure
+        of."""
+        self.orders = self._taken_down.now()
+        if self._settled is None:
+            return bool(self.orders or self._before)
+        return self.orders is not self._settled and self.orders.targets != self._settled.targets
+
+    def delete(self, writer: tantivy.IndexWriter) -> None:
+        """Take out what was taken down since."""
+        unsay(self._data)
+        added = Orders(self.orders.targets - (self._settled.targets if self._settled is not None else set()))
+        with schema.in_our_words(self._path):
+            for site in added.sites:
+                writer.delete_documents_by_term(schema.SITE, site)
+            for host in added.hosts:
+                for name in (host, f"{host}."):
+                    writer.delete_documents_by_term(schema.HOST, name)
+            for url in added.urls:
+                writer.delete_documents_by_term(schema.ID_HIGH, halves(url)[0])
+
+    def lifted(self, upto: Cursor) -> Iterator[Entry]:
+        """Every visit, as far as the archive was read, to what was taken down and is so no longer. Reads all of it."""
+        gone = Orders(self._before - self.orders.targets)
+        if not gone:
+            return
+        ours = shards.is_ours(self._data)
+        wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
+        for entry in archive.follow(self._data.archive, {}, wanted=wanted, upto=upto):
+            if not self.covers(entry.record):
+                yield entry
+
+    def settle(self) -> None:
+        """The index is committed, and keeps to the orders."""
+        with in_our_words(self._path, self._connection, "index"), self._connection:
+            self._connection.execute("DELETE FROM withheld")
+            self._connection.executemany("INSERT INTO withheld VALUES (?, ?)", sorted(self.orders.targets))
+        self._before, self._settled = set(self.orders.targets), self.orders
+        try:
+            write_atomically(_sign(self._data), self.orders.digest, durable=False)
+        except OSError as error:
+            raise from_os(error, _sign(self._data)) from None

@@ -1,0 +1,214 @@
+"""What do all shards answer to one question?
+
+Promises: whoever does not answer is named, asked no more, and the others answer without it; only if nobody does, that
+is an error. The matches of all are put together in the order in which their indexes found them, and cut into blocks of
+BLOCK (`merging`). Within a block the best stand first, copies are made one, and a site's third page and those after it
+are put behind those of others (`crowd`): nothing is hidden, and the first page shows more than one voice. For those who
+page on, or when copies made one hit of many, the next blocks follow.
+
+`total` counts the pages that match, less those that were found to be copies on the way to the hits asked for. It is
+exact as soon as all matches have been looked at (up to BLOCK of them: at once), and too high by the copies further down
+before. Where LOOKED_MAX matches do not make enough hits, it is the number of those that they make: no others can be
+shown. `copies` likewise counts what was met on the way.
+Knows nothing of what else could be asked (`searcher`).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.index import schema
+from tarrafa.model import Hit, ShardReport, UrlId
+from tarrafa.parse.url import canonical, url_id
+from tarrafa.search.copies import Group, Groups, Ranked
+from tarrafa.search.expansion import Evidence
+from tarrafa.search.matching import common_words
+from tarrafa.search.merging import in_order, merged
+from tarrafa.search.query import parse
+from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics
+
+PER_SITE = 2  # hits of one site that keep their place in a block
+
+Answer = TypeVar("Answer")
+
+
+class Asking:
+    """One question on its way through the shards. Those that do not answer are asked no more, nor by the questions that
+    follow it."""
+
+    def __init__(
+        self, question: Question, shards: list[Shard], pool: ThreadPoolExecutor | None, away: dict[int, str] | None
+    ) -> None:
+        self.question, self._shards, self._pool = question, shards, pool
+        self.ignored: list[str] = []
+        self.known = Statistics()
+        self.total, self.found = 0, list[Group]()
+        self.away: dict[int, str] = {} if away is None else away
+        self._pinned: set[UrlId] = set()
+        self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
+
+    def find(self, pinned: list[UrlId]) -> None:
+        """How many there are, and as many groups as are asked for."""
+        question = self.question
+        together = self.known = self.together()
+        where = question.collection
+        if where is not None and not together.frequency(schema.COLLECTION, where):
+            raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
+        if question.natural and question.text.strip():
+            self.ignored = common_words(parse(question.text, question.all_words), together)
+        enough = LOOKED_MAX if question.like else question.offset + question.n + bool(question.related)
+        self.total, groups = self._look(together, pinned, enough)
+        self.found = groups.all
+        if question.like:
+            self.found = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
+            self.total = len(self.found)
+        elif question.related:
+            own = groups.holding(url_id(question.related))
+            self.found = [group for group in groups.all if group is not own]
+            self.total -= bool(own)
+
+    def count(self) -> int:
+        """How many documents match, copies included."""
+        together = self.together()
+        return sum(block.total for block in self._best(together, 1).values())
+
+    def speaking(self, pages: int, limit: int) -> list[Evidence]:
+        """The words of the best pages, or of the one that others are to be like; each shard tells of its own."""
+        if self.question.related:
+            return list(self.each(lambda shard: shard.speaking(self.question, self.known, pages, limit)).values())
+        own = Counter(self._answers[group[0].answer][0] for group in self.found[:pages])
+
+        def told(number: int) -> Evidence:
+            return self._shards[number].speaking(self.question, self.known, own[number], limit)
+
+        return list(self._gather(told, list(own)).values())
+
+    def _begin(self, pinned: list[UrlId]) -> Groups:
+        """With these first; what else says the same, is their copy."""
+        groups = Groups(apart=self.question.copies and not self.question.like and not self.question.related)
+        if pinned:
+            answers = self.each(lambda shard: shard.find(self.question, pinned))
+            found = {one.candidate.id: one for one in self._merged(answers, BLOCK)}
+            block = [found[key] for key in pinned if key in found]
+            groups.add(block)
+            groups.looked -= len(block)  # those that match are met again
+            self._pinned = {group[0].candidate.id for group in groups.all}
+        return groups
+
+    def why(self, url: str) -> list[Part]:
+        together = self.together()
+        answers = self.each(lambda shard: shard.why(self.question, together, url))
+        return next((parts for parts in answers.values() if parts), [])
+
+    def together(self) -> Statistics:
+        """What all shards together know of the terms."""
+        together = Statistics()
+        for answer in self.each(lambda shard: shard.statistics(self.question)).values():
+            together.add(answer)
+        return together
+
+    def hits(self, groups: list[Group]) -> list[Hit]:
+        """What is seen of these, each asked of the shard that it came from."""
+        wanted: dict[int, list[int]] = {}
+        for place, group in enumerate(groups):
+            wanted.setdefault(group[0].answer, []).append(place)
+        by_shard: dict[int, list[tuple[int, list[int]]]] = {}
+        for answer, places in wanted.items():
+            number, moment = self._answers[answer]
+            by_shard.setdefault(number, []).append((moment, places))
+
+        def shown(number: int) -> dict[int, Hit]:
+            hits: dict[int, Hit] = {}
+            for moment, places in by_shard[number]:
+                found = [groups[place][0].candidate.place for place in places]
+                several = self._shards[number].show(self.question, moment, found)
+                hits |= {place: self._hit(groups[place], one) for place, one in zip(places, several, strict=True)}
+            return hits
+
+        hits: dict[int, Hit] = {}
+        for some in self._gather(shown, list(by_shard)).values():
+            hits |= some
+        return [hits[place] for place in sorted(hits)]
+
+    def _hit(self, group: Group, shown: Shown) -> Hit:
+        best = group[0].candidate
+        return Hit(
+            shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
+        )  # fmt: skip
+
+    def reports(self) -> list[ShardReport]:
+        """Who was asked, and why somebody did not answer; nobody, where there is only one."""
+        if self._pool is None:
+            return []
+        return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
+
+    def _look(self, together: Statistics, pinned: list[UrlId], enough: int) -> tuple[int, Groups]:
+        """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
+        groups = self._begin(pinned)
+        looked, limit = 0, -(-enough // BLOCK) * BLOCK
+        while True:
+            present = len(self.away)
+            answers = self._best(together, limit)
+            if looked and len(self.away) > present:  # the blocks of fewer shards are other blocks
+                groups, looked = self._begin(pinned), 0
+            found = self._merged(answers, limit)
+            total = sum(block.total for block in answers.values())
+            for start in range(looked, limit, BLOCK):
+                block = in_order(found[start : start + BLOCK])
+                groups.add(crowd(block) if self._is_crowded() else block)
+                if len(groups.all) >= enough:
+                    return total - groups.looked + len(groups.all), groups
+            if limit >= min(total, LOOKED_MAX):
+                return len(groups.all), groups
+            looked, limit = limit, min(2 * limit, LOOKED_MAX)
+
+    def _best(self, together: Statistics, limit: int) -> dict[int, Block]:
+        return self.each(lambda shard: shard.best(self.question, together, limit))
+
+    def _merged(self, answers: dict[int, Block], limit: int) -> list[Ranked]:
+        found = merged(list(answers.values()), limit, len(self._answers))
+        self._answers += ((number, block.moment) for number, block in answers.items())
+        return found
+
+    def _is_crowded(self) -> bool:
+        question = self.question
+        return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
+
+    def each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
+        """What each shard answers; at least one does."""
+        present = [number for number in range(len(self._shards)) if number not in self.away]
+        answers = self._gather(lambda number: ask(self._shards[number]), present)
+        if not answers:
+            raise ShardAway("; ".join(f"{self._shards[number].name}: {why}" for number, why in self.away.items()))
+        return answers
+
+    def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
+        """What these shards answer, all asked at once. Where there are others, one that cannot is only named."""
+        if self._pool is None:
+            try:
+                return {number: ask(number) for number in numbers}
+            except ShardAway as error:
+                raise ShardAway(f"{self._shards[0].name}: {error}") from None
+        asked = {number: self._pool.submit(ask, number) for number in numbers}
+        answers: dict[int, Answer] = {}
+        for number, future in asked.items():
+            try:
+                answers[number] = future.result()
+            except (ShardAway, DataError) as error:
+                self.away[number] = str(error)
+        return answers
+
+
+def crowd(block: list[Ranked]) -> list[Ranked]:
+    """A block with the third page of a site and those after it behind the others."""
+    seen: Counter[int] = Counter()
+    first: list[Ranked] = []
+    later: list[Ranked] = []
+    for one in block:
+        site = one.candidate.site
+        seen[site] += 1
+        (first if seen[site] <= PER_SITE else later).append(one)
+    return first + later

@@ -1,0 +1,110 @@
+"""How may this go on?
+
+Promises: what is suggested begins as was typed, but for accents, and finds something: together with all words before,
+if there are any. Accents need not be typed; where they are, words with the same ones stand first. Whatever cannot be
+gone on with (a condition, a star, what is to be left out, a space at the end) is left as it is.
+Knows nothing of hits.
+
+The index itself tells the words that begin so, with how many of the pages in question hold them: exact, and as new as
+the last commit. It reads all of them for that (2 us each), so short beginnings of large vocabularies are looked up in
+memory (`vocabulary`), and only the most frequent words are asked of the index.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tantivy import Occur
+from tantivy import Query as Said
+
+from tarrafa.index import schema
+from tarrafa.index.analysis import WORD_BOUND, WORD_CHARS_MAX, composed, fold, written
+from tarrafa.index.reader import Snapshot
+from tarrafa.search.query import QUERY_CHARS_MAX, spoken
+from tarrafa.search.vocabulary import Known, Vocabulary
+
+READ_MAX = 2_000  # words that begin so and are read from the index
+COMMON_SHARE = 0.5
+TRIED = 3  # times the limit: words of which some may not go with those before
+WRITINGS = 4  # times the limit: entries of which some are the same word
+
+_last_word = re.compile(r"[^\W_]+\Z").search
+
+
+class Beginning(NamedTuple):
+    """A text up to its last word, and what is there of that one. `is_plain`: it stands by itself, so that what goes
+    with the words before is found by all of them together."""
+
+    before: str
+    typed: str
+    is_plain: bool
+
+
+def beginning_of(text: str) -> Beginning | None:
+    """None: it cannot be gone on with."""
+    text = composed(text)
+    match = _last_word(text) if len(text) <= QUERY_CHARS_MAX else None
+    if match is None or len(match[0]) > WORD_CHARS_MAX:
+        return None
+    last = next((one for one in reversed(spoken(text)) if one.end == len(text)), None)
+    if last is None:
+        return None
+    is_plain = not last.quoted and not last.name and last.start == match.start()
+    return Beginning(text[: match.start()], match[0], is_plain)
+
+
+def completions(
+    snapshot: Snapshot, vocabulary: Vocabulary | None, beginning: str, among: Said | None, limit: int
+) -> list[tuple[str, int]]:
+    """The words that begin so, with how many documents hold them, of those `among` which they are looked for."""
+    folded = fold(beginning)
+    if not folded:
+        return []
+    known: Iterable[Known]
+    if vocabulary is None or vocabulary.count(folded) <= READ_MAX:
+        entries = snapshot.words(folded, WRITINGS * limit, among)
+        known = (Known(written(entry), documents) for entry, documents in entries)
+    else:
+        known = vocabulary.beginning(folded, TRIED * limit)
+        if among is not None:
+            known = (Known(one.word, _together(snapshot, one.word, among)) for one in known)
+    found = merged(beginning, [known], TRIED * limit)
+    return _telling(found, vocabulary, snapshot.documents)[:limit]
+
+
+def _telling(found: list[tuple[str, int]], vocabulary: Vocabulary | None, documents: int) -> list[tuple[str, int]]:
+    """Words that stand in more than half of all documents tell nothing, and go last."""
+    if vocabulary is None:
+        return found
+    common = {word for word, _ in found if vocabulary.known(fold(word)).documents > COMMON_SHARE * documents}
+    return sorted(found, key=lambda one: one[0] in common)
+
+
+def _together(snapshot: Snapshot, word: str, among: Said) -> int:
+    """How many documents hold the word, in either writing."""
+    folded = fold(word)
+    held = Said.term_set_query(schema.SCHEMA, schema.WORDS, list({folded, folded + WORD_BOUND + word}))
+    return snapshot.best(Said.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1)[1]
+
+
+def merged(beginning: str, answers: Iterable[Iterable[tuple[str, int]]], limit: int) -> list[tuple[str, int]]:
+    """One for all writings of a word, the one that is written most; those with the accents that were typed first, then
+    the most frequent."""
+    most: dict[str, tuple[int, str]] = {}
+    together: dict[str, int] = {}
+    for answer in answers:
+        for word, documents in answer:
+            if documents:
+                folded = fold(word)
+                most[folded] = max(most.get(folded, (0, "")), (documents, word))
+                together[folded] = together.get(folded, 0) + documents
+    small = beginning.lower()
+    found = [(most[folded][1], documents) for folded, documents in together.items()]
+    found.sort(key=lambda one: (not one[0].startswith(small) and not small.isascii(), -one[1], one[0]))
+    return found[:limit]
+
+
+def gone_on(beginning: Beginning, word: str) -> str:
+    """The text with its last word whole: as typed, as far as it was, or in the vocabulary's own writing."""
+    typed = beginning.typed
+    return beginning.before + (typed + word[len(typed) :] if word.startswith(typed.lower()) else word)

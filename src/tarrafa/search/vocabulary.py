@@ -1,0 +1,209 @@
+"""Which words does this index know, by their letters?
+
+Promises: at most WORDS_MAX words, the most frequent ones, in some 100 bytes each. They are read from the index in the
+background, letter by letter: no search waits for more than it wants to, and none is held up by more than the turning of
+one letter's words into Python's (PER_LETTER_MAX, some 15 ms). They are read again when somebody asks after a commit,
+but never more often than every RENEWED_S, and never for more than one part in RESTED of the time. So a word may be some
+minutes old or new here; whoever wants to be sure asks the index.
+Knows nothing of queries. Known weakness: scripts beyond ALPHABETS (they write no spaces) are not known here.
+"""
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from tarrafa.errors import DataError
+from tarrafa.index.analysis import WORD_BOUND, fold
+from tarrafa.index.reader import Snapshot
+
+WORDS_MAX = 300_000
+PER_LETTER_MAX = 40_000
+RENEWED_S = 60.0
+RESTED = 100
+ALPHABETS = range(0x30, 0x1000)  # Latin, Greek, Cyrillic, Hebrew, Arabic, those of India
+LETTERS = [letter for letter in map(chr, ALPHABETS) if letter.isalnum() and fold(letter) == letter]
+LAST = "\U0010ffff"  # behind every word that begins so
+
+Now = Callable[[], float]
+
+
+class Known(NamedTuple):
+    """A word as it is mostly written, and how many documents hold it in any writing."""
+
+    word: str
+    documents: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Shelf:
+    """The words of one length, folded, in their order."""
+
+    folded: list[str]
+    written: list[str]
+    documents: NDArray[np.int32]
+    letters: NDArray[np.uint32]  # which letters each has, a bit for each
+
+
+class Vocabulary:
+    """Stays as it was made."""
+
+    def __init__(self, letters: Iterable[Iterable[tuple[str, int]]]) -> None:
+        """From the entries of the index, letter by letter: folded and written words, each with its documents."""
+        several = [_merged(entries) for entries in letters]
+        least = _least(np.concatenate([np.zeros(1, np.int32), *(counts for _, _, counts in several)]))
+        shelves: dict[int, tuple[list[str], list[str], list[int]]] = {}
+        room = WORDS_MAX
+        for folded, words, counts in several:
+            kept = np.flatnonzero(counts >= least)[:room].tolist()
+            room -= len(kept)
+            for place in kept:
+                word = folded[place]
+                shelf = shelves.get(len(word))
+                if shelf is None:
+                    shelf = shelves[len(word)] = ([], [], [])
+                shelf[0].append(word)
+                shelf[1].append(words[place])
+                shelf[2].append(counts[place])
+        self._shelves = {length: _shelf(*shelf) for length, shelf in shelves.items()}
+
+    def __len__(self) -> int:
+        return sum(len(shelf.folded) for shelf in self._shelves.values())
+
+    @property
+    def documents_max(self) -> int:
+        """How many documents hold the most frequent word."""
+        return max((int(shelf.documents.max()) for shelf in self._shelves.values()), default=0)
+
+    def known(self, folded: str) -> Known:
+        """A word by its folded form; one that is not known is in no document."""
+        shelf = self._shelves.get(len(folded))
+        if shelf is not None:
+            place = bisect_left(shelf.folded, folded)
+            if place < len(shelf.folded) and shelf.folded[place] == folded:
+                return Known(shelf.written[place], int(shelf.documents[place]))
+        return Known(folded, 0)
+
+    def count(self, beginning: str) -> int:
+        """How many words begin so."""
+        return sum(last - first for _, first, last in self._ranges(beginning))
+
+    def beginning(self, beginning: str, limit: int) -> list[Known]:
+        """The most frequent words that begin so."""
+        found: list[tuple[int, str, str]] = []
+        for shelf, first, last in self._ranges(beginning):
+            counts = shelf.documents[first:last]
+            places = np.argsort(-counts, kind="stable")[:limit] + first
+            found += ((int(shelf.documents[place]), shelf.folded[place], shelf.written[place]) for place in places)
+        found.sort(key=lambda one: (-one[0], one[1]))
+        return [Known(word, documents) for documents, _, word in found[:limit]]
+
+    def near(self, folded: str, distance_max: int) -> Iterator[tuple[str, Known, int]]:
+        """The words that so few changes lead to (a letter more, less or other, or two neighbours exchanged), each
+        folded, as written, and with the number of changes; none is the word itself.
+
+        A change gives or takes at most two different letters: most words are ruled out by that alone."""
+        bits = _letters(folded)
+        for length in range(len(folded) - distance_max, len(folded) + distance_max + 1):
+            shelf = self._shelves.get(length)
+            if shelf is None:
+                continue
+            apart = np.bitwise_count(shelf.letters ^ bits)
+            places = np.flatnonzero(apart <= 2 * distance_max)
+            choices = [shelf.folded[place] for place in places]
+            if not choices:
+                continue
+            rows = process.cdist([folded], choices, scorer=OSA.distance, score_cutoff=distance_max, dtype=np.uint8)
+            for row in np.flatnonzero(rows[0] <= distance_max):
+                place = places[row]
+                known = Known(shelf.written[place], int(shelf.documents[place]))
+                yield choices[row], known, int(rows[0][row])
+
+    def _ranges(self, beginning: str) -> Iterator[tuple[_Shelf, int, int]]:
+        for length, shelf in self._shelves.items():
+            if length >= len(beginning):
+                first = bisect_left(shelf.folded, beginning)
+                last = bisect_left(shelf.folded, beginning + LAST, first)
+                if first < last:
+                    yield shelf, first, last
+
+
+def _merged(entries: Iterable[tuple[str, int]]) -> tuple[list[str], list[str], NDArray[np.int32]]:
+    """The folded words in their order, how each is written most, and in how many documents in any writing."""
+    most: dict[str, tuple[int, str]] = {}
+    together: dict[str, int] = {}
+    for entry, documents in entries:
+        folded, _, word = entry.partition(WORD_BOUND)
+        if folded not in together:
+            most[folded], together[folded] = (documents, word or folded), documents
+        else:
+            most[folded] = max(most[folded], (documents, word or folded))
+            together[folded] += documents
+    order = sorted(together)
+    return order, [most[folded][1] for folded in order], np.array([together[folded] for folded in order], np.int32)
+
+
+def _least(documents: NDArray[np.int32]) -> int:
+    """How many documents a word must be in, to be one of the WORDS_MAX most frequent."""
+    return int(np.partition(documents, -WORDS_MAX)[-WORDS_MAX]) if len(documents) > WORDS_MAX else 0
+
+
+def _shelf(folded: list[str], words: list[str], counts: list[int]) -> _Shelf:
+    """The letters of all words at once: a bit for each, by the last five bits of its number."""
+    codes = np.array(folded).view(np.uint32).reshape(len(folded), -1)
+    letters = np.bitwise_or.reduce(np.uint32(1) << (codes & np.uint32(31)), axis=1)
+    return _Shelf(folded, words, np.array(counts, np.int32), letters)
+
+
+def _letters(word: str) -> int:
+    bits = 0
+    for letter in word:
+        bits |= 1 << (ord(letter) & 31)
+    return bits
+
+
+class Vocabularies:
+    """Has the newest vocabulary that could be made, and has the next one made."""
+
+    def __init__(self, now: Now = time.monotonic) -> None:
+        self._now = now
+        self._newest: Vocabulary | None = None
+        self._of: Snapshot | None = None  # what it was made of
+        self._not_before = float("-inf")
+        self._ready = threading.Event()
+        self._lock = threading.Lock()
+        self._maker: threading.Thread | None = None
+
+    def newest(self, snapshot: Snapshot, patience_s: float) -> Vocabulary | None:
+        """A vocabulary of this commit or of one before it; None, if none is ready in time."""
+        with self._lock:
+            making = self._maker is not None and self._maker.is_alive()
+            if not making and snapshot is not self._of and self._now() >= self._not_before:
+                self._maker = threading.Thread(target=self._make, args=(snapshot,), name="reads words", daemon=True)
+                self._maker.start()
+        if self._newest is None:
+            self._ready.wait(patience_s)
+        return self._newest
+
+    def _make(self, snapshot: Snapshot) -> None:
+        started = self._now()
+        try:
+            made = Vocabulary(read(snapshot))
+        except DataError:  # the index is being made again: another time
+            made = self._newest or Vocabulary(())
+        took_s = self._now() - started
+        self._newest, self._of = made, snapshot
+        self._not_before = self._now() + max(RENEWED_S, RESTED * took_s)
+        self._ready.set()
+
+
+def read(snapshot: Snapshot) -> Iterator[list[tuple[str, int]]]:
+    """The entries of the index, letter by letter: tantivy lets others work while it reads, Python does not."""
+    return (snapshot.words(letter, PER_LETTER_MAX) for letter in LETTERS)

@@ -1,0 +1,127 @@
+"""Which page tells what is known of a page, or of a site?
+
+    /page?url=     a page: rank, visits, versions, words, who links to it, where it leads
+    /site?name=    a site or a host: its pages, errors, robots.txt, the sites around it
+    /page.json, /site.json   the same for programs
+
+Promises: any URL that a crawled page is or links to is known; every list is paged by itself (`in`, `out`, `hosts`), the
+JSON by `n` and `offset`. Where the machine keeps its files, and who works for it, is told to those who sit at it only.
+"""
+
+import asyncio
+import contextlib
+from typing import Any
+
+from msgspec.structs import replace
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarrafa.clock import Clock
+from tarrafa.crawl.about import PageTold, SiteTold, about_page, about_site
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
+from tarrafa.frontier.address import Address
+from tarrafa.graph.reader import GraphReader
+from tarrafa.graph.sites import Paging, SiteReader
+from tarrafa.search.question import Question
+from tarrafa.search.searcher import Searcher
+from tarrafa.serve.asked import page_number, whole
+from tarrafa.serve.pages import LINKS_PER_PAGE, Pager, host_of
+from tarrafa.serve.replies import NotKnown, Replies, json
+from tarrafa.serve.shields import is_on_this_machine
+
+LISTED_MAX = 1_000  # per answer, as JSON
+SILENT = "it does not answer"
+
+
+class RelationPages:
+    """The handlers, and the readers that they keep open. `address` is of a frontier elsewhere."""
+
+    def __init__(self, data: DataDirectory, replies: Replies, searcher: Searcher, address: Address | None) -> None:
+        self._data, self._replies, self._searcher, self._address = data, replies, searcher, address
+        self._clock = Clock.from_environment()
+        self._graph: GraphReader | None = None
+        self._sites = SiteReader(data)
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/page", self.page),
+            Route("/page.json", self.page_json),
+            Route("/site", self.site),
+            Route("/site.json", self.site_json),
+        ]
+
+    async def page(self, request: Request) -> Response:
+        found = await self._page(request, _shown(request))
+        pagers = _pagers(request, found.in_total, found.out_total, found.out_hosts_total)
+        return self._replies.html(request, "page.html", found=found, **pagers)
+
+    async def page_json(self, request: Request) -> Response:
+        return json(await self._page(request, _listed(request)))
+
+    async def site(self, request: Request) -> Response:
+        found = await self._site(request, _shown(request))
+        pagers = _pagers(request, found.in_total, found.out_total, found.hosts_total)
+        return self._replies.html(request, "site.html", found=found, **pagers)
+
+    async def site_json(self, request: Request) -> Response:
+        return json(await self._site(request, _listed(request)))
+
+    async def _page(self, request: Request, paging: Paging) -> PageTold:
+        url, collection = request.query_params.get("url", "").strip(), request.query_params.get("collection") or None
+        if not url:
+            raise NotKnown("no_url")
+        graph, now = await self._opened(), self._clock.now()
+        try:
+            found = await about_page(self._data, url, now, collection, paging, self._address, graph)
+        except ConfigError:
+            raise NotKnown("unknown_url") from None
+        return found if is_on_this_machine(request) or not found.frontier else replace(found, frontier=SILENT)
+
+    async def _site(self, request: Request, paging: Paging) -> SiteTold:
+        name, collection = request.query_params.get("name", "").strip(), request.query_params.get("collection") or None
+        if not name:
+            raise NotKnown("no_site")
+        await self._opened()
+        try:
+            found = await about_site(self._data, name, collection, paging, self._address, sites=self._sites)
+        except ConfigError:
+            raise NotKnown("unknown_site") from None
+        found = replace(found, indexed=await asyncio.to_thread(self._indexed, found, collection))
+        if is_on_this_machine(request):
+            return found
+        states = [replace(state, worker="") for state in found.states]
+        return replace(found, states=states, frontier=SILENT if found.frontier else "")
+
+    async def _opened(self) -> GraphReader:
+        """The graph; without one there is nothing to tell."""
+        if self._graph is None:
+            self._graph = await asyncio.to_thread(GraphReader, self._data)
+        return self._graph
+
+    def _indexed(self, found: SiteTold, collection: str | None) -> int | None:
+        """How many of its pages can be found; None where nobody can tell."""
+        question = Question(f"{found.kind}:{host_of(found.name)}", 1, collection=collection, copies=True)
+        with contextlib.suppress(DataError, QueryError, ShardAway):
+            return self._searcher.search(question).total
+        return None
+
+
+def _shown(request: Request) -> Paging:
+    places = [(page_number(request.query_params, name) - 1) * LINKS_PER_PAGE for name in ("in", "out", "hosts")]
+    return Paging(LINKS_PER_PAGE, *places)
+
+
+def _listed(request: Request) -> Paging:
+    n, offset = whole(request.query_params, "n", LINKS_PER_PAGE), whole(request.query_params, "offset", 0)
+    if n < 1 or n > LISTED_MAX or offset < 0:
+        raise QueryError(f"n must be 1 to {LISTED_MAX:,}, and offset 0 or more.")
+    return Paging(n, offset, offset, offset)
+
+
+def _pagers(request: Request, in_total: int, out_total: int, hosts_total: int) -> dict[str, Any]:
+    return {
+        f"{name}_numbers": Pager.of(page_number(request.query_params, name), total, LINKS_PER_PAGE)
+        for name, total in (("in", in_total), ("out", out_total), ("hosts", hosts_total))
+    }

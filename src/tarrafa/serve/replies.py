@@ -1,0 +1,109 @@
+"""How is an answer sent, and what is said when there is none?
+
+Promises: pages are in the reader's language, and what he chose is remembered in a cookie that holds nothing else. A
+search that cannot be understood is 400 and one sentence, an unknown URL 404, nothing indexed yet 503; a program that
+asked for JSON hears it as JSON, one that asked for a feed or a table as plain text, both in English.
+Knows nothing of what is asked.
+"""
+
+import logging
+import re
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError, Withheld
+from tarrafa.index import shards as index
+from tarrafa.serve.asked import Asked, address
+from tarrafa.serve.pages import Drawing
+from tarrafa.serve.texts import Texts, translated
+from tarrafa.serve.texts.choosing import COOKIE, COOKIE_S, LANGUAGES, choose
+from tarrafa.serve.texts.english import ENGLISH
+
+PROGRAMS = (".csv", ".rss", ".atom", ".xml")
+_host = re.compile(r"[A-Za-z0-9.-]{1,253}(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?").fullmatch
+log = logging.getLogger(__name__)
+
+
+class NotKnown(TarrafaError):
+    """Something that nobody here has heard of; it holds the name of a text."""
+
+
+class Forbidden(TarrafaError):
+    """Something that is not told to everybody; it holds the name of a text."""
+
+
+class Replies:
+    """Draws pages and says what is wrong. `public` is the address that the site is known by, where it is told."""
+
+    def __init__(self, data: DataDirectory, has_status: bool, public: str = "") -> None:
+        self._data, self._has_status, self._public = data, has_status, public.rstrip("/")
+        self._drawings = {code: Drawing(texts) for code, texts in LANGUAGES.items()}
+
+    def texts(self, request: Request) -> Texts:
+        chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(COOKIE, "")
+        return choose(chosen, remembered, request.headers.get("accept-language", ""))
+
+    def html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
+        texts, asked = self.texts(request), Asked.of(request.query_params)
+
+        def here(language: str) -> str:
+            """This page in another language."""
+            kept = [(name, value) for name, value in request.query_params.multi_items() if name != "hl"]
+            return f"{request.url.path}?{urlencode([*kept, ('hl', language)])}"
+
+        def there(name: str, number: int) -> str:
+            """Another page of one of the lists that are shown."""
+            kept = {**request.query_params, name: number if number > 1 else ""}
+            return address(request.url.path, **kept)
+
+        common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": self._has_status}
+        common |= {"here": here, "there": there, "interfaces": LANGUAGES.values()}
+        drawn = self._drawings[texts.code].draw(template, **(common | values))
+        response = HTMLResponse(drawn, code, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.code})
+        if asked.hl == texts.code:
+            response.set_cookie(COOKIE, texts.code, COOKIE_S, path="/", httponly=True, samesite="lax")
+        return response
+
+    def base(self, request: Request) -> str:
+        """The site's own address, without a slash. What a request says of it is believed as far as it can be one."""
+        if self._public:
+            return self._public
+        host = request.headers.get("host", "")
+        return f"{request.url.scheme}://{host}" if _host(host) else "http://localhost"
+
+    async def trouble(self, request: Request, error: Exception) -> Response:
+        """Every error ends here."""
+        path = request.url.path
+        for_programs = path.endswith((".json", *PROGRAMS)) or path == "/suggest"
+        code, sentence = self._explained(error, ENGLISH if for_programs else self.texts(request))
+        if path.endswith(PROGRAMS):
+            return PlainTextResponse(f"{sentence}\n", code)
+        if for_programs:
+            return json({"error": sentence}, code)
+        return self.html(request, "problem.html", code, sentence=sentence)
+
+    def _explained(self, error: Exception, texts: Texts) -> tuple[int, str]:
+        if isinstance(error, HTTPException):
+            return error.status_code, texts.no_such_page if error.status_code == 404 else error.detail
+        if isinstance(error, QueryError):
+            return 400, translated(str(error), texts) or str(error)
+        if isinstance(error, NotKnown | Forbidden | Withheld):
+            code = {NotKnown: 404, Forbidden: 403}.get(type(error), 451)
+            return code, texts.taken_down if code == 451 else getattr(texts, str(error))
+        if isinstance(error, DataError) and not index.exists(self._data):
+            return 503, texts.not_yet
+        if isinstance(error, DataError | FrontierError | ShardAway):
+            log.error("%s", error)
+            return 503, str(error)
+        log.error("unexpected", exc_info=error)
+        return 500, texts.internal
+
+
+def json(value: object, code: int = 200, media_type: str = "application/json") -> Response:
+    return Response(msgspec.json.encode(value), code, media_type=media_type)

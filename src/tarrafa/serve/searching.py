@@ -1,0 +1,160 @@
+"""Which page answers a search?
+
+    /            the first page, or results      /search.json  .csv  .rss  .atom   the same for programs
+    /why         the parts of a score            /opensearch.xml                   how a browser adds this search
+    /help        how to search                   /suggest                          how a text may go on
+
+Promises: one question gives the same hits through every door. What was asked is noted where there is a log
+(`queries`), the first page of it only, and without whoever asked.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tarrafa.errors import DataError, ShardAway
+from tarrafa.model import SearchResult
+from tarrafa.search.question import DEPTH_MAX, HITS_MAX, Question
+from tarrafa.search.searcher import Searcher
+from tarrafa.serve import formats
+from tarrafa.serve.answers import Answers, Moment
+from tarrafa.serve.asked import Asked, page_number, whole
+from tarrafa.serve.choices import menus, switches
+from tarrafa.serve.pages import PER_PAGE, Reasons, results_pager, shown_hits
+from tarrafa.serve.replies import NotKnown, Replies, json
+
+FEED_HITS = 20
+TABLE_HITS = HITS_MAX
+SUGGESTIONS = 8
+SUGGEST_CHARS_MAX = 100
+
+Note = Callable[[str, int], None]  # a text and how many pages it found
+Now = Callable[[], float]
+
+
+class SearchPages:
+    """The handlers, and what they share."""
+
+    def __init__(self, searcher: Searcher, replies: Replies, moment: Moment, note: Note | None, now: Now) -> None:
+        self._searcher, self._replies, self._moment = searcher, replies, moment
+        self._answers = Answers(searcher.search, moment)
+        self._note, self._now = note, now
+        self._languages: tuple[object, list[str]] = (None, [])
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/", self.search),
+            Route("/search.json", self.as_json),
+            Route("/search.csv", self.as_csv),
+            Route("/search.rss", self.as_rss),
+            Route("/search.atom", self.as_atom),
+            Route("/opensearch.xml", self.description),
+            Route("/suggest", self.suggest),
+            Route("/why", self.why),
+            Route("/help", self.help),
+        ]
+
+    # -- for people ------------------------------------------------------------------------------------------------
+
+    def search(self, request: Request) -> Response:
+        asked, page = Asked.of(request.query_params), page_number(request.query_params, "page")
+        if asked.is_empty:
+            return self._replies.html(request, "home.html", documents=self._documents())
+        offset = (page - 1) * PER_PAGE
+        result = self._answer(asked, PER_PAGE, offset, people=request.method == "GET")
+        texts = self._replies.texts(request)
+        return self._replies.html(
+            request,
+            "results.html",
+            result=result,
+            hits=shown_hits(result, asked, offset),
+            numbers=results_pager(page, result.total),
+            menus=menus(asked, texts, self._present_languages()),
+            switches=switches(asked, texts),
+            depth_max=DEPTH_MAX,
+            instead=bool(result.suggestion and result.hits and result.expanded and not asked.expand),
+        )
+
+    def why(self, request: Request) -> Response:
+        """How a page came to its score."""
+        asked, url = Asked.of(request.query_params), request.query_params.get("url", "").strip()
+        if not url:
+            raise NotKnown("no_url")
+        parts = self._searcher.why(asked.question(1, 0, self._today()), url)
+        return self._replies.html(request, "why.html", url=url, reasons=Reasons.of(parts))
+
+    def help(self, request: Request) -> Response:
+        return self._replies.html(request, "help.html")
+
+    # -- for programs ----------------------------------------------------------------------------------------------
+
+    def as_json(self, request: Request) -> Response:
+        result, _ = self._asked_for(request, PER_PAGE, people=True)
+        return json(result)
+
+    def as_csv(self, request: Request) -> Response:
+        result, offset = self._asked_for(request, TABLE_HITS, people=True)
+        headers = {"Content-Disposition": 'attachment; filename="search.csv"'}
+        return Response(formats.csv(result, offset), media_type=formats.CSV_TYPE, headers=headers)
+
+    def as_rss(self, request: Request) -> Response:
+        return Response(formats.rss(self._feed(request)), media_type=formats.RSS_TYPE)
+
+    def as_atom(self, request: Request) -> Response:
+        return Response(formats.atom(self._feed(request)), media_type=formats.ATOM_TYPE)
+
+    def description(self, request: Request) -> Response:
+        content = formats.opensearch(self._replies.base(request), self._replies.texts(request))
+        return Response(content, media_type=formats.OPENSEARCH_TYPE)
+
+    def suggest(self, request: Request) -> Response:
+        """How a text may go on, as browsers ask for it (OpenSearch Suggestions 1.1)."""
+        text = request.query_params.get("q", "")[:SUGGEST_CHARS_MAX]
+        found = self._searcher.suggest(text, SUGGESTIONS) if text.strip() else []
+        return json([text, found], media_type=formats.SUGGESTIONS_TYPE)
+
+    def _feed(self, request: Request) -> formats.Feed:
+        """Readers of feeds ask again and again: nobody's interest is counted by that."""
+        result, offset = self._asked_for(request, FEED_HITS, people=False)
+        base, asked = self._replies.base(request), Asked.of(request.query_params)
+        n = whole(request.query_params, "n", FEED_HITS)
+        own = asked.address(request.url.path, n=n if n != FEED_HITS else "", offset=offset or "")
+        title = f"{asked.q or asked.related} – Tarrafa"
+        return formats.Feed(result, offset, title, base + asked.address("/"), base + own, self._now())
+
+    # -- both ------------------------------------------------------------------------------------------------------
+
+    def _asked_for(self, request: Request, n: int, people: bool) -> tuple[SearchResult, int]:
+        given = request.query_params
+        n, offset = whole(given, "n", n), whole(given, "offset", 0)
+        return self._answer(Asked.of(given), n, offset, people and request.method == "GET"), offset
+
+    def _answer(self, asked: Asked, n: int, offset: int, people: bool) -> SearchResult:
+        question: Question = asked.question(n, offset, self._today())
+        result = self._answers.to(question)
+        is_new = asked.q and not offset and not asked.is_narrowed and not asked.like  # else it is the same, looked into
+        if people and is_new and self._note is not None:
+            in_vain = result.loosened or (result.expanded and not asked.expand)  # what is shown is something else
+            self._note(asked.q, 0 if in_vain else result.total)
+        return result
+
+    def _today(self) -> date:
+        return datetime.fromtimestamp(self._now(), UTC).date()
+
+    def _documents(self) -> int:
+        try:
+            return self._searcher.documents
+        except (DataError, ShardAway):
+            return 0
+
+    def _present_languages(self) -> list[str]:
+        """As of the commit that answers."""
+        moment = self._moment()
+        known, languages = self._languages
+        if known != moment:
+            languages = list(self._searcher.languages())
+            self._languages = (moment, languages)
+        return languages

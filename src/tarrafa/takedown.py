@@ -1,0 +1,309 @@
+"""What must nobody fetch, find or see any more, and who said so, when and why?
+
+    DATA/takedown.jsonl    one line per action, only ever appended to
+
+Promises: what the log says is what holds: of each URL, host or site the last action counts. An action is on the disk
+when `append` returns. A line that was torn off by a crash was never promised to anybody: it is dropped, and said so. A
+log that is damaged elsewhere is refused rather than half obeyed; who has read a good one before keeps to that.
+`TakenDown` looks at the file again whenever it is asked (one `stat`), in any number of threads; `Orders` is one state
+of it and never changes.
+
+Logs of several machines are merged as sets of lines: the order of actions is told by their times, and an action is
+always later than what it answers to, whatever the machines' clocks say.
+Knows nothing of search, frontiers or archives: they ask.
+"""
+
+import fcntl
+import logging
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Annotated, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta
+from xxhash import xxh3_128_hexdigest
+
+from tarrafa.data import DataDirectory, sync_directory
+from tarrafa.errors import ConfigError, DataError, Withheld, from_os
+from tarrafa.model import UrlId
+from tarrafa.parse.domain import LABELS_MAX, above, domain, is_address
+from tarrafa.parse.url import URL_LENGTH_MAX, Identity, canonical, host_name, url_id
+
+LOG_BYTES_MAX = 64 << 20  # some 300,000 actions
+WHO_CHARS_MAX, REASON_CHARS_MAX = 200, 1_000
+YEAR_MAX = 3_000  # what another machine dates later is not taken in: nothing could ever come after it
+HOSTS_JUDGED_MAX = 50_000
+_TICK = timedelta(microseconds=1)
+# A collection may fold its URLs (`[identity]`): the page is the same, under whichever of its spellings.
+_SPELLINGS = [Identity(fold, strip) for fold in (False, True) for strip in (False, True)]
+
+Kind = Literal["url", "host", "site"]
+log = logging.getLogger(__name__)
+
+
+class Target(NamedTuple):
+    """What an action is about: a canonical URL, a host's name, or a domain with everything below it."""
+
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        return self.name if self.kind == "url" else f"{self.kind}:{self.name}"
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of the log."""
+
+    at: Annotated[datetime, Meta(tz=True)]
+    action: Literal["add", "lift"]
+    kind: Kind
+    name: Annotated[str, Meta(max_length=URL_LENGTH_MAX)]
+    who: Annotated[str, Meta(max_length=WHO_CHARS_MAX)]
+    reason: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
+
+    @property
+    def target(self) -> Target:
+        return Target(self.kind, self.name)
+
+
+def read_target(text: str) -> Target:
+    """`https://a.br/page`, `host:www.a.br` or `site:a.br`, as a person types it."""
+    kind, colon, name = text.strip().partition(":")
+    if colon and kind.lower() in ("host", "site"):
+        found = domain(name)
+        if found is None:
+            raise ConfigError(f"{text[:200]!r}: {kind}: needs a name such as {kind}:ufmg.br")
+        if kind.lower() == "host":
+            return Target("host", found)
+        labels = found.count(".") + 1
+        if not is_address(found) and not 1 < labels <= LABELS_MAX:
+            why = "is a whole top-level domain" if labels == 1 else f"has more than {LABELS_MAX} labels"
+            raise ConfigError(f"{text[:200]!r}: {found[:80]} {why}; host:NAME takes one host down")
+        return Target("site", found)
+    url = canonical(text.strip())
+    if url is None:
+        raise ConfigError(f"{text[:200]!r}: write an http(s) URL, host:NAME, or site:NAME (with everything below it)")
+    return Target("url", url)
+
+
+# -- one state ---------------------------------------------------------------------------------------------------------
+
+
+class Orders:
+    """What is taken down at one moment. URLs that are asked about must be canonical."""
+
+    __slots__ = ("_digest", "_judged", "hosts", "sites", "targets", "urls")
+
+    def __init__(self, targets: Iterable[Target] = ()) -> None:
+        self.targets = frozenset(targets)
+        named = [name for kind, name in self.targets if kind == "url"]
+        self.urls: frozenset[UrlId] = frozenset(url_id(one.fold(name)) for name in named for one in _SPELLINGS)
+        self.hosts = frozenset(name for kind, name in self.targets if kind == "host")
+        self.sites = frozenset(name for kind, name in self.targets if kind == "site")
+        self._judged: dict[str, bool] = {}
+        self._digest = b""
+
+    @property
+    def digest(self) -> bytes:
+        """What this very state is known by."""
+        if not self._digest:
+            lines = "\n".join(sorted(map(str, self.targets)))
+            self._digest = xxh3_128_hexdigest(lines.encode()).encode()
+        return self._digest
+
+    def __bool__(self) -> bool:
+        return bool(self.targets)
+
+    def covers(self, url: str) -> bool:
+        """Whether a canonical URL is taken down, by itself, with its host, or with its site."""
+        if not self.targets:
+            return False
+        return self.covers_host(host_name(url)) or (bool(self.urls) and url_id(url) in self.urls)
+
+    def covers_host(self, name: str) -> bool:
+        """Whether everything on a host is taken down."""
+        if not (self.hosts or self.sites):
+            return False
+        known = self._judged.get(name)
+        if known is None:
+            if len(self._judged) >= HOSTS_JUDGED_MAX:
+                self._judged.clear()
+            known = name.rstrip(".") in self.hosts or not self.sites.isdisjoint(above(name))
+            self._judged[name] = known
+        return known
+
+
+NOTHING = Orders()
+
+
+def in_force(entries: Iterable[Entry]) -> dict[Target, Entry]:
+    """The last action on each target that is taken down, the earliest first."""
+    last: dict[Target, Entry] = {}
+    for entry in sorted(entries, key=_rank):
+        last.pop(entry.target, None)
+        last[entry.target] = entry
+    return {target: entry for target, entry in last.items() if entry.action == "add"}
+
+
+def _rank(entry: Entry) -> tuple[datetime, bytes]:
+    return entry.at, _encode(entry)
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Entry).decode
+
+
+def path_of(data: DataDirectory) -> Path:
+    return data.root / "takedown.jsonl"
+
+
+def entries(data: DataDirectory) -> list[Entry]:
+    """The whole log, as it was written."""
+    return read_from(data, 0)[0]
+
+
+def read_from(data: DataDirectory, offset: int, limit: int | None = None) -> tuple[list[Entry], int]:
+    """The actions from a place of the log on, at most so many, and where to go on after them. A place that is not
+    there any more is the beginning."""
+    path = path_of(data)
+    try:
+        with path.open("rb") as file:
+            if offset > os.fstat(file.fileno()).st_size:
+                offset = 0
+            file.seek(offset)
+            content = file.read(LOG_BYTES_MAX + 1)
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
+    found, whole = _parsed(path, content, limit)
+    return found, offset + whole
+
+
+def _parsed(path: Path, content: bytes, limit: int | None = None) -> tuple[list[Entry], int]:
+    """The whole lines, and how many bytes they are."""
+    if len(content) > LOG_BYTES_MAX:
+        raise DataError(f"{path}: larger than the {LOG_BYTES_MAX >> 20} MB allowed")
+    found: list[Entry] = []
+    at = 0
+    while (end := content.find(b"\n", at)) >= 0 and (limit is None or len(found) < limit):
+        try:
+            found.append(_decode(content[at:end]))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise DataError(
+                f"{path}: the line at byte {at:,} cannot be read ({error}); mend it or take it out, line and all"
+            ) from None
+        at = end + 1
+    if end < 0 and at < len(content):
+        log.warning("%s: the last line is torn (%d bytes); it is left out", path, len(content) - at)
+    return found, at
+
+
+def append(data: DataDirectory, news: Sequence[Entry]) -> list[Entry]:
+    """Write down what is not there yet, durably; those that were new."""
+    path = path_of(data)
+    try:
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            return _append(file, path, news)
+    except OSError as error:
+        raise from_os(error, path) from None
+
+
+def _append(file: IO[bytes], path: Path, news: Sequence[Entry]) -> list[Entry]:
+    file.seek(0)
+    content = file.read(LOG_BYTES_MAX + 1)
+    known, whole = _parsed(path, content)
+    there = set(known)
+    fresh = [entry for entry in dict.fromkeys(news) if entry not in there and entry.at.year <= YEAR_MAX]
+    lines = b"".join(_encode(entry) + b"\n" for entry in fresh)
+    if whole + len(lines) > LOG_BYTES_MAX:
+        raise DataError(f"{path}: is full ({LOG_BYTES_MAX >> 20} MB); nothing was written")
+    if whole < len(content):
+        file.truncate(whole)  # nobody was ever told that it is there
+    if fresh:
+        file.write(lines)
+        file.flush()
+    os.fsync(file.fileno())
+    if not content:
+        sync_directory(path.parent)
+    return fresh
+
+
+def act(
+    data: DataDirectory, action: Literal["add", "lift"], target: Target, who: str, reason: str, now: float
+) -> Entry | None:
+    """Take down, or lift; None: it is so already. The entry is in the log, durably, when this returns."""
+    path = path_of(data)
+    try:
+        with path.open("a+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            known, _ = _parsed(path, file.read(LOG_BYTES_MAX + 1))
+            if (target in in_force(known)) == (action == "add"):
+                return None
+            last = max((entry.at for entry in known if entry.target == target), default=None)
+            at = datetime.fromtimestamp(now, UTC)
+            at = at if last is None else max(at, last + _TICK)
+            entry = Entry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason[:REASON_CHARS_MAX])
+            _append(file, path, [entry])
+            return entry
+    except OSError as error:
+        raise from_os(error, path) from None
+
+
+# -- looked at again and again -----------------------------------------------------------------------------------------
+
+
+class TakenDown:
+    """The orders of a data directory as they are now. Who asks thousands of times a second asks `now` now and then."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._path = data, path_of(data)
+        self._lock = threading.Lock()
+        self._seen: tuple[int, ...] | None = None
+        self._orders: Orders | None = None
+        self._error: DataError | None = None
+
+    def now(self) -> Orders:
+        """What holds at this moment; the same object for as long as nothing changes."""
+        orders, seen = self._orders, self._look()
+        if orders is not None and seen == self._seen:
+            return orders
+        with self._lock:
+            if seen != self._seen:
+                self._read(seen)
+            if self._orders is None:
+                assert self._error is not None
+                raise self._error
+            return self._orders
+
+    def covers(self, url: str) -> bool:
+        """Whether a canonical URL is taken down now."""
+        return self.now().covers(url)
+
+    def refuse(self, url: str) -> None:
+        """Raise `Withheld` if somebody asks for what is taken down, however he spells it."""
+        plain = canonical(url)
+        if plain is not None and self.now().covers(plain):
+            raise Withheld(f"{url[:200]}: was taken down")
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return ()
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def _read(self, seen: tuple[int, ...]) -> None:
+        try:
+            self._orders, self._error = Orders(in_force(entries(self._data))) if seen else NOTHING, None
+        except DataError as error:
+            log.error("%s%s", error, "; what was read before holds" if self._orders is not None else "")
+            self._error = error
+        self._seen = seen

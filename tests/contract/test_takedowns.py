@@ -1,0 +1,74 @@
+"""What every body of the frontier promises about what is taken down."""
+
+from datetime import UTC, datetime
+
+from tarrafa.frontier.protocol import ENTRIES_PER_ANSWER, Frontier
+from tarrafa.model import Outcome, Status
+from tarrafa.process import myself
+from tarrafa.takedown import Entry
+from tests.contract.bodies import a_collection, done, numbers, offer, urls
+
+
+def an_entry(number: int, action: str = "add", name: str = "") -> Entry:
+    at = datetime.fromtimestamp(1_790_000_000 + number, UTC)
+    return Entry(at, "lift" if action == "lift" else "add", "site", name or f"s{number}.br", "ana", "warum nicht")
+
+
+async def heard(frontier: Frontier, after: int = 0) -> tuple[list[Entry], int]:
+    found: list[Entry] = []
+    while (told := await frontier.withheld(after)).entries:
+        found, after = found + told.entries, told.end
+    return found, after
+
+
+def test_everybody_hears_of_every_action_once_and_in_one_order(play):
+    async def scene(frontier):
+        assert await heard(frontier) == ([], 0)
+        news = [an_entry(number) for number in range(5)]
+        await frontier.withhold(news[:2])
+        await frontier.withhold([news[1], news[2], news[0]])
+        found, end = await heard(frontier)
+        assert found == news[:3]
+        await frontier.withhold([news[4], news[3]])
+        assert (await heard(frontier, end))[0] == [news[4], news[3]]
+        assert (await heard(frontier))[0] == [*news[:3], news[4], news[3]]
+
+    async def later(frontier):
+        assert len((await heard(frontier))[0]) == 5
+
+    play(scene)
+    play(later)
+
+
+def test_a_long_list_comes_in_parts(play):
+    async def scene(frontier):
+        news = [an_entry(number) for number in range(ENTRIES_PER_ANSWER + 10)]
+        await frontier.withhold(news)
+        assert len((await frontier.withheld(0)).entries) == ENTRIES_PER_ANSWER
+        assert (await heard(frontier))[0] == news
+
+    play(scene)
+
+
+def test_what_was_lifted_waits_again_when_the_collection_is_started_anew(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection())
+        pages = [offer(f"http://{name}.br/{number}") for name in "ab" for number in range(3)]
+        await frontier.discover(row.id, pages)
+        terms = await frontier.join("w", myself())
+        await frontier.withhold([an_entry(1, name="a.br"), an_entry(2, name="b.br")])
+        refused = Outcome(Status.TAKEN_DOWN, 1_000_000.0, requested=False)
+        for lease in await frontier.lease(terms.worker, 10):
+            await frontier.finish(terms.worker, [done(lease, lease.visits, refused, keep=False)])
+        status = await numbers(frontier)
+        assert (status.pending, status.dropped, status.requests) == (0, 6, 0)
+        assert status.statuses == {str(int(Status.TAKEN_DOWN)): 6}
+        await frontier.open_collection(a_collection())
+        assert (await numbers(frontier)).pending == 0, "it is still taken down"
+        await frontier.withhold([an_entry(3, "lift", name="b.br")])
+        await frontier.open_collection(a_collection())
+        status = await numbers(frontier)
+        assert (status.pending, status.dropped) == (3, 3)
+        assert urls(await frontier.lease(terms.worker, 10)) == [f"http://b.br/{number}" for number in range(3)]
+
+    play(scene)

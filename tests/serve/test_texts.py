@@ -1,0 +1,124 @@
+"""Two languages that say the same, and the choice between them."""
+
+import ast
+import re
+import string
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tarrafa.model import Status
+from tarrafa.serve.asked import SWITCHES
+from tarrafa.serve.texts import Texts, translated
+from tarrafa.serve.texts.choosing import LANGUAGES, choose
+from tarrafa.serve.texts.english import ENGLISH
+from tarrafa.serve.texts.portuguese import PORTUGUESE
+
+SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
+OTHERS = [texts for texts in LANGUAGES.values() if texts is not ENGLISH]
+SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences"}
+
+
+def placeholders(text: str) -> list[str]:
+    return sorted(name for _, name, _, _ in string.Formatter().parse(text) if name is not None)
+
+
+@pytest.mark.parametrize("texts", OTHERS, ids=lambda texts: texts.code)
+def test_every_text_is_there_with_the_same_places_for_values(texts: Texts) -> None:
+    for field in msgspec.structs.fields(Texts):
+        ours, theirs = getattr(ENGLISH, field.name), getattr(texts, field.name)
+        if isinstance(ours, str):
+            assert theirs or field.name in SAME_ANYWHERE, field.name
+            assert placeholders(ours) == placeholders(theirs), field.name
+            if len(ours) > 12 and field.name not in SAME_ANYWHERE:
+                assert ours != theirs, f"{field.name} was not translated"
+        elif isinstance(ours, dict) and field.name not in SAME_ANYWHERE:
+            assert set(ours) == set(theirs), field.name
+            assert all(theirs.values()), field.name
+        elif isinstance(ours, tuple):
+            assert [row[0] for row in ours if row[0].isascii()] == [row[0] for row in theirs if row[0].isascii()]
+            assert len(ours) == len(theirs), field.name
+
+
+@pytest.mark.parametrize("texts", LANGUAGES.values(), ids=lambda texts: texts.code)
+def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> None:
+    assert set(texts.switches) == set(texts.switch_hints) == set(SWITCHES)
+    unsaid = {Status.NOT_SENT}  # never a record
+    assert {int(status) for status in Status} - unsaid == set(texts.statuses)
+
+
+def sentences() -> Iterator[str]:
+    """Every sentence that a `QueryError` is raised with below search/ and serve/, with {} for what changes."""
+    for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py"), *(SOURCE / "graph").glob("*.py")]:
+        tree = ast.parse(path.read_text())
+        named = {
+            target.id: node.value
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "QueryError":
+                for argument in node.args:
+                    yield from said(named.get(argument.id, argument) if isinstance(argument, ast.Name) else argument)
+
+
+def said(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from said(node.body)
+        yield from said(node.orelse)
+    elif isinstance(node, ast.JoinedStr):
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+
+
+@pytest.mark.parametrize("texts", OTHERS, ids=lambda texts: texts.code)
+def test_whatever_the_search_complains_of_can_be_said(texts: Texts) -> None:
+    found = set(sentences())
+    assert len(found) > 15
+    assert found - set(texts.sentences) == set(), "sentences without a translation"
+    assert set(texts.sentences) - found == set(), "translations of what nobody says"
+    for english, theirs in texts.sentences.items():
+        assert english.count("{}") == theirs.count("{}"), english
+
+
+def test_a_sentence_keeps_its_values():
+    told = "The search is too long: 1,500 characters, at most 1,000 are read."
+    assert translated(told, PORTUGUESE) == "A busca é longa demais: 1.500 caracteres; no máximo 1.000 são lidos."
+    told = "site: needs a host name such as site:example.br, not 'a{0}b\n'."
+    assert "não 'a{0}b\n'." in str(translated(told, PORTUGUESE))
+    assert translated("Nobody says this.", PORTUGUESE) is None
+    assert translated(told, ENGLISH) is None
+
+
+@pytest.mark.parametrize(
+    ("chosen", "remembered", "accepted", "code"),
+    [
+        ("", "", "", "en"),
+        ("", "", "pt-BR,pt;q=0.9,en;q=0.8", "pt"),
+        ("", "", "en;q=0.5, pt;q=0.9", "pt"),
+        ("", "", "PT", "pt"),
+        ("", "", "de, fr;q=0.9", "en"),
+        ("", "", "pt;q=0, en", "en"),
+        ("", "", "pt;q=x, de", "en"),
+        ("", "", "*;q=0.1" * 5000, "en"),
+        ("", "pt", "en", "pt"),
+        ("en", "pt", "pt", "en"),
+        ("xx", "yy", "pt", "pt"),
+    ],
+)
+def test_what_was_chosen_counts_before_what_the_browser_says(chosen, remembered, accepted, code):
+    assert choose(chosen, remembered, accepted).code == code
+
+
+def test_no_template_says_anything_by_itself():
+    """Words between tags come from the texts; names of formats and the brand are the same everywhere."""
+    allowed = re.compile(r"Tarrafa|tarrafa|JSON|CSV|RSS|Atom|pid|home|#in|#out|#hosts|[\W\d_]+")
+    for path in (SOURCE / "serve" / "templates").glob("*.html"):
+        said = re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", path.read_text(), flags=re.DOTALL)
+        text = re.sub(r"<[^>]*>", "", said)
+        assert [word for word in text.split() if not allowed.fullmatch(word)] == [], path.name
