@@ -167,7 +167,7 @@ class Spread:
 
     def _use(self, atlas: Atlas) -> None:
         self._atlas = atlas
-        guide = Guide(atlas, self._first.meta["suffix_list"])
+        guide = Guide(atlas, self._first.meta["suffix_list"], self._first.guide)
         for server in self._servers:
             server.guide = guide
 
