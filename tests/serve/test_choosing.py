@@ -268,10 +268,10 @@ def test_what_the_search_did_beyond_the_words_is_said(data):
 
 
 def test_what_is_shown_instead_of_what_was_asked_is_said(data):
-    text = drawn(data, a_result(suggestion="caravelas", expanded=["caravelas"]))
+    text = drawn(data, a_result(suggestion="caravelas", expanded=["caravelas"], instead="spelling"))
     assert f'No page was found for “{WORD}”. These are for <a href="/?q=caravelas">caravelas</a>.' in text
     assert "Also looked for" not in text
-    assert "No page holds all that must be there" in drawn(data, a_result(loosened=True))
+    assert "No page holds all of the words" in drawn(data, a_result(instead="some"))
     assert "Also looked for: navio." in drawn(data, a_result(expanded=["navio"]))
 
 
