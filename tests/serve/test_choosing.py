@@ -216,6 +216,13 @@ def test_a_host_that_cannot_be_one_is_not_repeated(site):
     assert "http://busca.example.br:81/?q={searchTerms}" in text
 
 
+@pytest.mark.parametrize("path", ["//evil.test/x", "/%5Cevil.test/x", "///evil.test", "/%2F/evil.test"])
+def test_no_path_leads_to_another_host(site, path):
+    response, text = site.get(path)
+    assert response.status == 404
+    assert not [link for link in links(text) if re.match(r"[/\\]{2}|\w+:", link)]
+
+
 def test_help_and_the_first_page_keep_the_language(site):
     _, text = site.get("/help?hl=pt")
     assert "Como buscar" in text
