@@ -4,12 +4,12 @@
     python benchmarks/search.py --documents 609212 --alone       as many as the classic system had, without a peer
 
 The documents are those of benchmarks/documents.py, made and added one by one, with links among them in a real graph.
-Timed is the whole of `Searcher.search`: the query language, ranking, in-links from the graph, copies collapsed, ten hits
-with snippets, and the count. Beside it stands the bare index: tantivy asked for the same words of the catch-all field,
-ten best and the count, and nothing else.
+Timed is the whole of `Searcher.search`: the query language, ranking, in-links from the graph, copies collapsed, ten
+hits with snippets, and the count. Beside it stands the bare index: tantivy asked for the same words of the catch-all
+field, ten best and the count, and nothing else.
 
-FTS5 (apsw's SQLite; title and body, unicode61 without accents, contentless, optimized after loading) is asked for the ten
-best rowids by its bm25 and, apart, for the count: no snippets, no links, no stems. Its file is in the page cache.
+FTS5 (apsw's SQLite; title and body, unicode61 without accents, contentless, optimized after loading) is asked for the
+ten best rowids by its bm25 and, apart, for the count: no snippets, no links, no stems. Its file is in the page cache.
 
 The questions are nouns picked from documents at random, so that frequent words are frequent here too; phrases are runs
 of two to four words of a sentence, the worst ones those that stand most often in a sample, two to four words long.
@@ -284,9 +284,8 @@ def beside_fts5(data: DataDirectory, count: int, asked: dict[str, list[Question]
     print("loading SQLite FTS5 ...", file=sys.stderr)
     begun = time.perf_counter()
     asks = {"ours": ask_ours(data), "tantivy": ask_bare(data), "fts5": ask_fts5(load_fts5(folder / "fts5.db", count))}
-    print(
-        f"SQLite FTS5: {time.perf_counter() - begun:.0f} s to load, {(folder / 'fts5.db').stat().st_size / count:,.0f} bytes per document"
-    )
+    took_s, size = time.perf_counter() - begun, (folder / "fts5.db").stat().st_size
+    print(f"SQLite FTS5: {took_s:.0f} s to load, {size / count:,.0f} bytes per document")
     print(f"{'ms':<14}{'ours p50':>10}{'p99':>9}{'tantivy p50':>13}{'p99':>9}{'FTS5 p50':>11}{'p99':>10}"
           f"{'faster p50':>12}{'p99':>7}{'at least':>10}{'match':>10}{'of FTS5':>9}")  # fmt: skip
     found: dict[str, Any] = {}

@@ -22,6 +22,7 @@ from tarrafa.search import expansion, spelling, suggesting
 from tarrafa.search.local import CHANGED, PATIENCE_S, LocalShard, first_moment
 from tarrafa.search.merging import in_order, merged
 from tarrafa.search.question import BLOCK, Block, Part, Place, Question, Shard, Shown, Statistics
+from tarrafa.search.vocabulary import WORDS_MAX
 
 MOMENTS_MAX = 256  # every commit of every part makes a new one
 
@@ -138,7 +139,9 @@ class _Parts:
     def __call__(self) -> list[Shard]:
         seen = self._look()
         if not self._all or seen != self._seen:
-            self._all = [(part, LocalShard(part, patience_s=self._patience_s)) for part in shards.parts(self._data)]
+            parts, patience_s = shards.parts(self._data), self._patience_s
+            words_max = WORDS_MAX // len(parts)
+            self._all = [(part, LocalShard(part, patience_s=patience_s, words_max=words_max)) for part in parts]
             self._seen = seen
         known = self._all
         filled = [shard for part, shard in known if schema.exists(part)] if len(known) > 1 else []

@@ -30,14 +30,14 @@ from tarrafa.index.reader import IndexReader, Match, Snapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.search.curation import Curation
-from tarrafa.search.expansion import told
+from tarrafa.search.expansion import OFTEN, told
 from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
 from tarrafa.search.query import Group, narrowed, parse
 from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
 from tarrafa.search.snippet import snippet
 from tarrafa.search.spelling import near
 from tarrafa.search.suggesting import completions
-from tarrafa.search.vocabulary import Vocabularies
+from tarrafa.search.vocabulary import WORDS_MAX, Vocabularies
 from tarrafa.search.withheld import Clause, Withheld, less
 
 MOMENTS_MAX = 8
@@ -55,9 +55,11 @@ Now = Callable[[], float]
 class LocalShard:
     """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
 
-    def __init__(self, data: DataDirectory, now: Now = time.time, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, data: DataDirectory, now: Now = time.time, patience_s: float = PATIENCE_S, words_max: int = WORDS_MAX
+    ) -> None:
         self._data, self._now, self._patience_s = data, now, patience_s
-        self._vocabularies = Vocabularies()
+        self._vocabularies = Vocabularies(words_max)
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
@@ -159,7 +161,8 @@ class LocalShard:
             places = [one.place for one in self.find(question, [url_id(question.related)]).candidates]
         else:
             places = [one.place for one in self._first(snapshot, question, together, pages, left_out)]
-        return told([snapshot.shown(place) for place in places], snapshot, limit)
+        often = 1.0 if question.related else OFTEN
+        return told([snapshot.shown(place) for place in places], snapshot, limit, often)
 
     def _first(
         self, snapshot: Snapshot, question: Question, together: Statistics, pages: int, left_out: list[Clause]

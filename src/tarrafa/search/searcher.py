@@ -125,6 +125,8 @@ class Searcher:
 
     def _expanded(self, question: Question, good: Asking) -> "_Answer | None":
         """The question with words that go with the best of these pages; None, if there are none."""
+        if question.sort is not Sort.RELEVANCE:
+            good = self._find(replace(question, sort=Sort.RELEVANCE, n=expansion.PAGES, offset=0), good)
         extras = self._extras(good, wanted(parse(question.text)), expansion.WORDS, expansion.SHARE)
         if not extras:
             return None

@@ -8,8 +8,10 @@ minutes old or new here; whoever wants to be sure asks the index.
 Knows nothing of queries. Known weakness: scripts beyond ALPHABETS (they write no spaces) are not known here.
 """
 
+import atexit
 import threading
 import time
+import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -55,12 +57,12 @@ class _Shelf:
 class Vocabulary:
     """Stays as it was made."""
 
-    def __init__(self, letters: Iterable[Iterable[tuple[str, int]]]) -> None:
+    def __init__(self, letters: Iterable[Iterable[tuple[str, int]]], words_max: int = WORDS_MAX) -> None:
         """From the entries of the index, letter by letter: folded and written words, each with its documents."""
         several = [_merged(entries) for entries in letters]
-        least = _least(np.concatenate([np.zeros(1, np.int32), *(counts for _, _, counts in several)]))
+        least = _least(np.concatenate([np.zeros(1, np.int32), *(counts for _, _, counts in several)]), words_max)
         shelves: dict[int, tuple[list[str], list[str], list[int]]] = {}
-        room = WORDS_MAX
+        room = words_max
         for folded, words, counts in several:
             kept = np.flatnonzero(counts >= least)[:room].tolist()
             room -= len(kept)
@@ -150,9 +152,9 @@ def _merged(entries: Iterable[tuple[str, int]]) -> tuple[list[str], list[str], N
     return order, [most[folded][1] for folded in order], np.array([together[folded] for folded in order], np.int32)
 
 
-def _least(documents: NDArray[np.int32]) -> int:
-    """How many documents a word must be in, to be one of the WORDS_MAX most frequent."""
-    return int(np.partition(documents, -WORDS_MAX)[-WORDS_MAX]) if len(documents) > WORDS_MAX else 0
+def _least(documents: NDArray[np.int32], most: int) -> int:
+    """How many documents a word must be in, to be one of so many most frequent."""
+    return int(np.partition(documents, -most)[-most]) if len(documents) > most else 0
 
 
 def _shelf(folded: list[str], words: list[str], counts: list[int]) -> _Shelf:
@@ -172,8 +174,8 @@ def _letters(word: str) -> int:
 class Vocabularies:
     """Has the newest vocabulary that could be made, and has the next one made."""
 
-    def __init__(self, now: Now = time.monotonic) -> None:
-        self._now = now
+    def __init__(self, words_max: int = WORDS_MAX, now: Now = time.monotonic) -> None:
+        self._words_max, self._now = words_max, now
         self._newest: Vocabulary | None = None
         self._of: Snapshot | None = None  # what it was made of
         self._not_before = float("-inf")
@@ -187,6 +189,7 @@ class Vocabularies:
             making = self._maker is not None and self._maker.is_alive()
             if not making and snapshot is not self._of and self._now() >= self._not_before:
                 self._maker = threading.Thread(target=self._make, args=(snapshot,), name="reads words", daemon=True)
+                _MAKERS.add(self._maker)
                 self._maker.start()
         if self._newest is None:
             self._ready.wait(patience_s)
@@ -195,7 +198,7 @@ class Vocabularies:
     def _make(self, snapshot: Snapshot) -> None:
         started = self._now()
         try:
-            made = Vocabulary(read(snapshot))
+            made = Vocabulary(read(snapshot), self._words_max)
         except DataError:  # the index is being made again: another time
             made = self._newest or Vocabulary(())
         took_s = self._now() - started
@@ -206,4 +209,19 @@ class Vocabularies:
 
 def read(snapshot: Snapshot) -> Iterator[list[tuple[str, int]]]:
     """The entries of the index, letter by letter: tantivy lets others work while it reads, Python does not."""
-    return (snapshot.words(letter, PER_LETTER_MAX) for letter in LETTERS)
+    for letter in LETTERS:
+        if _ENDING.is_set():
+            return
+        yield snapshot.words(letter, PER_LETTER_MAX)
+
+
+_MAKERS: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()
+_ENDING = threading.Event()
+
+
+@atexit.register
+def _end() -> None:
+    """A thread that comes back from tantivy while Python shuts down would take the process with it."""
+    _ENDING.set()
+    for maker in list(_MAKERS):
+        maker.join()

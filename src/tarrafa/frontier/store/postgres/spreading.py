@@ -394,6 +394,7 @@ class Spread:
         self._tell("delivered", 0)
         here.forget_buckets(buckets)
         self._tell("forgotten", 0)
+        self._deliver(here, there)  # plans are told to everybody, up to the end
         there.drop_passage(buckets)
         self._use(self._read())
 
