@@ -195,7 +195,7 @@ def test_menus_close_and_switches_count_at_once(opened, complaints):
     page.get_by_label("All words").check()
     page.wait_for_url("**all=1**")
     assert "sort=date" in page.url
-    assert page.get_by_text("No page holds all that must be there").count() == 1
+    assert page.get_by_text("No page holds all of the words").count() == 1
     page.locator("details.menu").last.locator("summary").click()
     page.get_by_label("Prefer recent pages").check()
     page.wait_for_url("**recent=1**")
@@ -227,7 +227,7 @@ def test_everything_works_without_javascript(opened):
     page.get_by_label("All words").check()
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**all=1**")
-    assert page.get_by_text("No page holds all that must be there").count() == 1
+    assert page.get_by_text("No page holds all of the words").count() == 1
     page.goto(f"/page?url={url_of(0)}")
     assert page.locator("#out .links li").count() > 0
 

@@ -216,6 +216,13 @@ def test_a_host_that_cannot_be_one_is_not_repeated(site):
     assert "http://busca.example.br:81/?q={searchTerms}" in text
 
 
+@pytest.mark.parametrize("path", ["//evil.test/x", "/%5Cevil.test/x", "///evil.test", "/%2F/evil.test"])
+def test_no_path_leads_to_another_host(site, path):
+    response, text = site.get(path)
+    assert response.status == 404
+    assert not [link for link in links(text) if re.match(r"[/\\]{2}|\w+:", link)]
+
+
 def test_help_and_the_first_page_keep_the_language(site):
     _, text = site.get("/help?hl=pt")
     assert "Como buscar" in text
@@ -268,10 +275,10 @@ def test_what_the_search_did_beyond_the_words_is_said(data):
 
 
 def test_what_is_shown_instead_of_what_was_asked_is_said(data):
-    text = drawn(data, a_result(suggestion="caravelas", expanded=["caravelas"]))
+    text = drawn(data, a_result(suggestion="caravelas", expanded=["caravelas"], instead="spelling"))
     assert f'No page was found for “{WORD}”. These are for <a href="/?q=caravelas">caravelas</a>.' in text
     assert "Also looked for" not in text
-    assert "No page holds all that must be there" in drawn(data, a_result(instead="some"))
+    assert "No page holds all of the words" in drawn(data, a_result(instead="some"))
     assert "Also looked for: navio." in drawn(data, a_result(expanded=["navio"]))
 
 
