@@ -75,7 +75,6 @@ class SearchPages:
             menus=menus(asked, texts, self._present_languages()),
             switches=switches(asked, texts),
             depth_max=DEPTH_MAX,
-            instead=bool(result.suggestion and result.hits and result.expanded and not asked.expand),
         )
 
     def why(self, request: Request) -> Response:
@@ -137,8 +136,7 @@ class SearchPages:
         result = self._answers.to(question)
         is_new = asked.q and not offset and not asked.is_narrowed and not asked.like  # else it is the same, looked into
         if people and is_new and self._note is not None:
-            in_vain = result.loosened or (result.expanded and not asked.expand)  # what is shown is something else
-            self._note(asked.q, 0 if in_vain else result.total)
+            self._note(asked.q, 0 if result.instead else result.total)
         return result
 
     def _today(self) -> date:
