@@ -9,7 +9,8 @@ Two Portuguese sets of known items: a question, and the page that answers it.
 index are the questions, the pages that they lead to (three at most) the answers. It is Debian's package
 libreoffice-help-pt-br, fetched by apt-get into the user's cache folder; where it cannot be had, this part is skipped.
 
-Both go through the product as a crawl would bring them (archive, graph, index, `Searcher`), copies not collapsed.
+Both go through the product as a crawl would bring them (archive, graph, index, `Searcher`), copies not collapsed, once
+as it is and once with the words added that go with its best results (`expand`).
 Beside it, on the same pages: plain BM25 with Snowball stems; tantivy out of the box (its default tokenizer, title and
 body, its own query parser), and with its Portuguese stemmer; SQLite's FTS5. Then the parts of our ranking one after the
 other, said to tantivy directly. Printed for each: MRR (of the first answer among the first 100 hits), success@10 (an
@@ -155,7 +156,7 @@ def _entries(script: str) -> Iterator[tuple[str, str]]:
 # The contestants.
 
 
-def product(known: Known, folder: Path) -> Contestant:
+def crawled(known: Known, folder: Path) -> Searcher:
     """As a crawl brings it: archived, then followed by graph and index."""
     data = DataDirectory(folder / "data")
     data.create()
@@ -165,11 +166,16 @@ def product(known: Known, folder: Path) -> Contestant:
     writer.close()
     graph.rebuild(data)
     index.rebuild(data)
-    searcher, numbers = Searcher.at(data), {page.url: number for number, page in enumerate(known.pages)}
+    return Searcher.at(data)
+
+
+def product(known: Known, searcher: Searcher, expand: bool = False) -> Contestant:
+    numbers = {page.url: number for number, page in enumerate(known.pages)}
 
     def ask(question: str, n: int) -> Ranking:
+        asked = Question(question, n, expand=expand, copies=True, crowded=True)
         try:
-            return [numbers[hit.url] for hit in searcher.search(Question(question, n, copies=True, crowded=True)).hits]
+            return [numbers[hit.url] for hit in searcher.search(asked).hits]
         except QueryError:
             return []
 
@@ -350,8 +356,10 @@ def show(known: Known) -> dict[str, Measured]:
     print(f"{'':<44}{'MRR':>7}{'success@10':>12}{'nDCG@10':>9}")
     found: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory(prefix="tarrafa-relevance-") as folder:
+        searcher = crawled(known, Path(folder))
         contestants: list[tuple[str, Contestant]] = [
-            ("Tarrafa", product(known, Path(folder))),
+            ("Tarrafa", product(known, searcher)),
+            ("Tarrafa, with words added (expand)", product(known, searcher, expand=True)),
             ("plain BM25, Snowball stems", plain_bm25(known)),
             ("tantivy out of the box", out_of_the_box(known, stemmed=False)),
             ("tantivy, its Portuguese stemmer", out_of_the_box(known, stemmed=True)),

@@ -109,6 +109,50 @@ def test_it_tells_why_a_page_has_its_score(shard, one):
     assert shard.why(question, together, "http://h2.br.test/p2.html") == []
 
 
+def test_it_completes_words_as_one_index_does(shard, one):
+    for beginning, before in (
+        ("re", ""),
+        ("pesc", ""),
+        ("funco", ""),
+        ("pes", "rede comum"),
+        ("rela", "+funções"),
+        ("", ""),
+    ):
+        assert shard.complete(beginning, before, 9) == one.complete(beginning, before, 9)
+    assert shard.complete("funco", "", 9)[0][0] == "funções"
+    assert [word for word, _ in shard.complete("redo", "", 1)] == ["redonda"]
+    assert shard.complete("re", "palavrainexistente", 9) == []
+    with pytest.raises(QueryError):
+        shard.complete("re", "-rede", 9)
+
+
+def test_it_knows_words_that_are_nearly_written_so(shard, one):
+    for word in ("rede", "pescadro", "funcoes", "redecomum", "zzzzzz", ""):
+        found, wanted = (until_read(lambda each=each, word=word: each.alike(word, 9)) for each in (shard, one))
+        assert sorted(one[:2] for one in found) == sorted(one[:2] for one in wanted)
+        assert {one for one in found if " " not in one[0]} == {one for one in wanted if " " not in one[0]}
+    assert shard.alike("rede", 9)[0][:2] == ("rede", 0)
+    assert shard.alike("pescadro", 9)[0][:2] == ("pescador", 1)
+    assert shard.alike("redecomum", 9)[0][:2] == ("rede comum", 1)
+
+
+def until_read(ask):
+    """A vocabulary is read in the background; every answer waits for it a little."""
+    return next((found for _ in range(200) if (found := ask())), [])
+
+
+def test_it_tells_the_words_of_the_best_pages(shard, one):
+    question = Question("espelho")
+    together = shard.statistics(question)
+    told, wanted = (dict(each.speaking(question, together, 3, 100)) for each in (shard, one))
+    assert told == wanted
+    assert "espelho" in told
+    like = Question("", related="http://m1.copias.br/x")
+    assert dict(shard.speaking(like, Statistics(), 3, 100)) == dict(one.speaking(like, Statistics(), 3, 100)) != {}
+    assert shard.speaking(Question("", related="http://nowhere.br/"), Statistics(), 3, 100) == []
+    assert shard.speaking(Question("inexistente"), shard.statistics(Question("inexistente")), 3, 100) == []
+
+
 def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
     question = Question("rede")
     block = shard.best(question, shard.statistics(question), 10)

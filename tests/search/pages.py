@@ -33,11 +33,14 @@ def a_page(
     return msgspec.structs.replace(record, page=page)
 
 
+PATIENCE_S = 60.0  # with a vocabulary: it is there in milliseconds
+
+
 class Asker:
     """Asks with the words of a `Question`, without saying `Question` each time."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self.searcher = Searcher.at(data)
+        self.searcher = Searcher.at(data, patience_s=PATIENCE_S)
 
     def search(self, text: str, n: int = 10, offset: int = 0, **chosen: Any) -> SearchResult:
         return self.searcher.search(Question(text, n, offset, **chosen))

@@ -39,6 +39,7 @@ from tarrafa.cli import (
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     querying,
     relating,
+    searching,
     sharing,
     simulating,
 )
@@ -191,36 +192,7 @@ for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, que
     app.command()(command)
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "help_option_names": ["--help"]})
-def search(
-    query: Annotated[list[str], typer.Argument(help='Words; +must, -not, "a phrase", site:, host:, lang:.')],
-    data: Data = DEFAULT_DATA,
-    n: Annotated[int, typer.Option("--results", min=1, max=100, help="How many results.")] = 10,
-    offset: Annotated[int, typer.Option(min=0, help="Skip so many.")] = 0,
-    all_words: Annotated[bool, typer.Option("--all", help="Every word must be there.")] = False,
-    copies: Annotated[bool, typer.Option("--copies", help="Show pages that say the same each by itself.")] = False,
-    collection: Named = None,
-    shard: sharing.Elsewhere = None,
-    token_file: cluster.TokenFile = None,
-    as_json: Json = False,
-) -> None:
-    """Search what was crawled; works while the crawl runs."""
-    from tarrafa.cli import show
-    from tarrafa.frontier.token import find_token
-    from tarrafa.search.question import Question
-    from tarrafa.search.searcher import Searcher
-
-    directory = DataDirectory(data)
-    if not shard or directory.version.exists():
-        directory.check_version()
-    question = Question(" ".join(query), n, offset, collection, all_words=all_words, copies=copies)
-    others = sharing.elsewhere(shard, find_token(token_file)) if shard else []
-    result = Searcher.at(directory, others).search(question)
-    if as_json:
-        show.as_json(result)
-    else:
-        show.hits(result, offset)
-
+app.command(context_settings=searching.SEARCHING)(searching.search)
 
 for related in (relating.links, relating.page, relating.site):
     app.command()(related)

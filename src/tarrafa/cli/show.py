@@ -59,8 +59,10 @@ def hits(result: SearchResult, offset: int) -> None:
     for shard in result.shards:
         if shard.trouble:
             sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
-    if not result.hits:
+    if not result.hits or result.instead:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
+    _done_with_words(result)
+    if not result.hits:
         return
     console.print(f"{result.total:,} pages, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
@@ -70,6 +72,27 @@ def hits(result: SearchResult, offset: int) -> None:
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")
+
+
+def _done_with_words(result: SearchResult) -> None:
+    """What was asked for beside what was typed, or instead of it."""
+    if result.suggestion:
+        console.print(f"Did you mean: [bold]{escape(result.suggestion)}[/]")
+    if result.instead:
+        found = {"spelling": "that spelling", "some": "some of the words"}[result.instead]
+        console.print(f"These pages are for {found}:")
+    elif result.expanded:
+        console.print(f"Also looked for: {escape(', '.join(result.expanded))}")
+    if result.ignored:
+        console.print(f"Left out, because they stand nearly everywhere: {escape(', '.join(result.ignored))}")
+
+
+def suggestions(found: list[str], json: bool) -> None:
+    if json:
+        as_json(found)
+    else:
+        for text in found:
+            console.print(escape(text))
 
 
 def queries(shown: QueryReport) -> None:

@@ -77,7 +77,10 @@ class Joined:
         shares = [pages] * len(parts)
         if len(parts) > 1 and not question.related:  # of the best pages of all, so many are here and so many there
             blocks = [part.best(question, together, BLOCK) for part in parts]
-            first = Counter(one.answer for one in in_order(merged(blocks, BLOCK))[:pages])
+            different: dict[object, int] = {}
+            for one in in_order(merged(blocks, BLOCK)):
+                different.setdefault(one.candidate.content or one.candidate.id, one.answer)
+            first = Counter(list(different.values())[:pages])
             shares = [first[number] for number in range(len(parts))]
         asked = [(part, share) for part, share in zip(parts, shares, strict=True) if share]
         return expansion.merged([part.speaking(question, together, share, limit) for part, share in asked], limit)

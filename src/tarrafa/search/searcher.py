@@ -88,7 +88,7 @@ class Searcher:
         wrong, at worst there is nothing to suggest."""
         try:
             beginning = beginning_of(text)
-            return self._gone_on(beginning, text, min(limit, TOLD_MAX)) if beginning and limit > 0 else []
+            return self._gone_on(beginning, text, min(limit, TOLD_MAX - 1)) if beginning and limit > 0 else []
         except TarrafaError:
             return []
 
@@ -185,10 +185,10 @@ class Searcher:
             parse(before)
         except QueryError:  # nothing by itself: a sign, or only what is to be left out
             checked, before = checked or bool(before.strip()), ""
-        answers = asking.each(lambda shard: shard.complete(beginning.typed, before, limit))
-        words = suggesting.merged(beginning.typed, answers.values(), limit)
+        answers = asking.each(lambda shard: shard.complete(beginning.typed, before, limit + 1))  # one may be there
+        words = suggesting.merged(beginning.typed, answers.values(), limit + 1)
         found = [said for word, _ in words if (said := gone_on(beginning, word)) != text]
-        return [said for said in found if not checked or self._count(Question(said, all_words=True), asking)]
+        return [said for said in found if not checked or self._count(Question(said, all_words=True), asking)][:limit]
 
     # -- asking ----------------------------------------------------------------------------------------------------
 

@@ -117,21 +117,21 @@ _LIKELY = _likely()
 
 
 def _apart(vocabulary: Vocabulary, folded: str) -> list[Near]:
-    """The word as several that were written together; the division whose rarest word is the most frequent."""
+    """The word as two that were written together, and as three; of each, the division whose rarest word is the most
+    frequent."""
     most = vocabulary.documents_max
-    best: dict[int, tuple[int, tuple[str, ...]]] = {0: (most, ())}  # by where it ends: its rarest, and its pieces
+    best: dict[tuple[int, int], tuple[int, tuple[str, ...]]] = {(0, 0): (most, ())}  # by its end and number of pieces
     for end in range(1, len(folded) + 1):
-        for start in range(max(0, end - WORD_CHARS_MAX), end):
-            known, piece = best.get(start), folded[start:end]
-            if known is None or len(known[1]) == PIECES_MAX or piece == folded:
-                continue
-            documents = vocabulary.known(piece).documents
+        for start in range(end):
+            piece = folded[start:end]
+            documents = vocabulary.known(piece).documents if piece != folded else 0
             if documents and (len(piece) >= PIECE_CHARS_MIN or documents >= PIECE_SHARE_MIN * most):
-                best[end] = max(best.get(end, (0, ())), (min(known[0], documents), (*known[1], piece)))
-    rarest, pieces = best.get(len(folded), (0, ()))
-    if len(pieces) < 2:
-        return []
-    return [(" ".join(vocabulary.known(piece).word for piece in pieces), len(pieces) - 1, rarest)]
+                for count in range(PIECES_MAX):
+                    if known := best.get((start, count)):
+                        one = (min(known[0], documents), (*known[1], piece))
+                        best[end, count + 1] = max(best.get((end, count + 1), (0, ())), one)
+    found = [best[key] for count in range(2, PIECES_MAX + 1) if (key := (len(folded), count)) in best]
+    return [(" ".join(vocabulary.known(piece).word for piece in pieces), len(pieces) - 1, n) for n, pieces in found]
 
 
 # -- a whole text ------------------------------------------------------------------------------------------------------
@@ -205,19 +205,23 @@ class Speller:
         while unsure:
             word = unsure.pop(0)
             if not changes or changes[-1].end <= word.start:  # else it went with its neighbour
-                best = self._best(word, [*changes, *(Change(other.start, other.end, "", "", 0.0) for other in unsure)])
+                unknown = [Change(other.start, other.end, "", "", 0.0) for other in unsure if not other.documents]
+                best = self._best(word, [*changes, *unknown])
                 changes += [best] if best is not None else []
         if not changes:
             return None
         text = self._with((change.start, change.end, change.shown) for change in changes)
-        if not self._is_better(text):
+        if not self._is_better(text, changes):
             return None
         return Correction(text, [word for change in changes for word in change.shown.strip('"').split()])
 
-    def _is_better(self, text: str) -> bool:
-        if self._found < FEW:
-            return self._count(text, False) >= max(1, CLEARLY_TIMES * self._found)
-        return self._count(text, True) > 0 or self._count(text, False) > self._found
+    def _is_better(self, text: str, changes: list[Change]) -> bool:
+        """It finds clearly more; or something by a word for which nothing was found, though others found something."""
+        if self._count(text, False) >= max(1, CLEARLY_TIMES * self._found):
+            return True
+        unknown = [one for one in changes for word in self._words if word.start == one.start and not word.documents]
+        must = [self._with([(one.start, one.end, f"+{one.asked}")]) for one in unknown if one.shown == one.asked]
+        return self._found > 0 and any(self._count(one, False) for one in must)
 
     def _best(self, word: Typed, others: list[Change]) -> Change | None:
         """The likeliest, by what is held together with the other words; where nothing is, by itself."""
