@@ -165,7 +165,7 @@ def test_new_pages_go_first(data):
     with Follower(data) as follower:
         write(data, [a_record("http://nova.br/")], "w3")
         follower.read(boottime())
-        assert follower.refresh(boottime(), LONG_S) is False, "what was read is not committed yet"
+        assert follower.refresh(boottime(), LONG_S) is False, "what was read is to be shown first"
         follower.commit()
         assert follower.refresh(boottime(), 0.0) is True, "no time at all: there is more to do"
         assert urls(data, "zebra") == []

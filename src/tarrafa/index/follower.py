@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from time import thread_time
 from types import TracebackType
 from typing import IO
 
@@ -148,11 +149,11 @@ class Follower:
         self._withheld.settle()
 
     def refresh(self, now: float, step_s: float) -> bool:
-        """Write pages anew that others speak of otherwise by now, for so long at most, unless something that was read
-        is not committed yet; whether there may be more of them."""
+        """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
         graph = self._analyst.graph
-        if self._records or graph is None or not self._refresher.is_due(graph, now):
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self._records):
             return False
+        began_s = thread_time()
         while (clock := boottime()) < now + step_s:
             entry = self._refresher.next()
             if entry is None:
@@ -160,6 +161,7 @@ class Follower:
                 self._refresher.end(clock)
                 return False
             self._rewrite(entry, clock)
+        self._refresher.worked(thread_time() - began_s)
         return True
 
     def _rewrite(self, entry: Entry, now: float) -> None:
@@ -218,12 +220,10 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             read = follower.read(now, stop)
             if follower.is_due(boottime()):
                 follower.commit()
-            if read:
-                read_at = now
-                continue
-            quiet = boottime() - read_at >= COMMIT_IDLE_S
+            read_at = now if read else read_at
+            quiet = now - read_at >= COMMIT_IDLE_S
             more = follower.refresh(boottime(), STEP_S if quiet else STEP_BUSY_S)
-            if not (more and quiet):
+            if not read and not (more and quiet):
                 stop.wait(POLL_S)
         follower.commit()
 

@@ -46,12 +46,12 @@ class Refresher:
         self._settled = read_settled(data)
         self._stale: Iterator[Written] | None = None  # of the sweep under way
         self._links = ""  # that it looks at
-        self._begun_at = self._next_at = 0.0
+        self._took_s = self._next_at = 0.0
 
-    def is_due(self, graph: GraphReader, now: float) -> bool:
-        """Whether a sweep is under way, or one more is to begin."""
-        if self._stale is None and now >= self._next_at:
-            self._begun_at, self._next_at = now, now + PAUSE_S_MIN
+    def is_due(self, graph: GraphReader, now: float, committed: bool) -> bool:
+        """Whether a sweep is under way, or one more is to begin: it sees only what is `committed`."""
+        if self._stale is None and committed and now >= self._next_at:
+            self._took_s, self._next_at = 0.0, now + PAUSE_S_MIN
             with suppress(DataError):  # it is being made again, perhaps
                 self._links = graph.version()
                 self._stale = self._sweep(graph) if self._links != self._settled else None
@@ -71,11 +71,15 @@ class Refresher:
             self._links = ""
         return None
 
+    def worked(self, took_s: float) -> None:
+        """So much of a processor's time was spent on this sweep."""
+        self._took_s += took_s
+
     def end(self, now: float) -> None:
         """All that was found is written and committed."""
         self._visits.settle(self._links)
         self._settled, self._stale = self._links, None
-        self._next_at = now + max(PAUSE_S_MIN, PAUSE_TIMES * (now - self._begun_at))
+        self._next_at = now + max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
 
     def _sweep(self, graph: GraphReader) -> Iterator[Written]:
         after = b""
