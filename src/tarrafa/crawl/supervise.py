@@ -13,7 +13,7 @@ from typing import IO
 
 from tarrafa import config
 from tarrafa.archive.writer import recover
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.children import Child, settings, terminate
 from tarrafa.crawl.collection import Admission
@@ -28,11 +28,13 @@ from tarrafa.frontier.timing import agree
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
+from tarrafa.index.refresh import is_settled
 from tarrafa.index.shards import Shards
 from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
 
 PAUSE_TIMEOUT_S = 5.0
 TICK_S, WAIT_S = 0.25, 15.0
+SETTLE_S_MAX = 30.0
 ROOTS_PER_CALL = 5_000
 
 
@@ -201,6 +203,7 @@ class Supervisor:
                 self._seen |= {one.name for one in overview.collections if one.state == "running"}
                 waits = [one for one in overview.collections if one.state == "paused" and one.name in self._seen]
                 if not (self._lasting or waits or any(one.state == "running" for one in overview.collections)):
+                    await self._settle()
                     return
             except Unreachable:
                 with contextlib.suppress(TimeoutError):  # look up now and then: something else may stand in the way
@@ -237,6 +240,14 @@ class Supervisor:
     async def catch_up(self) -> None:
         """Return when our followers have seen all that our workers archived."""
         while not self.is_caught_up():
+            self._check()
+            await asyncio.sleep(TICK_S)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Let the index take in who links to whom, now that all of that is known; what takes long is done next time."""
+        until = boottime() + SETTLE_S_MAX
+        while any(child.runs for child in self._followers) and boottime() < until and not is_settled(self.data):
             self._check()
             await asyncio.sleep(TICK_S)
 

@@ -23,13 +23,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 import tantivy
-from xxhash import xxh3_64_intdigest
 
 from tarrafa.archive.follow import Entry
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
-from tarrafa.index.documents import ANCHORS_MAX, UNKNOWN, Sheet, Standing, fill, from_sheet, signed
+from tarrafa.index.documents import UNKNOWN, Sheet, Standing, fill, from_sheet
 from tarrafa.index.sites import Sites
 from tarrafa.index.visits import Marks
 from tarrafa.model import Record
@@ -75,7 +74,7 @@ class Analyst:
         assert record.page is not None, "only pages become documents"
         standing = self.standing(record.url, record.collection)
         fill(found, record, record.page, self._sites.of(record.collection, host_name(record.url)), standing)
-        return marks_of(standing)
+        return Marks(standing.in_links, standing.rank)
 
     def standing(self, url: str, collection: str) -> Standing:
         """What others say of a page, as far as is known by now: it is findable without that too."""
@@ -89,11 +88,6 @@ class Analyst:
         except DataError:
             self._graph = None
             return UNKNOWN
-
-
-def marks_of(standing: Standing) -> Marks:
-    texts = "\n".join(standing.anchors[:ANCHORS_MAX])
-    return Marks(standing.in_links, standing.rank, signed(xxh3_64_intdigest(texts.encode())) if texts else 0)
 
 
 # -- in other processes -----------------------------------------------------------------------------------------------

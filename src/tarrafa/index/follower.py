@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
+from time import thread_time
 from types import TracebackType
 from typing import IO
 
@@ -27,9 +28,9 @@ from tarrafa.errors import Locked
 from tarrafa.index import schema, shards, visits
 from tarrafa.index.analyst import Analyst, Analysts, Prepare, Prepared
 from tarrafa.index.documents import Change, change, key_of
+from tarrafa.index.refresh import Refresher
 from tarrafa.index.visits import Written
 from tarrafa.index.withheld import Withheld, unsay
-from tarrafa.model import UrlId
 from tarrafa.parse.url import url_id
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,7 @@ POLL_S = 0.2
 COMMIT_RECORDS = 2_000  # every 100 is three times dearer
 COMMIT_EVERY_S = 3.0
 COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
+STEP_S, STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
 HEAP_BYTES = 64 << 20
 THREADS = 1
 
@@ -75,6 +77,7 @@ class Follower:
         self._visits = visits.Visits(self._data)
         self._cursor: Cursor = self._visits.cursor
         self._withheld = Withheld(self._data, self._visits.path, self._visits.connection)
+        self._refresher = Refresher(self._data, self._visits)
 
     def __enter__(self) -> "Follower":
         return self
@@ -145,6 +148,29 @@ class Follower:
         self.commit()
         self._withheld.settle()
 
+    def refresh(self, now: float, step_s: float) -> bool:
+        """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
+        graph = self._analyst.graph
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self._records):
+            return False
+        began_s = thread_time()
+        while (clock := boottime()) < now + step_s:
+            entry = self._refresher.next()
+            if entry is None:
+                self.commit()
+                self._refresher.end(clock)
+                return False
+            self._rewrite(entry, clock)
+        self._refresher.worked(thread_time() - began_s)
+        return True
+
+    def _rewrite(self, entry: Entry, now: float) -> None:
+        record = entry.record
+        if self._withheld.covers(record) or change(record) is not Change.WRITE:
+            return
+        self._write(entry, self._analyst.prepare(record))
+        self._first_at, self._last_at = self._first_at or now, now
+
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
         with schema.in_our_words(self._path):
@@ -155,22 +181,21 @@ class Follower:
         # What changes nothing is not counted either: files are not read in the order of their visits.
         if meaning is Change.NOTHING or self._withheld.covers(record):
             return
-        identity, collection = url_id(record.url), record.collection
-        if not self._visits.is_newer(collection, identity, record.visit):
-            return
-        prepared = prepare() if meaning is Change.WRITE else None
-        self._replace(identity, collection, prepared)
-        if prepared is not None:
-            self._visits.show(Written(identity, collection, record.visit, entry.file, entry.start, prepared.marks))
+        if self._visits.is_newer(record.collection, url_id(record.url), record.visit):
+            self._write(entry, prepare() if meaning is Change.WRITE else None)
 
-    def _replace(self, identity: UrlId, collection: str, prepared: Prepared | None) -> None:
+    def _write(self, entry: Entry, prepared: Prepared | None) -> None:
         """The document of a page is this one now, or none."""
+        record, identity = entry.record, url_id(entry.record.url)
         self._changes += 1
         writer = self._open_writer()
         with schema.in_our_words(self._path):
-            writer.delete_documents_by_term(schema.KEY, key_of(collection, identity))
+            writer.delete_documents_by_term(schema.KEY, key_of(record.collection, identity))
             if prepared is not None:
                 writer.add_document(prepared.document)
+        if prepared is not None:
+            place = (record.visit, entry.file, entry.start)
+            self._visits.show(Written(identity, record.collection, *place, prepared.marks))
 
     def _open_writer(self) -> tantivy.IndexWriter:
         assert self._writer is not None, "the follower is closed"
@@ -186,13 +211,19 @@ def _lock(data: DataDirectory) -> IO[bytes]:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; what has been read by then is committed."""
+    """Follow the archive until told to stop; what has been read by then is committed. In between, pages are written
+    anew that others speak of otherwise by now."""
+    read_at = 0.0
     with Follower(data) as follower:
         while not stop.is_set():
-            read = follower.read(boottime(), stop)
+            now = boottime()
+            read = follower.read(now, stop)
             if follower.is_due(boottime()):
                 follower.commit()
-            if not read:
+            read_at = now if read else read_at
+            quiet = now - read_at >= COMMIT_IDLE_S
+            more = follower.refresh(boottime(), STEP_S if quiet else STEP_BUSY_S)
+            if not read and not (more and quiet):
                 stop.wait(POLL_S)
         follower.commit()
 

@@ -30,21 +30,19 @@ CREATE TABLE IF NOT EXISTS visits (
     file     INTEGER,                 -- where its record is; NULL: the page is not shown
     start    INTEGER,
     in_links INTEGER,                 -- its marks, as they were when it was written
-    rank     REAL,
-    anchors  INTEGER
+    rank     REAL
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL, waiting INTEGER NOT NULL); -- see `refresh`
+CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL); -- that every page was looked at with: see `refresh`
 """
 
 
 class Marks(NamedTuple):
-    """How a page stood with others when it was written: `anchors` is what their texts hash to."""
+    """How a page stands with others."""
 
     in_links: int = 0
     rank: float = 0.0
-    anchors: int = 0
 
 
 class Written(NamedTuple):
@@ -58,7 +56,7 @@ class Written(NamedTuple):
     marks: Marks
 
 
-Row = tuple[int, int | None, int | None, int | None, float | None, int | None]
+Row = tuple[int, int | None, int | None, int | None, float | None]
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -85,15 +83,17 @@ class Visits:
 
     def is_newer(self, collection: str, key: UrlId, visit: int) -> bool:
         """True when this visit is to be applied; it is then the newest, and nothing is shown of it."""
-        row = key + collection.encode()
-        known = self._unsaved.get(row)
-        newest = known[0] if known is not None else self._saved(row)
-        if visit <= newest:
+        if visit <= self.newest(collection, key):
             return False
-        self._unsaved[row] = (visit, None, None, None, None, None)
+        self._unsaved[key + collection.encode()] = (visit, None, None, None, None)
         return True
 
-    def _saved(self, row: bytes) -> int:
+    def newest(self, collection: str, key: UrlId) -> int:
+        """The number of the newest visit that was applied; -1: none was."""
+        row = key + collection.encode()
+        known = self._unsaved.get(row)
+        if known is not None:
+            return known[0]
         with in_our_words(self._path, self._connection, "index"):
             found = rows(self._connection, "SELECT visit FROM visits WHERE key = ?", (row,))
         return found[0][0] if found else -1
@@ -146,16 +146,16 @@ class Visits:
         many = self._connection.executemany
         with in_our_words(self._path, self._connection, "index"), self._connection:
             changed = sorted(self._unsaved.items())
-            many("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?, ?)", ((key, *row) for key, row in changed))
+            many("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?)", ((key, *row) for key, row in changed))
             many("INSERT OR REPLACE INTO cursor VALUES (?, ?)", self.cursor.items())
             many("INSERT OR IGNORE INTO files VALUES (?, ?)", ((number, name) for name, number in self._files.items()))
         self._unsaved.clear()
 
-    def settle(self, links: str, waiting: int) -> None:
-        """Note which links all pages have been looked at with, and how many still wait to be written anew."""
+    def settle(self, links: str) -> None:
+        """Note which links all pages have been looked at with."""
         with in_our_words(self._path, self._connection, "index"), self._connection:
             self._connection.execute("DELETE FROM settled")
-            self._connection.execute("INSERT INTO settled VALUES (?, ?)", (links, waiting))
+            self._connection.execute("INSERT INTO settled VALUES (?)", (links,))
 
     def close(self) -> None:
         self._connection.close()
@@ -180,9 +180,9 @@ def read_cursor(data: DataDirectory) -> Cursor:
     return dict(_look(data, "cursor", "SELECT file, offset FROM cursor"))
 
 
-def read_settled(data: DataDirectory) -> tuple[str, int]:
-    """Which links all pages have been looked at with, and how many wait to be written anew."""
-    return next(iter(_look(data, "settled", "SELECT links, waiting FROM settled")), ("", 0))
+def read_settled(data: DataDirectory) -> str:
+    """Which links all pages have been looked at with."""
+    return "".join(links for (links,) in _look(data, "settled", "SELECT links FROM settled"))
 
 
 def is_foreign(data: DataDirectory) -> bool:
