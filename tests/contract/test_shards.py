@@ -1,5 +1,8 @@
 """What every shard promises, in this process or behind a URL, in one part or in several: the answers of one index."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tarrafa.errors import DataError, QueryError
@@ -136,7 +139,7 @@ def test_it_knows_words_that_are_nearly_written_so(shard, one):
     assert shard.alike("redecomum", 9)[0][:2] == ("rede comum", 1)
 
 
-def until_read(ask):
+def until_read(ask: Callable[[], list[Any]]) -> list[Any]:
     """A vocabulary is read in the background; every answer waits for it a little."""
     return next((found for _ in range(200) if (found := ask())), [])
 
