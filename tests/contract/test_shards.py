@@ -139,7 +139,7 @@ def test_it_knows_words_that_are_nearly_written_so(shard, one):
     assert shard.alike("redecomum", 9)[0][:2] == ("rede comum", 1)
 
 
-def until_read(ask: Callable[[], list[Any]]) -> list[Any]:
+def until_read(ask: Callable[[], Any]) -> Any:
     """A vocabulary is read in the background; every answer waits for it a little."""
     return next((found for _ in range(200) if (found := ask())), [])
 
