@@ -46,7 +46,7 @@ TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NU
 
 # What brings a database of that version to the next one.
 MIGRATIONS: dict[int, str] = {
-    1: MOVING + "ALTER TABLE url ADD COLUMN pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
+    1: MOVING + "ALTER TABLE url ADD COLUMN IF NOT EXISTS pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
 }
 
 
