@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long check bench orders conformance lock clean
+.PHONY: demo test test-long check bench relevance orders conformance lock clean
 
 demo: $(READY)
 	$(BIN)/tarrafa demo $(ARGS)
@@ -30,6 +30,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/decisions.py
 	PYTHONPATH=. $(BIN)/python benchmarks/frontier.py
 	$(BIN)/python benchmarks/graph.py
+	PYTHONPATH=. $(BIN)/python benchmarks/search.py
 
 # What each order of discovery does to the same Web, as a table and as the pictures of docs/orders.md.
 orders: $(READY)
@@ -39,6 +40,10 @@ orders: $(READY)
 .PHONY: screenshots
 screenshots: $(READY) system
 	$(BIN)/python docs/images/take.py
+
+# Does the page that somebody looks for come first? Beside plain BM25, tantivy out of the box and FTS5.
+relevance: $(READY)
+	PYTHONPATH=. $(BIN)/python benchmarks/relevance.py
 
 # How well the public standards are kept, as a table.
 conformance: $(READY)

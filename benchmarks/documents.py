@@ -22,7 +22,7 @@ WORDS_MIN, WORDS_MAX = 300, 600
 WORDS_PER_SENTENCE = 11.8  # as the patterns come out
 TITLE_EVERY = 9  # sentences
 DRAWN_TOGETHER = 500  # documents
-PAGES_PER_HOST = 120
+PAGES_PER_SITE = 120
 _NOUNS, _OTHERS, _LENGTHS, _TITLES = 1_000_000, 2_000_000, 3_000_000, 60  # purposes of chance
 _FEWEST, _MOST = int(WORDS_MIN / WORDS_PER_SENTENCE), int(WORDS_MAX / WORDS_PER_SENTENCE)
 _PER_SENTENCE = 4  # nouns, and likewise other words: more than the longest document takes
@@ -42,9 +42,17 @@ class Text:
     def url(self) -> str:
         return url_of(self.number)
 
+    @property
+    def site(self) -> str:
+        return site_of(self.number)
+
+
+def site_of(number: int) -> str:
+    return f"s{number // PAGES_PER_SITE}.com.br"
+
 
 def url_of(number: int) -> str:
-    return f"http://www.s{number // PAGES_PER_HOST}.bench.br/p/{number}.html"
+    return f"http://www.{site_of(number)}/p/{number}.html"
 
 
 def title_of(number: int) -> str:

@@ -4,15 +4,16 @@
     python benchmarks/search.py --documents 609212 --alone       as many as the classic system had, without a peer
 
 The documents are those of benchmarks/documents.py, made and added one by one, with links among them in a real graph.
-Timed is the whole of `Searcher.search`: the query language, ranking, in-links from the graph, copies collapsed, ten hits
-with snippets, and the count. Beside it stands the bare index: tantivy asked for the same words of the catch-all field,
-ten best and the count, and nothing else.
+Timed is the whole of `Searcher.search`: the query language, ranking, in-links and ranks from the graph, copies and
+sites collapsed, other spellings where little is found, ten hits with snippets, and the count. Beside it stands the bare
+index: tantivy asked for the same words of the catch-all field, ten best and the count, and nothing else.
 
-FTS5 (apsw's SQLite; title and body, unicode61 without accents, contentless, optimized after loading) is asked for the ten
-best rowids by its bm25 and, apart, for the count: no snippets, no links, no stems. Its file is in the page cache.
+FTS5 (apsw's SQLite; title and body, unicode61 without accents, contentless, optimized after loading) is asked for the
+ten best rowids by its bm25 and, apart, for the count: no snippets, no links, no stems. Its file is in the page cache.
 
 The questions are nouns picked from documents at random, so that frequent words are frequent here too; phrases are runs
 of two to four words of a sentence, the worst ones those that stand most often in a sample, two to four words long.
+`--cpu` counts processor time instead of time, for machines that others use as well.
 """
 
 import argparse
@@ -31,11 +32,12 @@ from typing import Any
 
 import apsw
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from msgspec.structs import replace
 from tantivy import Occur
 from tantivy import Query as Said
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.documents import SEED, Text, texts, title_of, url_of
 from tarrafa.archive.writer import Writer
@@ -46,7 +48,6 @@ from tarrafa.index.analysis import terms, words
 from tarrafa.index.documents import Standing, document
 from tarrafa.model import Link, Outcome, Page, Record
 from tarrafa.parse.fingerprint import content_id, fold, simhash
-from tarrafa.parse.url import host_name
 from tarrafa.search.question import Question as Asked
 from tarrafa.search.searcher import Searcher
 from tarrafa.web.chance import draw
@@ -177,7 +178,7 @@ def make(data: DataDirectory, count: int) -> Made:
         record = record_of(text, count)
         assert record.page is not None
         begun = clock()
-        found = document(record, record.page, host_name(record.url), Standing([text.title]))
+        found = document(record, record.page, text.site, Standing([text.title]))
         ready = clock()
         writer.add_document(found)
         made.make_s += ready - begun
@@ -203,19 +204,18 @@ def make(data: DataDirectory, count: int) -> Made:
 
 
 def load_fts5(path: Path, count: int) -> apsw.Connection:
-    """The same documents in SQLite, as it likes them best: one transaction, optimized, in memory as far as it helps."""
-    connection = apsw.Connection(str(path))
+    """The same documents in SQLite, as it likes them best: one transaction, optimized, mapped into memory."""
+    is_new, connection = not path.exists(), apsw.Connection(str(path))
     for pragma in ("journal_mode = OFF", "synchronous = OFF", "cache_size = -400000", "mmap_size = 8000000000"):
         connection.execute(f"PRAGMA {pragma}")
-    connection.execute(
-        "CREATE VIRTUAL TABLE pages USING fts5(title, body, content = '', tokenize = 'unicode61 remove_diacritics 2')"
-    )
-    with connection:
-        connection.executemany(
-            "INSERT INTO pages(rowid, title, body) VALUES (?, ?, ?)",
-            ((text.number, text.title, text.body) for text in texts(count)),
-        )
-    connection.execute("INSERT INTO pages(pages) VALUES ('optimize')")
+    if is_new:
+        print("loading SQLite FTS5 ...", file=sys.stderr)
+        tokens = "content = '', tokenize = 'unicode61 remove_diacritics 2'"
+        with connection:
+            connection.execute(f"CREATE VIRTUAL TABLE pages USING fts5(title, body, {tokens})")
+            rows = ((text.number, text.title, text.body) for text in texts(count))
+            connection.executemany("INSERT INTO pages(rowid, title, body) VALUES (?, ?, ?)", rows)
+        connection.execute("INSERT INTO pages(pages) VALUES ('optimize')")
     return connection
 
 
@@ -224,7 +224,7 @@ Ask = Callable[[Question], int]  # how many match
 
 def ask_ours(data: DataDirectory, offset: int = 0) -> Ask:
     searcher = Searcher.at(data)
-    return lambda question: searcher.search(Asked(question.ours(), HITS, offset)).total
+    return lambda question: searcher.search(Asked(question.ours(), n=HITS, offset=offset)).total
 
 
 def ask_bare(data: DataDirectory) -> Ask:
@@ -241,9 +241,8 @@ def ask_fts5(connection: apsw.Connection) -> Ask:
     def ask(question: Question) -> int:
         said = (question.fts5(),)
         connection.execute("SELECT rowid FROM pages WHERE pages MATCH ? ORDER BY rank LIMIT 10", said).fetchall()
-        ((total,),) = connection.execute("SELECT count(*) FROM pages WHERE pages MATCH ?", said).fetchall()
-        assert isinstance(total, int)
-        return total
+        counted: Any = connection.execute("SELECT count(*) FROM pages WHERE pages MATCH ?", said).get
+        return int(counted)
 
     return ask
 
@@ -256,14 +255,67 @@ class Times:
     p99: float
     matches: int
 
+    def __format__(self, width: str) -> str:
+        return f"{1000 * self.p50:>{width},.2f}{1000 * self.p99:>10,.2f}"
 
-def timed(ask: Ask, asked: Sequence[Question]) -> Times:
-    seconds, matches = [], []
-    for question in asked:
-        begun = time.perf_counter()
-        matches.append(ask(question))
-        seconds.append(time.perf_counter() - begun)
-    return Times(float(np.quantile(seconds, 0.5)), float(np.quantile(seconds, 0.99)), int(np.median(matches)))
+
+@dataclass(frozen=True)
+class Trial:
+    """Puts the questions of every kind, and prints a table."""
+
+    data: DataDirectory
+    asked: dict[str, list[Question]]
+    clock: Callable[[], float]
+
+    def timed(self, ask: Ask, kind: str) -> Times:
+        seconds, matches = [], []
+        for question in self.asked[kind]:
+            begun = self.clock()
+            matches.append(ask(question))
+            seconds.append(self.clock() - begun)
+        return Times(float(np.quantile(seconds, 0.5)), float(np.quantile(seconds, 0.99)), int(np.median(matches)))
+
+    def beside_fts5(self, connection: apsw.Connection) -> dict[str, Any]:
+        """All three asked one after the other; the second time counts."""
+        asks = {"ours": ask_ours(self.data), "tantivy": ask_bare(self.data), "fts5": ask_fts5(connection)}
+        print(f"{'ms p50, p99':<14}{'ours':>8}{'':>10}{'tantivy':>10}{'':>10}{'FTS5':>10}{'':>10}"
+              f"{'ours is faster':>16}{'p99':>8}{'at least':>10}{'matches':>10}{'in FTS5':>10}")  # fmt: skip
+        found: dict[str, Any] = {}
+        for kind in self.asked:
+            for ask in asks.values():
+                self.timed(ask, kind)
+            ours, bare, peer = (self.timed(ask, kind) for ask in asks.values())
+            faster, least = peer.p50 / ours.p50, TIMES_FASTER[kind]
+            print(f"{kind:<14}{ours:8}{bare:10}{peer:10}{faster:>15.1f}x{peer.p99 / ours.p99:>7.1f}x{least:>9}x"
+                  f"{ours.matches:>10,}{peer.matches:>10,}{'' if faster >= least else '  TOO SLOW'}",
+                  flush=True)  # fmt: skip
+            found[kind] = {"ours": asdict(ours), "tantivy": asdict(bare), "fts5": asdict(peer), "faster": faster}
+        return found
+
+    def alone(self) -> dict[str, Any]:
+        """With nothing in memory, and again."""
+        print(f"{'ms p50, p99':<14}{'first':>8}{'':>10}{'second':>10}{'':>10}{'at most':>10}{'tantivy':>10}{'':>10}"
+              f"{'matches':>10}")  # fmt: skip
+        found: dict[str, Any] = {}
+        for kind in self.asked:
+            forget_pages(self.data)
+            ours, bare = ask_ours(self.data), ask_bare(self.data)
+            first, second, peer = self.timed(ours, kind), self.timed(ours, kind), self.timed(bare, kind)
+            most = P99_S_MAX[kind]
+            print(f"{kind:<14}{first:8}{second:10}{1000 * most:>10,.0f}{peer:10}{second.matches:>10,}"
+                  f"{'' if second.p99 <= most else '  TOO SLOW'}", flush=True)  # fmt: skip
+            found[kind] = {"first": asdict(first), "second": asdict(second), "tantivy": asdict(peer)}
+        return found
+
+    def by_depth(self) -> dict[str, Any]:
+        """The same questions for later and later hits."""
+        print(f"{'ms p50, p99':<14}" + "".join(f"{f'from {depth}':>10}{'':>10}" for depth in DEPTHS))
+        found: dict[str, Any] = {}
+        for kind in self.asked:
+            times = {depth: self.timed(ask_ours(self.data, depth), kind) for depth in DEPTHS}
+            print(f"{kind:<14}" + "".join(f"{one:10}" for one in times.values()), flush=True)
+            found[kind] = {depth: asdict(one) for depth, one in times.items()}
+        return found
 
 
 def forget_pages(data: DataDirectory) -> None:
@@ -275,86 +327,32 @@ def forget_pages(data: DataDirectory) -> None:
                 os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def ms(seconds: float) -> str:
-    return f"{1000 * seconds:,.2f}"
-
-
-def beside_fts5(data: DataDirectory, count: int, asked: dict[str, list[Question]], folder: Path) -> dict[str, Any]:
-    """Each kind asked of all three, one after the other, the second time counts."""
-    print("loading SQLite FTS5 ...", file=sys.stderr)
-    begun = time.perf_counter()
-    asks = {"ours": ask_ours(data), "tantivy": ask_bare(data), "fts5": ask_fts5(load_fts5(folder / "fts5.db", count))}
-    print(
-        f"SQLite FTS5: {time.perf_counter() - begun:.0f} s to load, {(folder / 'fts5.db').stat().st_size / count:,.0f} bytes per document"
-    )
-    print(f"{'ms':<14}{'ours p50':>10}{'p99':>9}{'tantivy p50':>13}{'p99':>9}{'FTS5 p50':>11}{'p99':>10}"
-          f"{'faster p50':>12}{'p99':>7}{'at least':>10}{'match':>10}{'of FTS5':>9}")  # fmt: skip
-    found: dict[str, Any] = {}
-    for kind, some in asked.items():
-        for ask in (asks["ours"], asks["tantivy"]):
-            timed(ask, some)
-        ours, bare, peer = (timed(ask, some) for ask in asks.values())
-        faster, faster_99 = peer.p50 / ours.p50, peer.p99 / ours.p99
-        print(f"{kind:<14}{ms(ours.p50):>10}{ms(ours.p99):>9}{ms(bare.p50):>13}{ms(bare.p99):>9}{ms(peer.p50):>11}"
-              f"{ms(peer.p99):>10}{faster:>12.1f}{faster_99:>7.1f}{TIMES_FASTER[kind]:>10}{ours.matches:>10,}"
-              f"{peer.matches:>9,}{'' if faster >= TIMES_FASTER[kind] else '  TOO SLOW'}", flush=True)  # fmt: skip
-        found[kind] = {"ours": asdict(ours), "tantivy": asdict(bare), "fts5": asdict(peer), "faster": faster}
-    return found
-
-
-def alone(data: DataDirectory, asked: dict[str, list[Question]]) -> dict[str, Any]:
-    """Each kind with nothing in memory, and again."""
-    print(f"{'ms':<14}{'first p50':>10}{'p99':>9}{'second p50':>12}{'p99':>9}{'p99 at most':>13}{'tantivy p50':>13}"
-          f"{'p99':>9}{'match':>10}")  # fmt: skip
-    found: dict[str, Any] = {}
-    for kind, some in asked.items():
-        forget_pages(data)
-        ours = ask_ours(data)
-        first, second, bare = timed(ours, some), timed(ours, some), timed(ask_bare(data), some)
-        print(f"{kind:<14}{ms(first.p50):>10}{ms(first.p99):>9}{ms(second.p50):>12}{ms(second.p99):>9}"
-              f"{ms(P99_S_MAX[kind]):>13}{ms(bare.p50):>13}{ms(bare.p99):>9}{second.matches:>10,}"
-              f"{'' if second.p99 <= P99_S_MAX[kind] else '  TOO SLOW'}", flush=True)  # fmt: skip
-        found[kind] = {"first": asdict(first), "second": asdict(second), "tantivy": asdict(bare)}
-    return found
-
-
-def by_depth(data: DataDirectory, asked: dict[str, list[Question]]) -> dict[str, Any]:
-    """The same questions for later and later hits."""
-    print("ms p50 (p99) by depth of the results:  " + "  ".join(f"{depth:>16}" for depth in DEPTHS))
-    found: dict[str, Any] = {}
-    for kind, some in asked.items():
-        times = {depth: timed(ask_ours(data, depth), some) for depth in DEPTHS}
-        cells = [f"{ms(one.p50)} ({ms(one.p99)})" for one in times.values()]
-        print(f"{kind:<39}" + "  ".join(f"{cell:>16}" for cell in cells), flush=True)
-        found[kind] = {depth: asdict(one) for depth, one in times.items()}
-    return found
-
-
-def show_made(made: Made) -> None:
-    each = {name: getattr(made, f"{name}_s") for name in ("make", "add", "commit", "merge", "graph")}
-    phases = ", ".join(f"{name} {seconds:,.1f} s" for name, seconds in each.items())
-    print(f"{made.documents:,} documents: {phases}; {made.index_bytes / made.documents:,.0f} bytes per document in "
-          f"{made.segments} segments")  # fmt: skip
-
-
 def made_in(folder: Path, count: int) -> tuple[DataDirectory, Made]:
     """The index of these documents; one that an earlier run left there is taken as it is."""
     data, note = DataDirectory(folder / "data"), folder / "made.json"
     if note.exists():
         made = Made(**json.loads(note.read_text()))
         if made.documents != count:
-            raise SystemExit(f"{folder}: holds {made.documents:,} documents, not {count:,}; use another --keep")
+            raise SystemExit(f"{folder}: holds {made.documents:,} documents, not {count:,}; use another folder")
         return data, made
     made = make(data, count)
     note.write_text(json.dumps(asdict(made)))
     return data, made
 
 
+def show_made(made: Made) -> None:
+    each = {name: getattr(made, f"{name}_s") for name in ("make", "add", "commit", "merge", "graph")}
+    phases = ", ".join(f"{name} {seconds:,.1f}" for name, seconds in each.items())
+    print(f"{made.documents:,} documents, indexed in s: {phases}; {made.index_bytes / made.documents:,.0f} bytes per "
+          f"document, {made.segments} segments")  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="How fast is a search?")
     parser.add_argument("--documents", type=int, default=200_000)
     parser.add_argument("--alone", action="store_true", help="without SQLite, but the first time and in depth too")
-    parser.add_argument("--keep", type=Path, help="a folder for the index, to be used again")
+    parser.add_argument("--cpu", action="store_true", help="count processor time")
+    parser.add_argument("--keep", type=Path, help="a folder for index and peer, to be used again")
     parser.add_argument("--json", type=Path, help="write the numbers there as well")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tarrafa-search-") as temporary:
@@ -362,11 +360,12 @@ def main() -> None:
         folder.mkdir(parents=True, exist_ok=True)
         data, made = made_in(folder, options.documents)
         show_made(made)
-        asked, found = questions(options.documents), {"made": asdict(made)}
+        clock = time.process_time if options.cpu else time.perf_counter
+        trial, found = Trial(data, questions(options.documents), clock), {"made": asdict(made)}
         if options.alone:
-            found |= {"alone": alone(data, asked), "depth": by_depth(data, asked)}
+            found |= {"alone": trial.alone(), "depth": trial.by_depth()}
         else:
-            found["beside"] = beside_fts5(data, options.documents, asked, Path(temporary))
+            found["beside"] = trial.beside_fts5(load_fts5(folder / "fts5.db", options.documents))
         if options.json:
             options.json.write_text(json.dumps(found, indent=1))
 

@@ -26,10 +26,6 @@ def options(page: Page) -> None:
     page.locator("details.menu summary").last.click()
 
 
-def languages(page: Page) -> None:
-    page.locator("details.menu summary").first.click()
-
-
 def unfolded(page: Page) -> None:
     page.locator("details.fold summary").nth(1).click()
 
@@ -37,7 +33,7 @@ def unfolded(page: Page) -> None:
 PICTURES: list[tuple[str, str, dict[str, Any], Any]] = [
     ("search", SEARCH, {"viewport": DESK}, settled),
     ("search-dark", f"{SEARCH}&lang=pt", {"viewport": DESK, "color_scheme": "dark"}, options),
-    ("search-phone", SEARCH, {"viewport": PHONE, "device_scale_factor": 1.5, "locale": "pt-BR"}, languages),
+    ("search-phone", SEARCH, {"viewport": PHONE, "device_scale_factor": 1.5, "locale": "pt-BR"}, settled),
     ("search-portuguese", "/", {"viewport": DESK, "locale": "pt-BR"}, settled),
     ("relations", "", {"viewport": {"width": 1200, "height": 1000}}, unfolded),
     ("why", "", {"viewport": {"width": 1200, "height": 520}}, settled),

@@ -1,5 +1,9 @@
 """What every shard promises, in this process or behind a URL, in one part or in several: the answers of one index."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import pytest
 
 from tarrafa.errors import DataError, QueryError
@@ -128,7 +132,7 @@ def test_it_completes_words_as_one_index_does(shard, one):
 
 def test_it_knows_words_that_are_nearly_written_so(shard, one):
     for word in ("rede", "pescadro", "funcoes", "redecomum", "zzzzzz", ""):
-        found, wanted = (until_read(lambda each=each, word=word: each.alike(word, 9)) for each in (shard, one))
+        found, wanted = (until_read(partial(each.alike, word, 9)) for each in (shard, one))
         assert sorted(one[:2] for one in found) == sorted(one[:2] for one in wanted)
         assert {one for one in found if " " not in one[0]} == {one for one in wanted if " " not in one[0]}
     assert shard.alike("rede", 9)[0][:2] == ("rede", 0)
@@ -136,7 +140,7 @@ def test_it_knows_words_that_are_nearly_written_so(shard, one):
     assert shard.alike("redecomum", 9)[0][:2] == ("rede comum", 1)
 
 
-def until_read(ask):
+def until_read(ask: Callable[[], Any]) -> Any:
     """A vocabulary is read in the background; every answer waits for it a little."""
     return next((found for _ in range(200) if (found := ask())), [])
 

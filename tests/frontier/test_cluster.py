@@ -281,7 +281,7 @@ def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path)
         await frontier.discover(row.id, [one])
         await frontier.close()
         with psycopg.connect(dsns[0], autocommit=True) as connection:
-            connection.execute("ALTER TABLE url DROP COLUMN pagerank")
+            connection.execute("ALTER TABLE url DROP COLUMN pagerank; DROP TABLE moving, parcel")
             connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION - 1),))
         frontier = opened(dsns[:1], tmp_path)
         await frontier.weigh("c", [Weight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])

@@ -20,7 +20,6 @@ from tests.contract.postgres import WHY_NOT, a_server, programs
 from tests.frontier.test_random_life import KINDS, Life
 
 pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
-BOTH = list(KINDS)
 APART = {"counter", "meta", "number"}  # kept in another way
 BLIND = {
     ("url", "sequence"),
@@ -152,14 +151,14 @@ def live(kind: str, seed: str, folder: Path, steps: int) -> None:
         life.end()
 
 
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_and_a_database_live_the_same_life(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(copy, "CHUNK", 1)  # ranges are fetched by ones: the more often they must be asked for
     live(kind, "1", tmp_path, 30)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", BOTH)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_file_and_a_database_live_many_lives(tmp_path, kind, monkeypatch):
     monkeypatch.setattr(copy, "CHUNK", 1)
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from tarrafa.cli.commands import app
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, Unreachable
-from tarrafa.frontier.protocol import Weight
+from tarrafa.frontier.protocol import PlannedVisit, Weight
 from tarrafa.frontier.store.postgres.buckets import BUCKETS, even_out
 from tarrafa.frontier.store.postgres.buckets import spread as spread_evenly
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
@@ -62,13 +62,13 @@ def ask(dsn: str, question: str) -> list[tuple[Any, ...]]:
         return connection.execute(question.encode()).fetchall()
 
 
-def found(dsns: list[str], folder: Path, hosts: int = 60, urls: int = 5) -> set[str]:
+def found(dsns: list[str], folder: Path, hosts: int = 60, urls: int = 5, **sections: Any) -> set[str]:
     """A frontier on the first of them; what it knows."""
     known = {f"http://h{host}.br/{number}" for host in range(hosts) for number in range(urls)}
 
     async def scene() -> None:
         frontier = opened(dsns[:1], folder)
-        row = await frontier.open_collection(a_collection(politeness={"delay": 0}))
+        row = await frontier.open_collection(a_collection(politeness={"delay": 0}, **sections))
         await frontier.discover(row.id, [offer(url, 5) for url in sorted(known)])
         await frontier.close()
 
@@ -484,6 +484,68 @@ def test_a_limit_holds_across_the_move(dsns, tmp_path):
     assert who.run(numbers(who.frontier)).fetched == 9
     assert all(ask(dsn, "SELECT count(*) FROM url WHERE state = 2") != [(0,)] for dsn in dsns[:2])
     who.close()
+
+
+def kept(who: Bystander) -> None:
+    """Everything is fetched."""
+    while True:
+        who.run(who.frontier.renew(who.worker, ""))
+        leases = who.run(who.frontier.lease(who.worker, 100))
+        report(who, leases, 8)
+        if not leases:
+            return
+
+
+@pytest.mark.long
+def test_plans_that_are_made_while_sites_are_on_their_way_hold_where_they_arrive(dsns, tmp_path):
+    known = found(dsns, tmp_path, hosts=12, urls=3, revisit={"policy": "psp"})
+    who = Bystander(dsns, tmp_path)
+    kept(who)
+    moving = [offer(url) for url in sorted(known) if who.moves(url)]
+    planned: dict[int, float] = {}
+
+    def tell(step: str, size: int) -> None:
+        if step in ("waiting", "begun", "settled", "adopted", "enlarged"):
+            return
+        number = 1_000 + len(planned)
+        planned[number] = time.time() + 5_000 + len(planned)
+        visits = [PlannedVisit(one.host, one.id, planned[number]) for one in moving]
+        who.run(who.frontier.plan(who.row.id, number, visits))
+
+    spread(dsns[:2], tell)
+    for number, at in planned.items():
+        rows = ask(dsns[1], f"SELECT host, id FROM due WHERE shelf = {number} AND key = {at}")
+        assert {(host, bytes(url)) for host, url in rows} == {(one.host, one.id) for one in moving}, number
+    who.run(who.frontier.leave(who.worker))
+    who.close()
+    assert_in_order(dsns[:2], tmp_path, known)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_a_configuration_that_changes_at_any_step_holds_on_both_servers(dsns, tmp_path, seed):
+    rng = random.Random(seed)
+    known = found(dsns, tmp_path, hosts=16, urls=4)
+    who = Bystander(dsns, tmp_path)
+    report(who, who.run(who.frontier.lease(who.worker, 8)), 3)
+
+    def tell(step: str, size: int) -> None:
+        settings: dict[str, Any] = {
+            "strategy": {"order": rng.choice(["fifo", "lifo", "backlinks", "random"])},
+            "scope": {"hosts": ["*"], "depth_max": rng.choice([3, 9]), "pages_max": rng.choice([20, 200])},
+            "revisit": {"policy": rng.choice(["never", "index", "uniform"]), "rate": 1000},
+        }
+        config = a_collection(politeness={"delay": 0}, **settings)
+        if rng.random() < 0.7:
+            who.run(who.frontier.open_collection(config))
+
+    spread(dsns[:2], tell, group_weight_min=100)
+    (row,) = who.run(who.frontier.collections())
+    for dsn in dsns[:2]:
+        assert ask(dsn, "SELECT config FROM collection") == [(row.config,)]
+    who.run(who.frontier.leave(who.worker))
+    who.close()
+    assert_in_order(dsns[:2], tmp_path, known)
 
 
 # -- what is refused ------------------------------------------------------------------------------------------

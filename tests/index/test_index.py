@@ -310,7 +310,7 @@ def test_a_commit_that_a_crash_cut_off_before_its_last_write_is_done_again(data)
     assert (urls(data, "velho"), urls(data, "novo"), urls(data, "outro")) == ([], [A], [B])
 
 
-def _die_while_following(data: DataDirectory, after_s: float) -> None:
+def die_while_following(data: DataDirectory, after_s: float) -> None:
     follower.COMMIT_RECORDS = 10
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if after_s:
@@ -331,7 +331,7 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
     rng, killed = random.Random(11), 0
     for attempt in range(100):
         after_s = 0.0 if attempt == 99 else rng.uniform(0.005, 0.06)
-        child = multiprocessing.get_context("fork").Process(target=_die_while_following, args=(data, after_s))
+        child = multiprocessing.get_context("fork").Process(target=die_while_following, args=(data, after_s))
         child.start()
         child.join(60)
         killed += child.exitcode == -signal.SIGALRM

@@ -158,7 +158,7 @@ def test_on_postgresql_sites_are_walked_the_same_whoever_is_killed(tmp_path, cou
     truth = expected(world, [world.root(1)], types=TYPES).kept
     assert kept == {url for url, state in known.items() if state == UrlState.FETCHED}
     assert kept <= truth, "what is there, and nothing else"
-    assert {link for record in records for link in led_to(record)} <= set(known), "nothing that was found is lost"
+    assert {link for record in made for link in led_to(record)} <= set(known), "nothing that was found is lost"
     assert (status.pending, status.sites_chosen, status.table) == (0, 200, 0), "each site once"
     print(f"servers: {count}; {len(kept):,} pages of 200 sites, {len(records) - len(made)} archived and never reported")
 

@@ -1,11 +1,14 @@
 """A crawl by real processes, and then: who matters, what is there to say about a page and a site?"""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from tarrafa.archive.follow import follow
+from tarrafa.cli import portraits
+from tarrafa.crawl.about import about_page, about_site
 from tarrafa.graph.links import out_edges
 from tarrafa.parse.url import host_key
 from tarrafa.web.world import World
@@ -13,8 +16,8 @@ from tests.graph.test_survey import by_hand
 from tests.journey.crawling import a_journey, tarrafa
 
 
-def test_after_a_crawl_links_pages_and_sites_are_told_with_exact_numbers_and_ranks(tmp_path):
-    journey = a_journey(tmp_path, World(seed=5, hosts=6, pages=80))
+def test_after_a_crawl_links_pages_and_sites_are_told_with_exact_numbers_and_ranks(tmp_path, capsys):
+    journey = a_journey(tmp_path, World(seed=5, hosts=3, pages=30))
     with journey.web:
         journey.crawl(journey.write_collection())
 
@@ -51,10 +54,10 @@ def test_after_a_crawl_links_pages_and_sites_are_told_with_exact_numbers_and_ran
     (state,) = site["states"]
     assert (state["host"], state["robots_status"], state["delay_s"]) == (host, 200, pytest.approx(0.03, abs=1))
     assert "User-agent" in state["robots"]
-    assert said("site", site["site"])["hosts"][0]["host"] == host
-    shown = (
-        tarrafa("site", host, "--data", journey.data.root).stdout
-        + tarrafa("page", root, "--data", journey.data.root).stdout
-    )
-    assert "robots.txt" in shown
-    assert "times the mean" in shown
+    told = asyncio.run(about_site(journey.data, site["site"]))
+    assert host in {one.host for one in told.hosts}
+    portraits.site(told)
+    portraits.page(asyncio.run(about_page(journey.data, root, page["visited_at"])))
+    shown = capsys.readouterr().out
+    for words in ("robots.txt", "times the mean", "pages link here", "visit 1", "known since", root, host):
+        assert words in shown

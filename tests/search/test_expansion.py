@@ -1,5 +1,7 @@
 """Words that nobody typed: those of the best pages, and those of one page that others are to be like."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index.schema import Shown
-from tarrafa.model import Record
+from tarrafa.model import Record, SearchResult
 from tarrafa.search.expansion import chosen, together, told, weight
 from tarrafa.search.joined import here
 from tarrafa.search.local import LocalShard
@@ -32,7 +34,7 @@ def fill(data: DataDirectory, *records: Record) -> Asker:
     return Asker(data)
 
 
-def urls(found) -> list[str]:
+def urls(found: SearchResult) -> list[str]:
     return [hit.url for hit in found.hits]
 
 
@@ -122,7 +124,7 @@ BANK = "O banco de dados guarda tabelas e índices para consultas rápidas em di
 
 
 @pytest.fixture
-def like(tmp_path) -> Asker:
+def like(tmp_path: Path) -> Asker:
     filler = [a_page(f"http://f{n}.br/", f"Um texto {n} sobre coisa nenhuma que se repete") for n in range(12)]
     return fill(
         new_data(tmp_path / "data"),

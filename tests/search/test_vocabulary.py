@@ -2,6 +2,7 @@
 
 import threading
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -98,7 +99,7 @@ def test_nobody_waits_longer_than_he_wants_and_the_next_one_has_it(tmp_path, mon
     snapshot = snapshot_of(new_data(tmp_path / "data"), "rede")
     go_on, words = threading.Event(), Vocabularies()
 
-    def slowly(of: Snapshot):
+    def slowly(of: Snapshot) -> Any:
         go_on.wait(60)
         return read(of)
 
@@ -135,7 +136,7 @@ def test_it_is_read_again_after_a_commit_but_not_too_often(tmp_path):
 def test_an_index_that_cannot_be_read_just_now_is_no_trouble(tmp_path, monkeypatch):
     snapshot, words = snapshot_of(new_data(tmp_path / "data"), "rede"), Vocabularies()
 
-    def broken(of: Snapshot):
+    def broken(of: Snapshot) -> Any:
         raise DataError("the index is being made again")
 
     monkeypatch.setattr(room, "read", broken)

@@ -216,6 +216,13 @@ def test_a_host_that_cannot_be_one_is_not_repeated(site):
     assert "http://busca.example.br:81/?q={searchTerms}" in text
 
 
+@pytest.mark.parametrize("path", ["//evil.test/x", "/%5Cevil.test/x", "///evil.test", "/%2F/evil.test"])
+def test_no_path_leads_to_another_host(site, path):
+    response, text = site.get(path)
+    assert response.status == 404
+    assert not [link for link in links(text) if re.match(r"[/\\]{2}|\w+:", link)]
+
+
 def test_help_and_the_first_page_keep_the_language(site):
     _, text = site.get("/help?hl=pt")
     assert "Como buscar" in text
@@ -257,13 +264,45 @@ def a_result(total: int = 1, **told: object) -> SearchResult:
 
 def test_what_the_search_did_beyond_the_words_is_said(data):
     away = [ShardReport("norte"), ShardReport("sul", "no answer within 1 s")]
-    text = drawn(data, a_result(suggestion="caravelas", ignored=["de", "a"], expanded=["navio"], shards=away))
-    assert f'Did you mean <a href="/?q={WORD}s">caravelas</a>?' in text
+    told = a_result(suggestion="caravelas", ignored=["de", "a"], expanded=["navio"], shards=away)
+    text = drawn(data, told, f"q={WORD}&expand=1")
+    assert f'Did you mean <a href="/?q={WORD}s&amp;expand=1">caravelas</a>?' in text
     assert "Not looked for, because most pages hold them: de, a." in text
     assert "Also looked for: navio." in text
     assert "Without the pages of sul: no answer within 1 s." in text
     assert "norte" not in text
     assert "Recommended" in text
+
+
+def test_what_is_shown_instead_of_what_was_asked_is_said(data):
+    text = drawn(data, a_result(suggestion="caravelas", expanded=["caravelas"], instead="spelling"))
+    assert f'No page was found for “{WORD}”. These are for <a href="/?q=caravelas">caravelas</a>.' in text
+    assert "Also looked for" not in text
+    assert "No page holds all of the words" in drawn(data, a_result(instead="some"))
+    assert "Also looked for: navio." in drawn(data, a_result(expanded=["navio"]))
+
+
+def test_similar_pages_are_results_like_any_other(site):
+    _, text = site.get(f"/?q={WORD}&lang=pt")
+    link = next(link for link in links(text) if "related=" in link)
+    assert "lang=pt" in link
+    assert "q=" not in link
+    response, text = site.get(link)
+    assert (response.status, "Pages like “http" in text) == (200, True)
+    response, text = site.get("/?related=http://nowhere.test/")
+    assert (response.status, "not indexed" in text) == (400, True)
+    assert json.loads(site.get("/search.json?related=http://muitas.test/p0&n=3")[1])["query"] == ""
+    assert site.get("/search.rss?related=http://muitas.test/p0")[0].status == 200
+
+
+def test_suggestions_come_as_browsers_want_them(site):
+    response, text = site.get("/suggest?q=cara")
+    assert response.getheader("content-type") == "application/x-suggestions+json"
+    assert json.loads(text) == ["cara", [WORD]]
+    for odd in ("", "%00", "%22%3Cscript%3E", "x" * 5000, "site:", "-"):
+        response, text = site.get(f"/suggest?q={odd}")
+        assert (response.status, json.loads(text)[1]) == (200, [])
+    assert json.loads(site.get("/suggest")[1]) == ["", []]
 
 
 def test_whatever_the_search_tells_is_escaped(data):

@@ -41,6 +41,16 @@ Name = Annotated[
     typer.Option("--name", help="Of this machine's workers, as others see them; by default its host name."),
 ]
 
+IndexShards = Annotated[
+    str | None,
+    typer.Option(
+        "--index-shards",
+        metavar="N",
+        help="Keep a new index in so many parts, each followed by a process of its own; 1,2/4: of four, these two.",
+        show_default=False,
+    ),
+]
+
 
 frontier = typer.Typer(help="The URL server for other machines; the servers of PostgreSQL.", no_args_is_help=True)
 
@@ -125,6 +135,7 @@ def worker(
         Path, typer.Option("--data", help="Where this machine keeps its archive.", envvar="TARRAFA_DATA")
     ] = Path("tarrafa-data"),
     token_file: TokenFile = None,
+    index_shards: IndexShards = None,
 ) -> None:
     """Crawl for a frontier that is elsewhere, until Ctrl-C, which hands everything back.
 
@@ -140,7 +151,8 @@ def worker(
         raise ConfigError(f"--frontier ADDRESS is wanted, or {FRONTIER_VARIABLE}; on this machine use `tarrafa crawl`")
 
     async def until_interrupted() -> int:
-        async with a_supervisor(DataDirectory(data), workers, address, name=name) as supervisor:
+        joining = a_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
+        async with joining as supervisor:
             several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
             say(f"{several} for {address}   (Ctrl-C stops)")
             try:

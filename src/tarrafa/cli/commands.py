@@ -142,6 +142,7 @@ def crawl(
     token_file: cluster.TokenFile = None,
     name: cluster.Name = None,
     listen: cluster.Listen = None,
+    index_shards: cluster.IndexShards = None,
 ) -> None:
     """Crawl a collection, archive and index it; the same command goes on after a stop.
 
@@ -159,7 +160,8 @@ def crawl(
     collection, address = load(file), from_command_line(where, token_file)
 
     async def to_its_end() -> int:
-        supervisor = a_supervisor(DataDirectory(data), workers, address, token_file, name, listen)
+        directory = DataDirectory(data)
+        supervisor = a_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
         return 0 if await running.crawl(supervisor, collection, quiet=quiet) else 1
 
     raise typer.Exit(running.run_until_interrupted(to_its_end))
@@ -309,14 +311,22 @@ def rebuild(
     force: Annotated[
         bool, typer.Option("--force", help="frontier: also when the one that is there can be used; it is kept aside.")
     ] = False,
+    shards: Annotated[
+        str | None,
+        typer.Option(
+            "--shards",
+            metavar="N",
+            help="index: in so many parts from now on; 1,2/4: of four, these two. By default as it was.",
+        ),
+    ] = None,
 ) -> None:
     """Make the link graph, the index or a lost frontier again, from the archive alone; not while a crawl runs.
 
-    Killed, it leaves everything as it was; run it again.
+    Killed, a frontier is left as it was, and the others half made: run it again, and the end is the same.
     """
     from tarrafa.archive.writer import recover
+    from tarrafa.cli import remaking
     from tarrafa.graph import follower as graph
-    from tarrafa.index import follower as index
 
     directory = DataDirectory(data)
     if what == "frontier":
@@ -326,13 +336,15 @@ def rebuild(
         return
     if collections or base or force:
         raise ConfigError(f"--collection, --from and --force are for the frontier only, not for the {what}")
+    if shards is not None and what != "index":
+        raise ConfigError(f"--shards is for the index only, not for the {what}")
     directory.check_version()
     lock = directory.try_lock()
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
         recover(directory.archive)
-        count = index.rebuild(directory) if what == "index" else graph.rebuild(directory)
+        count = remaking.index(directory, shards) if what == "index" else graph.rebuild(directory)
     typer.echo(f"{what}: made again from {count:,} visits")
 
 

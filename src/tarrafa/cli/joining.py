@@ -16,6 +16,7 @@ from tarrafa.frontier.address import Address, UnixSocket, connect
 from tarrafa.frontier.door import parse_listen
 from tarrafa.frontier.timing import agree
 from tarrafa.frontier.token import find_token
+from tarrafa.index import shards
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 
@@ -38,9 +39,11 @@ def a_supervisor(
     listen: str | None = None,
     *,
     lasting: bool = False,
+    index_shards: str | None = None,
 ) -> Supervisor:
     """The one that these options ask for: of a frontier elsewhere, or of one that is here."""
     clock = Clock.from_environment()
+    divided = None if index_shards is None else shards.parse(index_shards, "--index-shards")
     if address is not None:
         if listen is not None:
             raise ConfigError(
@@ -48,13 +51,16 @@ def a_supervisor(
             )
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
-        return Supervisor(data, workers, clock, keeper=FarFrontier(address, clock), name=node_name(name), lasting=True)
+        far = FarFrontier(address, clock)
+        return Supervisor(data, workers, clock, keeper=far, name=node_name(name), lasting=True, divided=divided)
     own_name = "w" if name is None else node_name(name)
     if listen is None:
-        return Supervisor(data, workers, clock, name=own_name)
+        return Supervisor(data, workers, clock, name=own_name, divided=divided)
     token = find_token(token_file)
     keeper = OwnFrontier(data, clock, parse_listen(listen, token), token)
-    return Supervisor(data, workers, clock, keeper=keeper, name=own_name, lasting=lasting, follows=not lasting)
+    return Supervisor(
+        data, workers, clock, keeper=keeper, name=own_name, lasting=lasting, follows=not lasting, divided=divided
+    )
 
 
 async def now_at(address: Address | None) -> float:

@@ -28,7 +28,6 @@ from tarrafa.model import REDIRECTS, Neighbour
 from tarrafa.parse.url import canonical
 from tarrafa.parse.wordcount import WordCount, count_words
 from tarrafa.takedown import TakenDown
-from tarrafa.takedown import TakenDown
 
 WORDS_SHOWN = 100
 HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown

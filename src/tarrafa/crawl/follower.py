@@ -1,7 +1,7 @@
 """The process that keeps the graph, or the index, behind the archive.
 
-`python -m tarrafa.crawl.follower graph|index`: started by the supervisor. It never touches the crawl: the only thing
-that goes back are the graph's weights, to the frontier.
+`python -m tarrafa.crawl.follower graph|index`: started by the supervisor; of an index in several parts, one for each.
+It never touches the crawl: the only thing that goes back are the graph's weights, to the frontier.
 """
 
 import argparse
@@ -35,6 +35,7 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=ROLES)
+    parser.add_argument("--part", default="")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> None:
         stop.set()
 
     signal.signal(signal.SIGTERM, on_term)
-    run_child(lambda: _follow(DataDirectory(options.data), options.role, stop))
+    run_child(lambda: _follow(DataDirectory(options.data, options.part), options.role, stop))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import IO
 
 from tarrafa import config
 from tarrafa.archive.writer import recover
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
 from tarrafa.crawl.children import Child, settings, terminate
 from tarrafa.crawl.collection import Admission
@@ -21,16 +21,20 @@ from tarrafa.crawl.ending import SETTLE_S, Ending
 from tarrafa.crawl.keeping import Keeper, OwnFrontier, say
 from tarrafa.crawl.spreading import spread
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, Locked, TarrafaError, Unreachable
+from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
 from tarrafa.frontier.protocol import Frontier, Overview
 from tarrafa.frontier.timing import agree
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
+from tarrafa.index import shards
+from tarrafa.index.refresh import is_settled
+from tarrafa.index.shards import Shards
 from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
 
 PAUSE_TIMEOUT_S = 5.0
 TICK_S, WAIT_S = 0.25, 15.0
+SETTLE_S_MAX = 30.0
 ROOTS_PER_CALL = 5_000
 
 
@@ -39,6 +43,7 @@ class Supervisor:
 
     `lasting`: the frontier outlives us, or is to go on as it was when we come back; what runs is not paused at our end.
     `follows`: somebody crawls into this directory, if not our workers, then crawlers that `serve` gives work to.
+    `divided`: into which parts a new index is to be divided.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class Supervisor:
         name: str = "w",
         lasting: bool = False,
         follows: bool = True,
+        divided: Shards | None = None,
     ) -> None:
         self.data, self._clock = data, clock or Clock.from_environment()
         self.keeper: Keeper = keeper or OwnFrontier(data, self._clock)
@@ -59,7 +65,8 @@ class Supervisor:
         names = [f"{name}{number}" for number in range(1, workers + 1)]
         share = ("--workers", str(workers))
         self._workers = [Child.of(data, one, "tarrafa.crawl.worker", "--name", one, *share) for one in names]
-        self._followers = [Child.of(data, one, "tarrafa.crawl.follower", one) for one in ("graph", "index")]
+        self._divided = divided
+        self._followers: list[Child] = []
         self._watchers: list[asyncio.Task[None]] = []
         self._seen: set[str] = set()  # collections that ran while we did
         self._ending = Ending(self.is_caught_up, self._settle_s())
@@ -84,6 +91,7 @@ class Supervisor:
         try:
             self.data.check_space()
             recover(self.data.archive)
+            self._divide()
             await self.keeper.open()
             await self._set_clock()
             if not isinstance(self.keeper, OwnFrontier):  # else both have one log
@@ -108,6 +116,22 @@ class Supervisor:
         self._clock = agreed.clock
         if agreed.notice() and not isinstance(self.keeper, OwnFrontier):
             say(agreed.notice())
+
+    def _divide(self) -> None:
+        """One follower for each part of the index that is kept here."""
+        wanted, there = self._divided, shards.read(self.data)
+        if wanted is not None and wanted != there:
+            if shards.exists(self.data):
+                raise ConfigError(
+                    f"--index-shards {wanted}: the index of {self.data.root} is divided otherwise ({there}); "
+                    f"`tarrafa rebuild index --shards {wanted}` makes it again"
+                )
+            shards.choose(self.data, wanted)
+        shards.settle(self.data)
+        self._followers = [Child.of(self.data, "graph", "tarrafa.crawl.follower", "graph")]
+        for part in shards.parts(self.data):
+            name = f"index-{part.part}" if part.part else "index"
+            self._followers.append(Child.of(self.data, name, "tarrafa.crawl.follower", "index", f"--part={part.part}"))
 
     def _wanted(self) -> list[Child]:
         """Nobody need follow an archive that is empty and stays so."""
@@ -179,6 +203,7 @@ class Supervisor:
                 self._seen |= {one.name for one in overview.collections if one.state == "running"}
                 waits = [one for one in overview.collections if one.state == "paused" and one.name in self._seen]
                 if not (self._lasting or waits or any(one.state == "running" for one in overview.collections)):
+                    await self._settle()
                     return
             except Unreachable:
                 with contextlib.suppress(TimeoutError):  # look up now and then: something else may stand in the way
@@ -215,6 +240,14 @@ class Supervisor:
     async def catch_up(self) -> None:
         """Return when our followers have seen all that our workers archived."""
         while not self.is_caught_up():
+            self._check()
+            await asyncio.sleep(TICK_S)
+        await self._settle()
+
+    async def _settle(self) -> None:
+        """Let the index take in who links to whom, now that all of that is known; what takes long is done next time."""
+        until = boottime() + SETTLE_S_MAX
+        while any(child.runs for child in self._followers) and boottime() < until and not is_settled(self.data):
             self._check()
             await asyncio.sleep(TICK_S)
 

@@ -183,6 +183,8 @@ def writer_lock(data: DataDirectory) -> Iterator[None]:
 
 
 def forget(data: DataDirectory) -> None:
-    """Delete the graph; the archive has all that is needed to make it again. The caller holds the lock."""
-    for name in ("graph.sqlite", "graph.sqlite-wal", "graph.sqlite-shm", *DERIVED):
+    """Delete the graph; the archive has all that is needed to make it again. The caller holds the lock.
+
+    The file itself goes last: a new one would take an old log for its own, if a kill had left that."""
+    for name in (*DERIVED, "graph.sqlite-wal", "graph.sqlite-shm", "graph.sqlite"):
         (data.graph / name).unlink(missing_ok=True)

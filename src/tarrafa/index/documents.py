@@ -81,9 +81,51 @@ class Standing(NamedTuple):
 UNKNOWN = Standing()
 
 
+Value = str | int | float | bytes
+
+
+class Sheet:
+    """The values of a document, on their way to the process that writes it."""
+
+    def __init__(self) -> None:
+        self.values: list[tuple[str, Value]] = []
+
+    def add_text(self, field: str, value: str) -> None:
+        self.values.append((field, value))
+
+    def add_integer(self, field: str, value: int) -> None:
+        self.values.append((field, value))
+
+    def add_float(self, field: str, value: float) -> None:
+        self.values.append((field, value))
+
+    def add_bytes(self, field: str, value: bytes) -> None:
+        self.values.append((field, value))
+
+
+def from_sheet(values: Iterable[tuple[str, Value]]) -> tantivy.Document:
+    found = tantivy.Document()
+    for field, value in values:
+        if isinstance(value, str):
+            found.add_text(field, value)
+        elif isinstance(value, int):
+            found.add_integer(field, value)
+        elif isinstance(value, float):
+            found.add_float(field, value)
+        else:
+            found.add_bytes(field, value)
+    return found
+
+
 def document(record: Record, page: Page, site: str, standing: Standing = UNKNOWN) -> tantivy.Document:
     """The document of a page that is to be found; `site` is the registrable domain of its host."""
     found = tantivy.Document()
+    fill(found, record, page, site, standing)
+    return found
+
+
+def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str, standing: Standing) -> None:
+    """Write a page into a document, or on a sheet."""
     identity, host, language = url_id(record.url), host_name(record.url), primary(page.language)
     for field, value in (
         (schema.KEY, key_of(record.collection, identity)),
@@ -113,7 +155,6 @@ def document(record: Record, page: Page, site: str, standing: Standing = UNKNOWN
     found.add_text(schema.URL, url_words(record.url))
     found.add_text(schema.WORDS, vocabulary(f"{page.title} {page.text}", TEXT_WORDS_MAX))
     found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated)))
-    return found
 
 
 LINKS_SHARE = 0.1
@@ -169,7 +210,7 @@ _EXTENSIONS = {
 }
 
 
-def _add_fingerprints(found: tantivy.Document, page: Page, title: str) -> None:
+def _add_fingerprints(found: tantivy.Document | Sheet, page: Page, title: str) -> None:
     """What copies are recognised by. Half a content id will do: that any two of a thousand million pages share it by
     chance has odds of 1 to 40, and would show only where both answer the same question."""
     found.add_integer(schema.HEADLINE, signed(xxh3_64_intdigest(title.encode())))
@@ -189,7 +230,7 @@ def signed(bits: int) -> int:
     return bits - (1 << 64) if bits >> 63 else bits
 
 
-def _add_terms(found: tantivy.Document, page: Page, title: str, anchors: Sequence[str]) -> None:
+def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors: Sequence[str]) -> None:
     """Each text is a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
     phrase never matches across them and still matches inside each."""
     language = page.language

@@ -9,33 +9,36 @@ part of the index (`shards`), which reads past what belongs to the others.
 Knows nothing of queries.
 """
 
-import contextlib
 import logging
-import shutil
 import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from time import thread_time
 from types import TracebackType
 from typing import IO
 
 import tantivy
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.follow import Cursor
+from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
-from tarrafa.errors import DataError, Locked
-from tarrafa.graph.reader import GraphReader
+from tarrafa.errors import Locked
 from tarrafa.index import schema, shards, visits
-from tarrafa.index.documents import UNKNOWN, Change, Standing, change, document, key_of
-from tarrafa.index.sites import Sites
+from tarrafa.index.analyst import Analyst, Analysts, Prepare, Prepared
+from tarrafa.index.documents import Change, change, key_of
+from tarrafa.index.refresh import Refresher
+from tarrafa.index.visits import Written
 from tarrafa.index.withheld import Withheld, unsay
-from tarrafa.model import Record, UrlId
-from tarrafa.parse.url import host_name, url_id
+from tarrafa.parse.url import url_id
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
 COMMIT_RECORDS = 2_000  # every 100 is three times dearer
 COMMIT_EVERY_S = 3.0
 COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
+STEP_S, STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
 HEAP_BYTES = 64 << 20
 THREADS = 1
 
@@ -46,8 +49,7 @@ class Follower:
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._path = schema.folder(data)
-        self._graph: GraphReader | None = None
-        self._sites = Sites(data)
+        self._analyst = Analyst(data)
         self._is_ours = shards.is_ours(data)
         self._changes = 0
         self._records = 0
@@ -60,7 +62,7 @@ class Follower:
             raise
 
     def _open(self) -> None:
-        if schema.is_foreign(self._data):
+        if schema.is_foreign(self._data) or visits.is_foreign(self._data):
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
             _forget(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
@@ -75,6 +77,7 @@ class Follower:
         self._visits = visits.Visits(self._data)
         self._cursor: Cursor = self._visits.cursor
         self._withheld = Withheld(self._data, self._visits.path, self._visits.connection)
+        self._refresher = Refresher(self._data, self._visits)
 
     def __enter__(self) -> "Follower":
         return self
@@ -84,16 +87,16 @@ class Follower:
         self._visits.close()
         self._lock.close()
 
-    def read(self, now: float, stop: threading.Event | None = None) -> int:
+    def read(self, now: float, stop: threading.Event | None = None, analysts: Analysts | None = None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
-        self._find_graph()
         self.withhold()
         upto = archive.published(self._data.archive)
-        for entry in archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto):
+        entries = archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto)
+        for entry, prepare in self._prepared(entries) if analysts is None else analysts.prepared(entries):
             if stop is not None and stop.is_set():
                 return read
-            self._apply(entry.record)
+            self._apply(entry, prepare)
             self._advance({entry.file: entry.end}, now)
             read += 1
             self._records += 1
@@ -101,6 +104,10 @@ class Follower:
                 self.commit()
         self._advance(upto, now)  # beyond the last record that is ours
         return read
+
+    def _prepared(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Prepare]]:
+        for entry in entries:
+            yield entry, partial(self._analyst.prepare, entry.record)
 
     def _advance(self, cursor: Cursor, now: float) -> None:
         if any(self._cursor.get(file, 0) < end for file, end in cursor.items()):
@@ -131,9 +138,9 @@ class Follower:
             return
         self._withheld.delete(self._open_writer())
         forget = self._visits.start_over()
-        for record in self._withheld.lifted(self._cursor):
-            forget(record.collection, url_id(record.url))
-            self._apply(record)
+        for entry, prepare in self._prepared(self._withheld.lifted(self._cursor)):
+            forget(entry.record.collection, url_id(entry.record.url))
+            self._apply(entry, prepare)
             self._records, self._first_at = self._records + 1, self._first_at or boottime()
             if self._records >= COMMIT_RECORDS:
                 self.commit()
@@ -141,47 +148,58 @@ class Follower:
         self.commit()
         self._withheld.settle()
 
+    def refresh(self, now: float, step_s: float) -> bool:
+        """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
+        graph = self._analyst.graph
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self._records):
+            return False
+        began_s = thread_time()
+        while (clock := boottime()) < now + step_s:
+            entry = self._refresher.next()
+            if entry is None:
+                self.commit()
+                self._refresher.end(clock)
+                return False
+            self._rewrite(entry, clock)
+        self._refresher.worked(thread_time() - began_s)
+        return True
+
+    def _rewrite(self, entry: Entry, now: float) -> None:
+        record = entry.record
+        if self._withheld.covers(record) or change(record) is not Change.WRITE:
+            return
+        self._write(entry, self._analyst.prepare(record))
+        self._first_at, self._last_at = self._first_at or now, now
+
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
         with schema.in_our_words(self._path):
             self._open_writer().wait_merging_threads()
 
-    def _apply(self, record: Record) -> None:
-        identity, meaning = url_id(record.url), change(record)
+    def _apply(self, entry: Entry, prepare: Prepare) -> None:
+        record, meaning = entry.record, change(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
         if meaning is Change.NOTHING or self._withheld.covers(record):
             return
-        if not self._visits.is_newer(record.collection, identity, record.visit):
-            return
+        if self._visits.is_newer(record.collection, url_id(record.url), record.visit):
+            self._write(entry, prepare() if meaning is Change.WRITE else None)
+
+    def _write(self, entry: Entry, prepared: Prepared | None) -> None:
+        """The document of a page is this one now, or none."""
+        record, identity = entry.record, url_id(entry.record.url)
         self._changes += 1
         writer = self._open_writer()
         with schema.in_our_words(self._path):
             writer.delete_documents_by_term(schema.KEY, key_of(record.collection, identity))
-            if meaning is Change.WRITE and record.page is not None:
-                site = self._sites.of(record.collection, host_name(record.url))
-                writer.add_document(document(record, record.page, site, self._standing(record, identity)))
+            if prepared is not None:
+                writer.add_document(prepared.document)
+        if prepared is not None:
+            place = (record.visit, entry.file, entry.start)
+            self._visits.show(Written(identity, record.collection, *place, prepared.marks))
 
     def _open_writer(self) -> tantivy.IndexWriter:
         assert self._writer is not None, "the follower is closed"
         return self._writer
-
-    def _standing(self, record: Record, identity: UrlId) -> Standing:
-        """What others say of it, as far as is known by now: a page is findable without that too."""
-        if self._graph is None:
-            return UNKNOWN
-        try:
-            graph, collection = self._graph, record.collection
-            in_links = graph.in_links([identity], collection).get(identity, 0)
-            anchors = graph.anchors(record.url, collection) if in_links else []
-            return Standing(anchors, in_links, graph.ranks([identity], collection).get(identity, 0.0))
-        except DataError:
-            self._graph = None
-            return UNKNOWN
-
-    def _find_graph(self) -> None:
-        if self._graph is None:
-            with contextlib.suppress(DataError):
-                self._graph = GraphReader(self._data)
 
 
 def _lock(data: DataDirectory) -> IO[bytes]:
@@ -193,13 +211,19 @@ def _lock(data: DataDirectory) -> IO[bytes]:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; what has been read by then is committed."""
+    """Follow the archive until told to stop; what has been read by then is committed. In between, pages are written
+    anew that others speak of otherwise by now."""
+    read_at = 0.0
     with Follower(data) as follower:
         while not stop.is_set():
-            read = follower.read(boottime(), stop)
+            now = boottime()
+            read = follower.read(now, stop)
             if follower.is_due(boottime()):
                 follower.commit()
-            if not read:
+            read_at = now if read else read_at
+            quiet = now - read_at >= COMMIT_IDLE_S
+            more = follower.refresh(boottime(), STEP_S if quiet else STEP_BUSY_S)
+            if not read and not (more and quiet):
                 stop.wait(POLL_S)
         follower.commit()
 
@@ -211,6 +235,17 @@ def catch_up(data: DataDirectory) -> int:
         with Follower(part) as follower:
             read += follower.read(boottime())
             follower.commit()
+    return read
+
+
+def make(part: DataDirectory, analysts: int = 0) -> int:
+    """Make everything that is durable now findable, in one part, and merge it well; the number of records read."""
+    with ExitStack() as stack:
+        helpers = stack.enter_context(Analysts(part, analysts)) if analysts else None
+        follower = stack.enter_context(Follower(part))
+        read = follower.read(boottime(), analysts=helpers)
+        follower.commit()
+        follower.merge()
     return read
 
 
@@ -227,28 +262,31 @@ def withhold(data: DataDirectory) -> bool:
 
 
 def rebuild(data: DataDirectory) -> int:
-    """Make the index again from the archive, from nothing; the number of records read."""
+    """Make the index again from the archive, from nothing, part by part; the number of records read. (`making` does it
+    with all processors.)"""
     read = 0
     for part in shards.parts(data):
-        with _lock(part):
-            _forget(part)
-        with Follower(part) as follower:
-            read += follower.read(boottime())
-            follower.commit()
-            follower.merge()
+        forget(part)
+        read += make(part)
     return read
+
+
+def forget(data: DataDirectory) -> None:
+    """Take a part of the index away: the archive has all that is needed to make it again."""
+    with _lock(data):
+        _forget(data)
 
 
 def _forget(data: DataDirectory) -> None:
     """First what says how far we were: killed in between, the next one begins from nothing all the same."""
     unsay(data)
     visits.forget(data)
-    shutil.rmtree(schema.folder(data), ignore_errors=True)
+    schema.remove(data)
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the index has read the archive; one that is not ours has read nothing."""
-    return {} if schema.is_foreign(data) else visits.read_cursor(data)
+    return {} if schema.is_foreign(data) or visits.is_foreign(data) else visits.read_cursor(data)
 
 
 def behind(data: DataDirectory) -> int:

@@ -14,6 +14,7 @@ analysis in Python, and its pre-tokenized strings cost three times as much (468 
 tantivy-py indexes every text field, so what is only to be shown is kept as bytes.
 """
 
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -85,6 +86,16 @@ def folder(data: DataDirectory) -> Path:
 
 def exists(data: DataDirectory) -> bool:
     return (folder(data) / "meta.json").exists()
+
+
+def remove(data: DataDirectory) -> None:
+    """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing."""
+    path = folder(data)
+    gone = path.with_name("gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    with suppress(FileNotFoundError):
+        path.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def is_foreign(data: DataDirectory) -> bool:

@@ -19,7 +19,7 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import ConfigError, DataError, from_os
-from tarrafa.index import schema
+from tarrafa.index import schema, visits
 from tarrafa.parse.url import host_name
 
 SHARDS_MAX = 64
@@ -131,10 +131,10 @@ def settle(data: DataDirectory) -> None:
     """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
     folder = path_of(data).parent
     kept = {one.part for one in parts(data)}
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if ONE_OF_SEVERAL.fullmatch(path.name) and path.name not in kept:
-            shutil.rmtree(path, ignore_errors=True)
-    if "" not in kept:
-        for path in folder.glob("followed.sqlite*"):
-            path.unlink(missing_ok=True)
-        shutil.rmtree(schema.folder(data), ignore_errors=True)
+    there = {path.name for path in folder.iterdir() if ONE_OF_SEVERAL.fullmatch(path.name)} if folder.is_dir() else ()
+    for name in {"", *there} - kept:
+        stray = DataDirectory(data.root, name)
+        visits.forget(stray)
+        schema.remove(stray)
+        if name:
+            shutil.rmtree(stray.index, ignore_errors=True)

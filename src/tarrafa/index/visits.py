@@ -1,13 +1,16 @@
-"""Which visit of each URL does the index show, and how far has the archive been read?
+"""Which visit of each URL does the index show, from which record, and how far has the archive been read?
 
-Promises: both are saved together, and only after tantivy has committed what they speak of. A crash in between replays
-records over documents that are already there, and replaying is harmless: each begins by deleting its own key. Deleted
-pages keep their row, so that a late file cannot bring an old version back.
+Promises: all of it is saved together, and only after tantivy has committed what it speaks of. A crash in between
+replays records over documents that are already there, and replaying is harmless: each begins by deleting its own key.
+Deleted pages keep their row, so that a late file cannot bring an old version back; a page that is shown keeps where the
+archive has its record, and how it stood with others when it was written (`Marks`), so that it can be written anew when
+that has changed (`refresh`). What an earlier version of Tarrafa saved is recognised (`is_foreign`).
 Knows nothing of documents.
 """
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -17,11 +20,43 @@ from tarrafa.graph.store import in_our_words, rows
 from tarrafa.model import UrlId
 
 BUSY_MS = 10_000
+FORMAT = 2
+ID_BYTES = 16
 
 SCHEMA = """
-CREATE TABLE IF NOT EXISTS visits (key BLOB PRIMARY KEY, visit INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS visits (
+    key      BLOB PRIMARY KEY,        -- the URL's id, and the collection's name
+    visit    INTEGER NOT NULL,
+    file     INTEGER,                 -- where its record is; NULL: the page is not shown
+    start    INTEGER,
+    in_links INTEGER,                 -- its marks, as they were when it was written
+    rank     REAL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL); -- that every page was looked at with: see `refresh`
 """
+
+
+class Marks(NamedTuple):
+    """How a page stands with others."""
+
+    in_links: int = 0
+    rank: float = 0.0
+
+
+class Written(NamedTuple):
+    """A page that is shown: whose it is, where its record is, and its marks."""
+
+    key: UrlId
+    collection: str
+    visit: int
+    file: str
+    start: int
+    marks: Marks
+
+
+Row = tuple[int, int | None, int | None, int | None, float | None]
 
 
 def path_of(data: DataDirectory) -> Path:
@@ -33,28 +68,54 @@ class Visits:
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = path_of(data)
-        self._unsaved: dict[bytes, int] = {}
+        self._unsaved: dict[bytes, Row] = {}
         with in_our_words(self._path, what="index"):
             self._connection = apsw.Connection(str(self._path))
         with in_our_words(self._path, self._connection, "index"):
             self._connection.set_busy_timeout(BUSY_MS)
             self._connection.pragma("journal_mode", "wal")
             self._connection.pragma("synchronous", "normal")
-            self._connection.execute(SCHEMA)
+            with self._connection:
+                self._connection.execute(SCHEMA)
+                self._connection.pragma("user_version", FORMAT)
             self.cursor: Cursor = dict(rows(self._connection, "SELECT file, offset FROM cursor"))
+            self._files: dict[str, int] = dict(rows(self._connection, "SELECT name, file FROM files"))
 
     def is_newer(self, collection: str, key: UrlId, visit: int) -> bool:
-        """True when this visit is to be applied; it is then the newest."""
-        row = key + collection.encode()
-        newest = self._unsaved.get(row)
-        if newest is None:
-            with in_our_words(self._path, self._connection, "index"):
-                found = rows(self._connection, "SELECT visit FROM visits WHERE key = ?", (row,))
-            newest = found[0][0] if found else -1
-        if visit <= newest:
+        """True when this visit is to be applied; it is then the newest, and nothing is shown of it."""
+        if visit <= self.newest(collection, key):
             return False
-        self._unsaved[row] = visit
+        self._unsaved[key + collection.encode()] = (visit, None, None, None, None)
         return True
+
+    def newest(self, collection: str, key: UrlId) -> int:
+        """The number of the newest visit that was applied; -1: none was."""
+        row = key + collection.encode()
+        known = self._unsaved.get(row)
+        if known is not None:
+            return known[0]
+        with in_our_words(self._path, self._connection, "index"):
+            found = rows(self._connection, "SELECT visit FROM visits WHERE key = ?", (row,))
+        return found[0][0] if found else -1
+
+    def show(self, written: Written) -> None:
+        """The page is shown from now on, as that visit found it."""
+        file = self._files.setdefault(written.file, len(self._files) + 1)
+        row = written.key + written.collection.encode()
+        self._unsaved[row] = (written.visit, file, written.start, *written.marks)
+
+    def written(self, after: bytes, limit: int) -> tuple[list[Written], bytes]:
+        """Pages that are shown, as they were saved, in the order of their keys, from the first one after a key on; and
+        the key to go on after, empty at the end."""
+        with in_our_words(self._path, self._connection, "index"):
+            found = rows(self._connection, "SELECT * FROM visits WHERE key > ? ORDER BY key LIMIT ?", (after, limit))
+        names = {number: name for name, number in self._files.items()}
+        several = [
+            Written(key[:ID_BYTES], key[ID_BYTES:].decode(), visit, names[file], start, Marks(*marks))
+            for key, visit, file, start, *marks in found
+            if file is not None
+        ]
+        return several, found[-1][0] if len(found) == limit else b""
 
     def start_over(self) -> Callable[[str, UrlId], None]:
         """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
@@ -84,31 +145,53 @@ class Visits:
     def save(self) -> None:
         many = self._connection.executemany
         with in_our_words(self._path, self._connection, "index"), self._connection:
-            many("INSERT OR REPLACE INTO visits VALUES (?, ?)", sorted(self._unsaved.items()))
+            changed = sorted(self._unsaved.items())
+            many("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?)", ((key, *row) for key, row in changed))
             many("INSERT OR REPLACE INTO cursor VALUES (?, ?)", self.cursor.items())
+            many("INSERT OR IGNORE INTO files VALUES (?, ?)", ((number, name) for name, number in self._files.items()))
         self._unsaved.clear()
+
+    def settle(self, links: str) -> None:
+        """Note which links all pages have been looked at with."""
+        with in_our_words(self._path, self._connection, "index"), self._connection:
+            self._connection.execute("DELETE FROM settled")
+            self._connection.execute("INSERT INTO settled VALUES (?)", (links,))
 
     def close(self) -> None:
         self._connection.close()
 
 
-def read_cursor(data: DataDirectory) -> Cursor:
-    """How far the index has read the archive, as another process may ask."""
+def _look(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
+    """What another process may be writing; nothing, if there is no such table yet."""
     path = path_of(data)
     if not path.exists():
-        return {}
+        return []
     with in_our_words(path, what="index"):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             connection.set_busy_timeout(BUSY_MS)
-            if not connection.table_exists(None, "cursor"):
-                return {}
-            return dict(rows(connection, "SELECT file, offset FROM cursor"))
+            return rows(connection, sql) if connection.table_exists(None, table) else []
         finally:
             connection.close()
 
 
+def read_cursor(data: DataDirectory) -> Cursor:
+    """How far the index has read the archive, as another process may ask."""
+    return dict(_look(data, "cursor", "SELECT file, offset FROM cursor"))
+
+
+def read_settled(data: DataDirectory) -> str:
+    """Which links all pages have been looked at with."""
+    return "".join(links for (links,) in _look(data, "settled", "SELECT links FROM settled"))
+
+
+def is_foreign(data: DataDirectory) -> bool:
+    """Whether another version of Tarrafa saved what is there."""
+    return any(found != FORMAT for (found,) in _look(data, "visits", "PRAGMA user_version"))
+
+
 def forget(data: DataDirectory) -> None:
+    """The file itself last: a new one would take an old log for its own, if a kill had left that."""
     path = path_of(data)
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ import apsw
 import tantivy
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.follow import Cursor
+from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import from_os
 from tarrafa.graph.store import in_our_words, rows
@@ -82,7 +82,7 @@ class Withheld:
             for url in added.urls:
                 writer.delete_documents_by_term(schema.ID_HIGH, halves(url)[0])
 
-    def lifted(self, upto: Cursor) -> Iterator[Record]:
+    def lifted(self, upto: Cursor) -> Iterator[Entry]:
         """Every visit, as far as the archive was read, to what was taken down and is so no longer. Reads all of it."""
         gone = Orders(self._before - self.orders.targets)
         if not gone:
@@ -91,7 +91,7 @@ class Withheld:
         wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
         for entry in archive.follow(self._data.archive, {}, wanted=wanted, upto=upto):
             if not self.covers(entry.record):
-                yield entry.record
+                yield entry
 
     def settle(self) -> None:
         """The index is committed, and keeps to the orders."""

@@ -7,7 +7,6 @@ Knows nothing of HTTP or of where answers come from.
 
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import floor, log10, prod
@@ -88,7 +87,7 @@ class Pager:
 
 
 def shown_hits(result: SearchResult, asked: Asked, offset: int) -> list[ShownHit]:
-    mark: Callable[[str, str], Pieces] = Marker(result.query, result.expanded) if result.query else _unmarked
+    mark = Marker(result.query, result.expanded)
     seen: Counter[str] = Counter()
     many = Counter(hit.site for hit in result.hits)
     shown = []
@@ -99,10 +98,6 @@ def shown_hits(result: SearchResult, asked: Asked, offset: int) -> list[ShownHit
         more = _same_site(asked, hit.site) if last_of_many else ""
         shown.append(ShownHit(place, hit, title, snippet, badge(hit.type), more))
     return shown
-
-
-def _unmarked(text: str, language: str) -> Pieces:
-    return [(text, False)]
 
 
 def _same_site(asked: Asked, site: str) -> str:

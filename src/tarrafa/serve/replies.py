@@ -9,7 +9,7 @@ Knows nothing of what is asked.
 import logging
 import re
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -53,9 +53,10 @@ class Replies:
         texts, asked = self.texts(request), Asked.of(request.query_params)
 
         def here(language: str) -> str:
-            """This page in another language."""
+            """This page in another language. A path such as `//evil.test` must not become another host."""
             kept = [(name, value) for name, value in request.query_params.multi_items() if name != "hl"]
-            return f"{request.url.path}?{urlencode([*kept, ('hl', language)])}"
+            path = f"/{quote(request.url.path.lstrip('/'))}"
+            return f"{path}?{urlencode([*kept, ('hl', language)])}"
 
         def there(name: str, number: int) -> str:
             """Another page of one of the lists that are shown."""

@@ -136,7 +136,7 @@ class SearchPages:
         result = self._answers.to(question)
         is_new = asked.q and not offset and not asked.is_narrowed and not asked.like  # else it is the same, looked into
         if people and is_new and self._note is not None:
-            self._note(asked.q, 0 if result.instead else result.total)
+            self._note(asked.q, 0 if result.instead else result.total)  # what is shown instead was not asked for
         return result
 
     def _today(self) -> date:

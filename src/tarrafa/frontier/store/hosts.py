@@ -383,11 +383,6 @@ class Hosts:
         self._ready.remove(host)
         self._db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (WITHHELD, host))
 
-    def let_go(self, host: HostId) -> None:
-        """It stays after all."""
-        if self._db.run("UPDATE host SET worker = NULL WHERE id = ? AND worker = ?", (host, WITHHELD)):
-            self._ready.add(host)
-
     def nodes(self) -> list[NodeStatus]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")

@@ -74,7 +74,7 @@ class Texts(msgspec.Struct, frozen=True):
     meant: str
     ignored: str
     expanded: str
-    loosened: str
+    instead_some: str
     instead: str
     shard_away: str
     nothing_found: str

@@ -24,10 +24,11 @@ from tarrafa.frontier.store.collections import (
     TABLE,
     state_bucket,
 )
+from tarrafa.frontier.store.hosts import WITHHELD
 from tarrafa.frontier.store.postgres.copy import Cursor, Row, Table
 from tarrafa.frontier.store.ready import NEW_ROWS
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, RATE_UNIT, read_history
-from tarrafa.frontier.store.schema import OLD
+from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD
 from tarrafa.model import HostId
 
 MINE = -1  # the part of the counters that whoever moves hosts adds to: nobody else waits for it
@@ -99,6 +100,32 @@ def _pour(source: "Connection[Row]", target: "Connection[Row]", table: Table, in
 def _has_standings(connection: "Connection[Row]") -> bool:
     """Else it is not worth looking for every URL."""
     return connection.execute("SELECT 1 FROM standing LIMIT 1").fetchone() is not None
+
+
+def withhold(cursor: Cursor, hosts: list[HostId]) -> None:
+    """Those that are with nobody go to nobody: as `Hosts.withhold`, for many at once."""
+    rows = cursor.execute(
+        "SELECT id FROM host WHERE id = ANY(%b::bigint[]) AND worker IS NULL ORDER BY id FOR UPDATE", [hosts]
+    ).fetchall()
+    free = [host for (host,) in rows]
+    for kinds, moment in ((f"{NEW}, {FAVOURED}", "h.next_at"), (f"{OLD}", "greatest(h.next_at, w.due)")):
+        cursor.execute(
+            f"DELETE FROM ready t USING {GIVEN} JOIN host h ON h.id = part.host JOIN work w ON w.host = h.id"
+            f" WHERE t.collection = w.collection AND t.kind IN ({kinds}) AND t.next_at = {moment} AND t.host = h.id",
+            [free],
+        )
+    cursor.execute("UPDATE host SET worker = %b::bigint WHERE id = ANY(%b::bigint[])", [WITHHELD, free])
+
+
+def let_go(cursor: Cursor, hosts: list[HostId]) -> None:
+    """They stay after all."""
+    rows = cursor.execute(
+        "SELECT id FROM host WHERE id = ANY(%b::bigint[]) AND worker = %b::bigint ORDER BY id FOR UPDATE",
+        [hosts, WITHHELD],
+    ).fetchall()
+    held = [host for (host,) in rows]
+    cursor.execute("UPDATE host SET worker = NULL WHERE id = ANY(%b::bigint[])", [held])
+    make_ready(cursor, held)
 
 
 def make_ready(cursor: Cursor, hosts: list[HostId]) -> None:

@@ -230,9 +230,7 @@ class Parting(Session):
         wanted = set(buckets)
         known = self._scan("SELECT id, key FROM host")
         hosts = array("q", (host for host, key in known if self._bucket(key) in wanted))
-        for start in range(0, len(hosts), HOSTS_AT_ONCE):
-            chunk = hosts[start : start + HOSTS_AT_ONCE]
-            self._step(lambda work, chunk=chunk: work.copy.lock_hosts(chunk))  # type: ignore[misc]
+        self._in_chunks(hosts.tolist(), freight.withhold)
         return len(hosts)
 
     def out(self, buckets: Iterable[int]) -> Counter[int]:
@@ -280,14 +278,7 @@ class Parting(Session):
 
     def forget_buckets(self, buckets: Sequence[int]) -> None:
         """Nothing of them is here any more."""
-        hosts = self.kept_back(buckets)
-        for start in range(0, len(hosts), HOSTS_AT_ONCE):
-            chunk = hosts[start : start + HOSTS_AT_ONCE]
-
-            def erase(work: Work, chunk: list[HostId] = chunk) -> None:
-                freight.erase(work.cursor, chunk)
-
-            self._step(erase)
+        self._in_chunks(self.kept_back(buckets), freight.erase)
         self.drop_passage(buckets)
 
     def drop_passage(self, buckets: Sequence[int]) -> None:
@@ -305,16 +296,13 @@ class Parting(Session):
         def stranded(work: Work) -> list[HostId]:
             return self._kept_back(work.cursor, set(range(BUCKETS)) - set(self._moving))
 
-        hosts = self._step(stranded)
+        self._in_chunks(self._step(stranded), freight.let_go)
+
+    def _in_chunks(self, hosts: list[HostId], change: Callable[[Cursor, list[HostId]], None]) -> None:
+        """Some hundreds at a time: others may wait for them."""
         for start in range(0, len(hosts), HOSTS_AT_ONCE):
             chunk = hosts[start : start + HOSTS_AT_ONCE]
-
-            def release(work: Work, chunk: list[HostId] = chunk) -> None:
-                work.copy.lock_hosts(chunk)
-                for host in chunk:
-                    work.store.hosts.let_go(host)
-
-            self._step(release)
+            self._step(lambda work, chunk=chunk: change(work.cursor, chunk))  # type: ignore[misc]
 
     # -- there ------------------------------------------------------------------------------------------------
 

@@ -167,7 +167,7 @@ class Spread:
 
     def _use(self, atlas: Atlas) -> None:
         self._atlas = atlas
-        guide = Guide(atlas, self._first.meta["suffix_list"])
+        guide = Guide(atlas, self._first.meta["suffix_list"], self._first.guide)
         for server in self._servers:
             server.guide = guide
 
@@ -394,6 +394,7 @@ class Spread:
         self._tell("delivered", 0)
         here.forget_buckets(buckets)
         self._tell("forgotten", 0)
+        self._deliver(here, there)  # plans are told to everybody, up to the end
         there.drop_passage(buckets)
         self._use(self._read())
 

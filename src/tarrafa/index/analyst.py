@@ -1,0 +1,158 @@
+"""What is a record for the index?
+
+Promises: the same document wherever it is made: here, or in child processes that hand their sheets to the one that
+writes (`Analysts`), in the order of the records. A page is indexed with what is known of it by then: without a link
+graph, nobody links to it.
+Knows nothing of commits or cursors.
+
+Analysing words and asking the graph is two thirds of the work of indexing, and the rest is tantivy's own thread: with
+children that do it, the writer is left with a tenth.
+"""
+
+import contextlib
+import multiprocessing
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import tantivy
+
+from tarrafa.archive.follow import Entry
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError
+from tarrafa.graph.reader import GraphReader
+from tarrafa.index.documents import UNKNOWN, Sheet, Standing, fill, from_sheet
+from tarrafa.index.sites import Sites
+from tarrafa.index.visits import Marks
+from tarrafa.model import Record
+from tarrafa.parse.url import host_name, url_id
+from tarrafa.process import become_child
+
+BATCH = 64  # records that are handed over together
+AHEAD = 3  # batches under way for each child: it never waits for us
+
+
+class Prepared(NamedTuple):
+    """A page's document, and how the page stands with others."""
+
+    document: tantivy.Document
+    marks: Marks
+
+
+Prepare = Callable[[], Prepared]
+
+
+class Analyst:
+    """Makes documents. What it knows of links is as new as the graph."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._sites = data, Sites(data)
+        self._graph: GraphReader | None = None
+
+    @property
+    def graph(self) -> GraphReader | None:
+        """The link graph, as soon as there is one."""
+        if self._graph is None:
+            with contextlib.suppress(DataError):
+                self._graph = GraphReader(self._data)
+        return self._graph
+
+    def prepare(self, record: Record) -> Prepared:
+        """The document of a record that has a page."""
+        document = tantivy.Document()
+        return Prepared(document, self.fill(document, record))
+
+    def fill(self, found: tantivy.Document | Sheet, record: Record) -> Marks:
+        """Write its page into a document, or on a sheet."""
+        assert record.page is not None, "only pages become documents"
+        standing = self.standing(record.url, record.collection)
+        fill(found, record, record.page, self._sites.of(record.collection, host_name(record.url)), standing)
+        return Marks(standing.in_links, standing.rank)
+
+    def standing(self, url: str, collection: str) -> Standing:
+        """What others say of a page, as far as is known by now: it is findable without that too."""
+        graph, identity = self.graph, url_id(url)
+        if graph is None:
+            return UNKNOWN
+        try:
+            in_links = graph.in_links([identity], collection).get(identity, 0)
+            anchors = graph.anchors(url, collection) if in_links else []
+            return Standing(anchors, in_links, graph.ranks([identity], collection).get(identity, 0.0))
+        except DataError:
+            self._graph = None
+            return UNKNOWN
+
+
+# -- in other processes -----------------------------------------------------------------------------------------------
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_records = msgspec.msgpack.Decoder(list[Record]).decode
+_decode_sheets = msgspec.msgpack.Decoder(list[tuple[list[Any], Marks]]).decode
+_own: Analyst  # of a child
+
+
+class Analysts:
+    """So many child processes that analyse. Use it in a `with`."""
+
+    def __init__(self, data: DataDirectory, processes: int) -> None:
+        self._ahead = AHEAD * processes
+        self._pool = ProcessPoolExecutor(
+            processes,
+            multiprocessing.get_context("spawn"),  # a fork would take tantivy's threads for its own
+            _begin,
+            (os.getpid(), data.root),
+        )
+
+    def __enter__(self) -> "Analysts":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def prepared(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Prepare]]:
+        """Every entry in order, with what gives its document."""
+        under_way: deque[tuple[list[Entry], Future[bytes]]] = deque()
+        rest = iter(entries)
+        try:
+            while batch := list(islice(rest, BATCH)):
+                under_way.append((batch, self._pool.submit(_analyse, _encode([entry.record for entry in batch]))))
+                if len(under_way) > self._ahead:
+                    yield from _handed_back(*under_way.popleft())
+            while under_way:
+                yield from _handed_back(*under_way.popleft())
+        except BrokenProcessPool:
+            raise DataError("a process that analysed pages was killed; run the command again") from None
+
+
+def _handed_back(batch: list[Entry], future: "Future[bytes]") -> Iterator[tuple[Entry, Prepare]]:
+    sheets = _decode_sheets(future.result())
+    for entry, (values, marks) in zip(batch, sheets, strict=True):
+        yield entry, partial(_prepared, values, marks)
+
+
+def _prepared(values: list[Any], marks: Marks) -> Prepared:
+    return Prepared(from_sheet(values), marks)
+
+
+def _begin(parent: int, root: Path) -> None:
+    """A child's first act."""
+    global _own
+    become_child(parent)
+    _own = Analyst(DataDirectory(root))
+
+
+def _analyse(records: bytes) -> bytes:
+    """A child's work."""
+    return _encode([_sheet(record) for record in _decode_records(records)])
+
+
+def _sheet(record: Record) -> tuple[list[Any], Marks]:
+    sheet = Sheet()
+    return sheet.values, _own.fill(sheet, record) if record.page is not None else Marks()

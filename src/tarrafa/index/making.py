@@ -1,0 +1,128 @@
+"""How is an index made again from the archive, with all the processors there are?
+
+Each part of the index is made by a process of its own, as many at once as there are processors; where there are more
+processors than parts, each of these has children that analyse (`analyst`). Promises: however many take part, and
+whoever is killed in between, the index that is there in the end is the one that a single process would have made: what
+was there is forgotten first, and whatever is half done is gone on with by the next who follows. All of them die with
+the process that began it.
+Knows nothing of terminals: `tell` hears how many bytes of the archive were done since it was called last.
+
+`python -m tarrafa.index.making --part 2-of-4 ...` makes one part.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from tarrafa.archive import follow as archive
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError
+from tarrafa.index import shards, visits
+from tarrafa.index.follower import forget, make, rebuild
+from tarrafa.process import become_child, run_child
+
+LOOK_EVERY_S = 0.2
+SMALL_BYTES = 2 << 20  # an archive for which no process need be started
+
+Tell = Callable[[int], None]
+
+
+def make_again(data: DataDirectory, processes: int, tell: Tell = lambda size: None) -> int:
+    """Make the index again from the archive, from nothing, with so many processes; the number of records read."""
+    parts = shards.parts(data)
+    if processes <= 1 or sum(archive.published(data.archive).values()) < SMALL_BYTES:
+        return rebuild(data)
+    for part in parts:
+        forget(part)
+    with _Team(parts, processes) as team:
+        told = 0
+        while team.goes_on():
+            time.sleep(LOOK_EVERY_S)
+            done = sum(sum(_cursor(part).values()) for part in parts) // len(parts)
+            tell(max(0, done - told))
+            told = max(done, told)
+    return team.read
+
+
+def _cursor(part: DataDirectory) -> dict[str, int]:
+    """How far a part has come; it may be in the middle of beginning."""
+    with suppress(DataError):
+        return visits.read_cursor(part)
+    return {}
+
+
+class _Team:
+    """The processes that make the parts. Use it in a `with`: leaving it ends them."""
+
+    def __init__(self, parts: list[DataDirectory], processes: int) -> None:
+        self._waiting = list(reversed(parts))
+        self._at_once = min(len(parts), processes)
+        self._analysts = processes // self._at_once if processes // self._at_once > 1 else 0
+        self._at_work: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+        self.read = 0
+
+    def __enter__(self) -> "_Team":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, said in self._at_work.values():
+            process.kill()
+            process.wait()
+            said.close()
+
+    def goes_on(self) -> bool:
+        """Start who waits, hear who is done; whether anybody is at work."""
+        while self._waiting and len(self._at_work) < self._at_once:
+            self._start(self._waiting.pop())
+        for name, (process, said) in list(self._at_work.items()):
+            if process.poll() is not None:
+                del self._at_work[name]
+                self.read += _heard(name, process.returncode, said)
+        return bool(self._at_work or self._waiting)
+
+    def _start(self, part: DataDirectory) -> None:
+        said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
+        line = [sys.executable, "-m", "tarrafa.index.making", "--data", str(part.root), f"--part={part.part}",
+                "--analysts", str(self._analysts), "--parent", str(os.getpid())]  # fmt: skip
+        process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
+        self._at_work[part.part] = (process, said)
+
+
+def _heard(name: str, code: int, said: IO[bytes]) -> int:
+    """What a process that ended has to say: how many records it read, or what was in its way."""
+    with said:
+        said.seek(0)
+        lines = said.read().decode(errors="replace").strip().splitlines()
+    last = lines[-1] if lines else ""
+    if code == 0 and last.isdigit():
+        return int(last)
+    if code < 0:
+        which = f"part {name} of the index" if name else "the index"
+        raise DataError(f"the process that made {which} was killed (signal {-code}); run the command again")
+    raise DataError(last.removeprefix("error: ") or f"making the index failed (exit status {code})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--part", required=True)
+    parser.add_argument("--analysts", type=int, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    become_child(options.parent)
+
+    def work() -> None:
+        sys.stdout.write(f"{make(DataDirectory(options.data, options.part), options.analysts)}\n")
+
+    run_child(work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Many processes make the index that one would have made, whoever is killed in between."""
+
+import multiprocessing
+import os
+import random
+import signal
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tarrafa.archive.follow import follow, published
+from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError
+from tarrafa.graph import follower as graph
+from tarrafa.index import making, shards
+from tarrafa.index.analyst import Analyst, Analysts
+from tarrafa.index.documents import Sheet, from_sheet
+from tarrafa.index.follower import behind, catch_up, make, rebuild
+from tarrafa.index.making import make_again
+from tarrafa.index.reader import IndexReader
+from tests.graph.small_web import a_record, new_data, small_web, write
+from tests.index.test_parts import contents
+
+PAGES = 300
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataDirectory:
+    """An archive of two files with pages that changed and pages that are gone."""
+    monkeypatch.setattr(making, "SMALL_BYTES", 0)
+    data, records = new_data(tmp_path / "data"), small_web(PAGES)
+    again = [msgspec.structs.replace(record, visit=2) for record in small_web(PAGES, seed=8)[::3]]
+    write(data, records)
+    write(data, [*again, *(a_record(record.url, 3, status=404) for record in records[::5])], "w2")
+    graph.catch_up(data, lambda name, weights: None)
+    return data
+
+
+def test_a_document_is_the_same_whoever_made_it(data):
+    analyst, record = Analyst(data), small_web(3)[2]
+    sheet = Sheet()
+    marks = analyst.fill(sheet, record)
+    sent = msgspec.msgpack.decode(msgspec.msgpack.encode(sheet.values))
+    here = analyst.prepare(record)
+    assert from_sheet(sent).to_dict() == here.document.to_dict()
+    assert marks == here.marks
+    assert marks.in_links > 0
+
+
+@pytest.mark.parametrize("into", ["1", "2"])
+def test_many_processes_make_what_one_makes(data, into):
+    rebuild(data)
+    wanted = contents(data)
+    shards.choose(data, shards.parse(into, "test"))
+    told: list[int] = []
+    assert make_again(data, 2, told.append) == 2 * PAGES // 3 + PAGES // 3 + PAGES // 3 + PAGES // 5
+    assert contents(data) == wanted
+    assert len(wanted) == PAGES * 4 // 5
+    assert behind(data) == 0
+    assert 0 <= sum(told) <= sum(published(data.archive).values())
+    words = {shown.text.split()[0] for shown in wanted}
+    assert words, "and can be searched"
+    assert sum(IndexReader(part).snapshot().documents for part in shards.parts(data)) == len(wanted)
+
+
+def test_what_stands_in_the_way_is_said_in_one_line(data, monkeypatch):
+    (file,) = sorted(data.archive.glob("*w2*.meta.warc.gz"))
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2 :] = b"\x00" * (len(content) - len(content) // 2)
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=r"damaged|not whole|cannot be read") as caught:
+        make_again(data, 2)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_child_that_is_killed_is_said_and_the_next_try_ends_well(data, monkeypatch):
+    rebuild(data)
+    wanted = contents(data)
+    original = making._Team._start
+
+    def start_and_kill(team: making._Team, part: DataDirectory) -> None:
+        original(team, part)
+        next(iter(team._at_work.values()))[0].kill()
+
+    monkeypatch.setattr(making._Team, "_start", start_and_kill)
+    with pytest.raises(DataError, match=r"was killed \(signal 9\); run the command again"):
+        make_again(data, 2)
+    monkeypatch.undo()
+    catch_up(data)
+    assert contents(data) == wanted
+
+
+def test_an_analyst_that_is_killed_is_said(data):
+    with Analysts(data, 1) as analysts:
+        os.kill(analysts._pool.submit(os.getpid).result(60), signal.SIGKILL)
+        with pytest.raises(DataError, match="was killed; run the command again"):
+            while True:
+                for _, prepare in analysts.prepared(follow(data.archive, {})):
+                    prepare()
+
+
+def _die_while_making(data: DataDirectory, after_s: float, into: str) -> None:
+    making.SMALL_BYTES = 0
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    shards.choose(data, shards.parse(into, "test"))
+    if after_s:
+        signal.setitimer(signal.ITIMER_REAL, after_s)
+    make_again(data, 2)
+    os._exit(0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("into", ["1", "3"])
+def test_killed_at_random_moments_a_rebuild_leaves_nobody_behind_and_ends_as_in_one_go(data, into):
+    rebuild(data)
+    wanted = contents(data)
+    rng = random.Random(17)
+    for attempt in range(12):
+        child = multiprocessing.get_context("fork").Process(
+            target=_die_while_making, args=(data, rng.uniform(0.05, 3.0), into)
+        )
+        child.start()
+        child.join(120)
+        if attempt % 3 == 2:  # who follows goes on with whatever is there
+            _wait_for_locks(data)
+            catch_up(data)
+            assert contents(data) == wanted
+    _wait_for_locks(data)
+    make_again(data, 2)
+    assert contents(data) == wanted
+    assert behind(data) == 0
+
+
+def _wait_for_locks(data: DataDirectory) -> None:
+    """Until those that die with their parent are dead."""
+    for part in shards.parts(data):
+        while True:
+            try:
+                make(part)
+                break
+            except DataError as error:
+                assert "another process" in str(error)
