@@ -112,6 +112,14 @@ def test_what_must_be_there_is_never_given_up_but_all_words_are(ask):
     assert ask.search("rede pesca", all_words=True).instead == ""
 
 
+def test_a_rare_word_that_some_page_holds_is_not_taken_for_another_by_itself(ask):
+    found = ask.search("impresora pássaros", all_words=True)
+    assert (found.instead, found.total) == ("some", 4)
+    strict = ask.search("+impresora +pássaros")
+    assert (strict.instead, strict.total) == ("", 0)
+    assert ask.search("impresora papel", all_words=True).suggestion == "impressora papel"
+
+
 def test_a_collection_is_kept_to(tmp_path):
     data = new_data(tmp_path / "data")
     records = [a_record("http://a.br/", text="banco"), a_record("http://b.br/", text="rede", collection="outra")]
@@ -176,7 +184,7 @@ def test_what_speaks_in_a_text_is_where_it_says(text):
     assert said >= {one for one in query.texts if one in text and not text.count("*")}
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60))
 @example("bnaco" * 200)
 @example("bnaco " * 60)

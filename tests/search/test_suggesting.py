@@ -102,7 +102,7 @@ def test_blocked_sites_lend_no_words(tmp_path):
     assert Searcher.at(data, patience_s=PATIENCE_S).suggest("bar") == ["barco"]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(), max_size=60))
 @example("x" * 10_000)
 @example("rede " * 2_000 + "pes")

@@ -64,7 +64,8 @@ def hits(result: SearchResult, offset: int) -> None:
     _done_with_words(result)
     if not result.hits:
         return
-    console.print(f"{result.total:,} pages, {result.time_s * 1000:.1f} ms\n")
+    pages = "page" if result.total == 1 else "pages"
+    console.print(f"{result.total:,} {pages}, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
         console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")

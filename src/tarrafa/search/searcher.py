@@ -133,14 +133,14 @@ class Searcher:
         return _Answer(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
 
     def _instead(self, first: Asking, correction: Correction | None) -> "_Answer":
-        """Nothing was found: another spelling, else some of the words, where all were wanted by a switch. What a sign,
-        quotation marks or a condition ask for is never given up: nothing is the answer then."""
+        """Nothing was found: another spelling for what no page holds, else some of the words, where all were wanted by
+        a switch. What a sign, quotation marks or a condition ask for is never given up: nothing is the answer then."""
         question = first.question
-        if correction is not None:
+        if correction is not None and correction.is_needed:
             spelled = self._find(replace(question, text=correction.text), first)
             return _Answer(spelled, correction.words, correction, SPELLING)
         some = self._find(replace(question, all_words=False), first) if question.all_words else first
-        return _Answer(some, instead=SOME) if some.total else _Answer(first)
+        return _Answer(some, [], correction, SOME) if some.total else _Answer(first, [], correction)
 
     def _related(self, question: Question) -> Question:
         """The words of a page, as a question."""

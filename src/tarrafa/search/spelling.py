@@ -152,10 +152,11 @@ class Typed(NamedTuple):
 
 
 class Correction(NamedTuple):
-    """Another text, and the words of it that were not typed."""
+    """Another text, the words of it that were not typed, and whether one stands for a word that no page holds."""
 
     text: str
     words: list[str]
+    is_needed: bool
 
 
 def typed_words(text: str, documents: Callable[[str, str], int]) -> list[Typed]:
@@ -205,22 +206,23 @@ class Speller:
         while unsure:
             word = unsure.pop(0)
             if not changes or changes[-1].end <= word.start:  # else it went with its neighbour
-                unknown = [Change(other.start, other.end, "", "", 0.0) for other in unsure if not other.documents]
-                best = self._best(word, [*changes, *unknown])
+                left_out = [Change(other.start, other.end, "", "", 0.0) for other in unsure if not other.documents]
+                best = self._best(word, [*changes, *left_out])
                 changes += [best] if best is not None else []
         if not changes:
             return None
         text = self._with((change.start, change.end, change.shown) for change in changes)
-        if not self._is_better(text, changes):
+        unknown = {word.start for word in self._words if not word.documents}
+        needed = [change for change in changes if not unknown.isdisjoint(range(change.start, change.end))]
+        if not self._is_better(text, needed):
             return None
-        return Correction(text, [word for change in changes for word in change.shown.strip('"').split()])
+        return Correction(text, [word for one in changes for word in one.shown.strip('"').split()], bool(needed))
 
-    def _is_better(self, text: str, changes: list[Change]) -> bool:
+    def _is_better(self, text: str, needed: list[Change]) -> bool:
         """It finds clearly more; or something by a word for which nothing was found, though others found something."""
         if self._count(text, False) >= max(1, CLEARLY_TIMES * self._found):
             return True
-        unknown = [one for one in changes for word in self._words if word.start == one.start and not word.documents]
-        must = [self._with([(one.start, one.end, f"+{one.asked}")]) for one in unknown if one.shown == one.asked]
+        must = [self._with([(one.start, one.end, f"+{one.asked}")]) for one in needed if one.shown == one.asked]
         return self._found > 0 and any(self._count(one, False) for one in must)
 
     def _best(self, word: Typed, others: list[Change]) -> Change | None:

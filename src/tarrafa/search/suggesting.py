@@ -11,7 +11,8 @@ memory (`vocabulary`), and only the most frequent words are asked of the index.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tantivy import Occur
@@ -21,7 +22,7 @@ from tarrafa.index import schema
 from tarrafa.index.analysis import WORD_BOUND, WORD_CHARS_MAX, composed, fold, written
 from tarrafa.index.reader import Snapshot
 from tarrafa.search.query import QUERY_CHARS_MAX, spoken
-from tarrafa.search.vocabulary import Known, Vocabulary
+from tarrafa.search.vocabulary import Vocabulary
 
 READ_MAX = 2_000  # words that begin so and are read from the index
 COMMON_SHARE = 0.5
@@ -60,22 +61,22 @@ def completions(
     folded = fold(beginning)
     if not folded:
         return []
-    known: Iterable[Known]
     if vocabulary is None or vocabulary.count(folded) <= READ_MAX:
         entries = snapshot.words(folded, WRITINGS * limit, among)
-        known = (Known(written(entry), documents) for entry, documents in entries)
-    else:
-        known = vocabulary.beginning(folded, TRIED * limit)
-        if among is not None:
-            known = (Known(one.word, _together(snapshot, one.word, among)) for one in known)
-    found = merged(beginning, [known], TRIED * limit)
-    return _telling(found, vocabulary, snapshot.documents)[:limit]
+        known: Iterable[tuple[str, int]] = ((written(entry), documents) for entry, documents in entries)
+        found = merged(beginning, [known], TRIED * limit)
+        return _telling(found, vocabulary, snapshot.documents)[:limit]
+    frequent = _telling(vocabulary.beginning(folded, TRIED * limit), vocabulary, snapshot.documents)
+    if among is None:
+        return merged(beginning, [frequent], limit)
+    counted = ((word, _together(snapshot, word, among)) for word, _ in frequent)
+    return merged(beginning, [islice((one for one in counted if one[1]), limit)], limit)
 
 
-def _telling(found: list[tuple[str, int]], vocabulary: Vocabulary | None, documents: int) -> list[tuple[str, int]]:
+def _telling(found: Sequence[tuple[str, int]], vocabulary: Vocabulary | None, documents: int) -> list[tuple[str, int]]:
     """Words that stand in more than half of all documents tell nothing, and go last."""
     if vocabulary is None:
-        return found
+        return list(found)
     common = {word for word, _ in found if vocabulary.known(fold(word)).documents > COMMON_SHARE * documents}
     return sorted(found, key=lambda one: one[0] in common)
 
