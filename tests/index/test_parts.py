@@ -105,7 +105,7 @@ def test_parts_that_are_elsewhere_are_left_to_others(data, tmp_path):
 
 def test_a_part_without_a_page_is_not_behind(data):
     write(data, [a_record(f"http://a.br/{n}") for n in range(5)])
-    shards.choose(data, shards.parse("8", "test"))
+    shards.choose(data, shards.parse("3", "test"))
     catch_up(data)
     assert behind(data) == 0
     assert len(contents(data)) == 5
@@ -131,7 +131,7 @@ def test_an_index_without_a_word_about_it_is_one_and_stays_where_it_is(data):
 
 def test_divided_anew_nothing_of_the_old_parts_is_left(data):
     write(data, small_web(20))
-    for said in ("1", "2", "3", "1"):
+    for said in ("1", "2", "1"):
         shards.choose(data, shards.parse(said, "test"))
         assert not shards.exists(data) or said == "1"
         assert catch_up(data) == 20 or said == "1"
@@ -174,6 +174,7 @@ def test_rebuild_makes_every_part_again(data):
     assert behind(data) == 0
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_all_parts_end_as_those_made_in_one_go(tmp_path):
     records = small_web(150)
     again = [msgspec.structs.replace(record, visit=2) for record in small_web(150, seed=8)[::3]]

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from tarrafa.index import shards
 from tarrafa.index.follower import behind
 from tarrafa.search.question import Question
@@ -22,6 +24,7 @@ def killed_once(process: "subprocess.Popen[str]", role: str) -> int:
     return found[0]
 
 
+@pytest.mark.long
 def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
     with journey.web:
@@ -43,6 +46,9 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     assert {shown.url for shown in found} == wanted
     assert len([part for part in shards.parts(data) if (part.index / "text").is_dir()]) == 3
     assert Searcher.at(data).documents == len(wanted)
+    told = json.loads(tarrafa("status", "--data", data.root, "--json").stdout)
+    assert told["index"] == {"shards": "3", "documents": len(wanted), "behind_bytes": 0, "settled": True}
+    assert "documents in parts (3)" in tarrafa("status", "--data", data.root).stdout
 
     refused = tarrafa("crawl", journey.folder / "journey.toml", "--data", data.root, "--index-shards", "2")
     assert refused.returncode == 2

@@ -17,7 +17,7 @@ from tarrafa.search.local import LocalShard
 from tarrafa.search.merging import in_order, merged
 from tarrafa.search.question import Block, Candidate, Question, Shard, Sort
 from tarrafa.search.searcher import Searcher, copies_of
-from tests.search.sharded import behind_a_url, divided
+from tests.search.sharded import behind_a_url, divided, pages
 
 NEAR = 0.05  # who scores nearly alike may change places: the mean length of a text differs from index to index
 
@@ -79,7 +79,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.booleans(), st.booleans(), st.sampled_from(Sort))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_question_has_the_same_total_in_one_index_and_in_fourparts(searchers, words, all_words, copies, sort):
     question = Question(" ".join(words), n=100, offset=100, all_words=all_words, copies=copies, sort=sort)
     answers = []
@@ -120,10 +120,9 @@ def test_all_documents_are_counted(searchers):
 
 
 def test_copies_are_found_in_whatever_part_they_are(tmp_path):
-    data = divided(tmp_path / "data", "8")
-    assert len({place.part for place in parts(data)}) == 8
+    data = divided(tmp_path / "data", "3", [page for page in pages() if "copias" in page.url])
+    assert sum(LocalShard(part).documents() > 0 for part in parts(data)) > 1
     assert copies_of(data, "http://m0.copias.br/", None) == [f"http://m{n}.copias.br/{'x' * n}" for n in (1, 2, 3)]
-    assert copies_of(data, "http://h0.br.test/", None) == []
 
 
 # -- shards that fail -------------------------------------------------------------------------------------------------

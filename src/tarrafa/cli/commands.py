@@ -174,18 +174,23 @@ def status(
     where: cluster.Where = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
-    """Show every collection's state and numbers, and the workers."""
+    """Show every collection's state and numbers, the workers, and the index that is here."""
     import asyncio
+
+    import msgspec
 
     from tarrafa.cli import show
     from tarrafa.cli.running import overview_of
     from tarrafa.frontier.address import from_command_line
+    from tarrafa.index.state import state_of
 
     found = asyncio.run(overview_of(DataDirectory(data), from_command_line(where, token_file)))
+    index = state_of(DataDirectory(data))
     if as_json:
-        show.as_json(found)
+        show.as_json(msgspec.to_builtins(found) | {"index": index})
     else:
         show.overview(found)
+        show.index(index)
 
 
 for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, querying.queries):

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.frontier.protocol import CollectionStatus, Overview
+from tarrafa.index.state import IndexState
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
 from tarrafa.serve.queries import QueryReport
 from tarrafa.takedown import Entry
@@ -47,6 +48,15 @@ def overview(shown: Overview) -> None:
         for node in shown.nodes:
             if node.note:
                 console.print(f"{node.name}: {escape(node.note)}")
+
+
+def index(shown: IndexState | None) -> None:
+    if shown is None:
+        return
+    parts = "" if shown.shards == "1" else f" in parts ({shown.shards})"
+    behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
+    anew = "" if shown.settled else "; pages that others have come to link to are still to be written anew"
+    console.print(f"index: {shown.documents:,} documents{parts}{behind}{anew}")
 
 
 def statuses(status: CollectionStatus) -> str:

@@ -237,12 +237,12 @@ class GraphReader:
         number: int = self._rows("SELECT value FROM counters WHERE name = 'incarnation'", ())[0][0]
         return number
 
-    def version(self) -> str:
-        """Names the links and ranks as they are: another one, and some have come, gone or changed."""
+    def version(self) -> tuple[str, str]:
+        """Names the links and the ranks as they are: another name, and some have come, gone or changed."""
         found = dict(self._rows("SELECT name, value FROM counters WHERE name IN ('incarnation', 'turned')", ()))
         stated = self._ranked().stated
         ranked = stated.turned if stated is not None else 0
-        return f"{found.get('incarnation', 0)}-{found.get('turned', 0)}-{ranked}"
+        return f"{found.get('incarnation', 0)}-{found.get('turned', 0)}", str(ranked)
 
     def stamped(self, owner: str, after: int, limit: int) -> list[Stamped]:
         """What has changed in the in-links of an owner's URLs since a stamp, the oldest news first."""

@@ -45,7 +45,7 @@ class Refresher:
         self._archive, self._visits = data.archive, visits
         self._settled = read_settled(data)
         self._stale: Iterator[Written] | None = None  # of the sweep under way
-        self._links = ""  # that it looks at
+        self._links = ""  # and ranks, that it looks at
         self._took_s = self._next_at = 0.0
 
     def is_due(self, graph: GraphReader, now: float, committed: bool) -> bool:
@@ -53,7 +53,7 @@ class Refresher:
         if self._stale is None and committed and now >= self._next_at:
             self._took_s, self._next_at = 0.0, now + PAUSE_S_MIN
             with suppress(DataError):  # it is being made again, perhaps
-                self._links = graph.version()
+                self._links = " ".join(graph.version())
                 self._stale = self._sweep(graph) if self._links != self._settled else None
         return self._stale is not None
 
@@ -103,9 +103,10 @@ def _stale_of(pages: list[Written], collection: str, graph: GraphReader) -> list
 
 
 def is_settled(data: DataDirectory) -> bool:
-    """Whether every page, in every part of the index that is kept here, was written with the links as they are."""
+    """Whether every page, in every part of the index that is kept here, was written with the links as they are. (Ranks
+    are computed later: search makes up for the difference.)"""
     try:
-        links = GraphReader(data).version()
+        links, _ = GraphReader(data).version()
     except DataError:
         return True
-    return all(read_settled(part) == links for part in shards.parts(data))
+    return all(read_settled(part).partition(" ")[0] == links for part in shards.parts(data))
