@@ -19,7 +19,7 @@ from tarrafa.model import Outcome
 from tarrafa.process import myself
 from tests.contract.bodies import done, numbers, offer
 from tests.contract.postgres import WHY_NOT, Postgres, programs
-from tests.frontier.test_spread import STEPS, assert_in_order, found, opened, spread
+from tests.frontier.spreading import STEPS, assert_in_order, found, opened, spread
 
 pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]
 WITHIN = "while everything is copied"

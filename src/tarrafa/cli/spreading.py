@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tarrafa.cli.progress import PLAIN_EVERY_S, duration_text
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import ConfigError
+from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.address import Address, PostgresServers, postgres_module
 
@@ -104,6 +104,8 @@ def spread(address: Address | None, *, remove: bool, dry_run: bool) -> tuple[Ans
                 done, finished = moving.run(), True
             except spreading.Stopped:
                 done, finished = moving.done(), False
+            except Unreachable as error:
+                raise Unreachable(f"{error}; nothing is lost: run the same command again when it is back") from None
     answer = msgspec.structs.replace(answer, finished=finished and not done.stayed, **msgspec.structs.asdict(done))
     return answer, _said_of_end(answer)
 
@@ -128,7 +130,11 @@ def _said_of_plan(answer: Answer) -> list[str]:
 
 
 def _said_of_end(answer: Answer) -> list[str]:
-    lines = [f"{one['server']}: {one['after']:,} buckets" for one in answer.servers if answer.finished]
+    lines = [
+        f"{one['server']}: {one['after']:,} buckets" if one["after"] else f"{one['server']}: is no longer needed"
+        for one in answer.servers
+        if answer.finished
+    ]
     rates = f"{answer.hosts / answer.took_s:,.0f} hosts/s, {answer.urls / answer.took_s:,.0f} URLs/s"
     lines.append(
         f"moved {answer.buckets:,} buckets: {answer.hosts:,} hosts, {answer.urls:,} URLs in"

@@ -16,6 +16,7 @@ from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.buckets import Guide
 from tarrafa.frontier.store.postgres.server import Server
+from tarrafa.frontier.store.postgres.session import PATIENCE_S as PATIENCE_ALONE_S
 from tarrafa.frontier.store.postgres.session import describe
 
 AWAY_S = 5.0
@@ -69,9 +70,8 @@ class Member:
                 server.close()
                 raise ConfigError(f"{self.where}: is another database than the one that belongs to this frontier")
             self.server = server
-        if self._servers > 1:
-            self.server.patience_s = PATIENCE_S
-        else:
+        self.server.patience_s = PATIENCE_S if self._servers > 1 else PATIENCE_ALONE_S
+        if self._servers == 1:
             self.server.share_limits({})
         self.server.share_rates(self._servers)
         self.server.guide = self.guide

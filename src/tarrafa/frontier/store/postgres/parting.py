@@ -283,6 +283,8 @@ class Parting(Session):
 
     def drop_passage(self, buckets: Sequence[int]) -> None:
         """They are where they belong."""
+        if not buckets:
+            return
 
         def work(work: Work) -> None:
             work.cursor.execute("DELETE FROM moving WHERE bucket = ANY(%b::bigint[])", [list(buckets)])

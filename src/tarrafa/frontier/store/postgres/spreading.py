@@ -280,9 +280,11 @@ class Spread:
     def _take_in(self) -> None:
         if not self._newcomers:
             return
-        fresh = []
+        fresh: list[Server] = []
         for dsn in self._newcomers:
             empty = self._opened(dsn)
+            if empty.meta["id"] in {server.meta["id"] for server in fresh}:
+                raise ConfigError(f"{empty.where}: the same database is named twice")
             empty.obey(self._first.epoch, is_new=True)
             empty.adopt(self._id, self._first.meta["suffix_list"])
             empty.close()
