@@ -15,7 +15,7 @@ test: $(READY) system check
 	@folder=$$(mktemp -d /tmp/t.XXXX); $(BIN)/pytest -m "not long" -n 2 --basetemp=$$folder/t; \
 	  result=$$?; rm -rf $$folder; exit $$result
 
-# Journeys with kills, soaks and fuzzing: run before an issue is called resolved.
+# Journeys with kills, soaks and fuzzing: run before a release.
 test-long: $(READY) system
 	$(BIN)/pytest -m long -s
 

@@ -4,6 +4,7 @@ import pytest
 
 LENGTHY = frozenset({
     "tests.frontier.test_spread", "tests.frontier.test_spread_books", "tests.frontier.test_spread_killed",
+    "tests.frontier.test_spread_meanwhile",
     "tests.frontier.test_breadth_at_once", "tests.frontier.test_postgres_life", "tests.journey.test_relations",
     "tests.journey.test_shards", "tests.journey.test_spread", "tests.journey.test_orders",
 })  # fmt: skip

@@ -23,10 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+import apsw
+
 from tarrafa.errors import DataError, DiskFull, from_os
 
 FORMAT = 1
 FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk stops us
+BUSY_MS = 10_000  # how long one waits for another who writes
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 
@@ -139,6 +142,15 @@ def try_lock(path: Path) -> IO[bytes] | None:
         file.close()
         return None
     return file
+
+
+def open_to_read(path: Path) -> apsw.Connection:
+    """A SQLite file that another process may be writing. Nothing can be written through it, but whoever was killed
+    while the file was new left a journal, and one who may only read could never roll that back."""
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)  # read-only by itself where it must be
+    connection.set_busy_timeout(BUSY_MS)
+    connection.pragma("query_only", True)
+    return connection
 
 
 def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:

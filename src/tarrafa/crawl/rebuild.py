@@ -31,7 +31,7 @@ from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.delivered import Delivered
 from tarrafa.crawl.rules import robots_digest
 from tarrafa.crawl.visit import leads
-from tarrafa.data import DataDirectory, sync_directory, try_lock
+from tarrafa.data import DataDirectory, open_to_read, sync_directory, try_lock
 from tarrafa.errors import ConfigError, DataError, DiskFull, from_os
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.checkpoint import Contents, inspect, load
@@ -114,7 +114,7 @@ def _is_usable(path: Path) -> bool:
     if not path.exists():
         return False
     with contextlib.suppress(apsw.Error):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection = open_to_read(path)
         try:
             return bool(connection.execute("SELECT 1 FROM collection LIMIT 1").fetchall())
         finally:

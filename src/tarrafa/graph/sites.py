@@ -18,9 +18,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory
+from tarrafa.data import DataDirectory, open_to_read
 from tarrafa.errors import DataError
-from tarrafa.graph.store import BUSY_MS, in_our_words, rows
+from tarrafa.graph.store import in_our_words, rows
 from tarrafa.parse.url import canonical, host_key, host_name
 
 FORMAT = 1
@@ -243,8 +243,7 @@ def _bounded(offset: int) -> int:
 
 def _open(path: Path) -> apsw.Connection:
     with in_our_words(path):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        connection.set_busy_timeout(BUSY_MS)
+        connection = open_to_read(path)
         if connection.pragma("user_version") != FORMAT:
             raise DataError(f"{path}: written by another Tarrafa; `tarrafa rebuild graph` makes it again")
     return connection

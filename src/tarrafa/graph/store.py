@@ -17,12 +17,11 @@ from typing import Any
 import apsw
 
 from tarrafa.archive.follow import Cursor
-from tarrafa.data import DataDirectory, try_lock
+from tarrafa.data import BUSY_MS, DataDirectory, open_to_read, try_lock
 from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
 
 FORMAT = 3
 DERIVED = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
-BUSY_MS = 10_000
 CACHE_KIB = 64 << 10
 
 SCHEMA = """
@@ -135,7 +134,7 @@ def open_reader(data: DataDirectory) -> apsw.Connection:
     if not is_there(data):
         raise DataError(f"{path}: no link graph yet; `tarrafa crawl FILE` makes one")
     with in_our_words(path):
-        connection = _open_read_only(path)
+        connection = open_to_read(path)
         _check_format(connection, path)
     return connection
 
@@ -151,17 +150,11 @@ def format_of(data: DataDirectory) -> int:
     if not path.exists():
         return 0
     with in_our_words(path):
-        connection = _open_read_only(path)
+        connection = open_to_read(path)
         try:
             return int(connection.pragma("user_version"))
         finally:
             connection.close()
-
-
-def _open_read_only(path: Path) -> apsw.Connection:
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    connection.set_busy_timeout(BUSY_MS)
-    return connection
 
 
 def _check_format(connection: apsw.Connection, path: Path) -> None:

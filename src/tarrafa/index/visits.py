@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 import apsw
 
 from tarrafa.archive.follow import Cursor
-from tarrafa.data import DataDirectory
+from tarrafa.data import BUSY_MS, DataDirectory, open_to_read
 from tarrafa.graph.store import in_our_words, rows
 from tarrafa.model import UrlId
 
-BUSY_MS = 10_000
 FORMAT = 2
 ID_BYTES = 16
 
@@ -167,9 +166,8 @@ def _look(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
     if not path.exists():
         return []
     with in_our_words(path, what="index"):
-        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection = open_to_read(path)
         try:
-            connection.set_busy_timeout(BUSY_MS)
             return rows(connection, sql) if connection.table_exists(None, table) else []
         finally:
             connection.close()

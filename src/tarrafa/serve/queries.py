@@ -22,7 +22,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory
+from tarrafa.data import DataDirectory, open_to_read
 from tarrafa.errors import DataError
 
 FORMAT = 1
@@ -144,7 +144,7 @@ def report(data: DataDirectory, now: float, days: int = REPORTED_DAYS, most: int
     if not data.queries.exists():
         return QueryReport(days, 0, 0, 0, [], [])
     first = day_of(now - (days - 1) * DAY_S)
-    with _opened(data.queries, flags=apsw.SQLITE_OPEN_READONLY) as connection:
+    with _opened(data.queries, to_write=False) as connection:
         ((asked, empty, unkept),) = connection.execute(
             "SELECT ifnull(sum(times), 0), ifnull(sum(empty), 0), ifnull(sum(unkept), 0) FROM days WHERE day >= ?",
             (first,),
@@ -189,13 +189,13 @@ def is_personal(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, flags: int = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) -> Iterator[apsw.Connection]:
+def _opened(path: Path, *, to_write: bool = True) -> Iterator[apsw.Connection]:
     """One transaction on the file; what SQLite complains of, as one line."""
     try:
-        connection = apsw.Connection(str(path), flags=flags)
+        connection = apsw.Connection(str(path)) if to_write else open_to_read(path)
         try:
             connection.set_busy_timeout(BUSY_MS)
-            if flags != apsw.SQLITE_OPEN_READONLY:
+            if to_write:
                 _prepare(connection)
             with connection:
                 _check(connection, path)

@@ -11,13 +11,12 @@ from types import TracebackType
 import apsw
 
 from tarrafa.clock import Clock
+from tarrafa.data import open_to_read
 from tarrafa.errors import DataError
 from tarrafa.frontier.images import Album, Catalogue, Place
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.schema import Database, check_schema
 from tarrafa.frontier.store.store import Store
-
-BUSY_MS = 10_000
 
 
 class Snapshot:
@@ -26,8 +25,7 @@ class Snapshot:
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
         try:
-            self._connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-            self._connection.set_busy_timeout(BUSY_MS)
+            self._connection = open_to_read(path)
             self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # see schema.py
             check_schema(Database(self._connection), path)
             self._connection.execute("BEGIN")

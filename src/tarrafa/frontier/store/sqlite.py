@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import apsw
 
 from tarrafa.clock import Clock
-from tarrafa.data import DataDirectory, try_lock
+from tarrafa.data import DataDirectory, open_to_read, try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import (
@@ -280,7 +280,7 @@ def last_seen(path: Path) -> float:
     if not path.exists():
         return 0.0
     try:
-        db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
+        db = Database(open_to_read(path))
         try:
             return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
         finally:
@@ -341,7 +341,7 @@ def _read(path: Path, question: Callable[[Database], T]) -> T:
             " lost, `tarrafa rebuild frontier` makes it again"
         )
     try:
-        db = Database(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY))
+        db = Database(open_to_read(path))
         try:
             check_schema(db, path)
             return question(db)

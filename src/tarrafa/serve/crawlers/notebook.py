@@ -16,12 +16,11 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import try_lock
+from tarrafa.data import BUSY_MS, try_lock
 from tarrafa.errors import DataError, DiskFull, Locked
 from tarrafa.model import HostId, Link, UrlId
 
 FORMAT = 1
-BUSY_MS = 10_000
 ID_BYTES = 16
 VISITS_REMEMBERED = 10_000  # of each crawler: for calls that are repeated
 TRIM_EVERY = 500  # visits

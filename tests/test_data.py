@@ -1,0 +1,36 @@
+"""Files that several processes share."""
+
+import multiprocessing
+import os
+import signal
+
+import apsw
+import pytest
+
+from tarrafa.data import open_to_read
+
+
+def die_while_writing(path):
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA cache_size = 2; CREATE TABLE kept (x); INSERT INTO kept VALUES (1); BEGIN")
+    for _ in range(100):
+        connection.execute("INSERT INTO kept VALUES (zeroblob(1000))")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_who_reads_can_read_what_a_killed_writer_left(tmp_path):
+    path = tmp_path / "file.sqlite"
+    child = multiprocessing.get_context("fork").Process(target=die_while_writing, args=(path,))
+    child.start()
+    child.join(30)
+    assert path.with_name("file.sqlite-journal").exists(), "the kill must leave one"
+    connection = open_to_read(path)
+    assert connection.execute("SELECT count(*) FROM kept").fetchall() == [(1,)]
+    with pytest.raises(apsw.ReadOnlyError):
+        connection.execute("DELETE FROM kept")
+
+
+def test_reading_makes_no_file(tmp_path):
+    with pytest.raises(apsw.CantOpenError):
+        open_to_read(tmp_path / "none.sqlite")
+    assert not list(tmp_path.iterdir())
