@@ -207,8 +207,7 @@ def ask(data: DataDirectory, nodes: int) -> None:
     ids = [[url_id(url) for url in some()] for _ in range(20)]
     popular, largest = url_of(1, int(hosts[0])), "site0.com.br"
     questions: dict[str, Callable[[], object]] = {
-        "ranks of 100 URLs": lambda: reader.ranks(rng.choice(ids)),
-        "in-links of 100 URLs": lambda: reader.in_links(rng.choice(ids)),
+        "ranks and in-links of 100 URLs": lambda: reader.standings(rng.choice(ids)),
         "links of a page": lambda: reader.neighbours(some()[0]),
         "links of the best known page": lambda: reader.neighbours(popular),
         "its in-links from the last on": lambda: reader.incoming(popular, limit=50, offset=total - 50),
@@ -229,7 +228,7 @@ def ask(data: DataDirectory, nodes: int) -> None:
             times.append((time.perf_counter() - began) * 1e3)
         print(f"{name:32} {np.percentile(times, 50):8.2f} {np.percentile(times, 99):8.2f}")
     few: list[UrlId] = ids[0][:10]
-    assert set(reader.ranks(few)) == set(few)
+    assert set(reader.standings(few)) == set(few)
 
 
 def main() -> None:

@@ -144,12 +144,30 @@ def try_lock(path: Path) -> IO[bytes] | None:
     return file
 
 
+def state_of(path: Path) -> tuple[int, ...]:
+    """Another one for each content of a file that is replaced or only grows; empty, if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def open_to_read(path: Path) -> apsw.Connection:
     """A SQLite file that another process may be writing. Nothing can be written through it, but whoever was killed
-    while the file was new left a journal, and one who may only read could never roll that back."""
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)  # read-only by itself where it must be
+    while the file was new left a journal, and one who may only read could not roll that back."""
+    connection = _opened(path, apsw.SQLITE_OPEN_READONLY)
+    try:
+        connection.pragma("schema_version")
+    except apsw.ReadOnlyError:
+        connection = _opened(path, apsw.SQLITE_OPEN_READWRITE)  # never otherwise: it would touch what is damaged
+        connection.pragma("query_only", True)
+    return connection
+
+
+def _opened(path: Path, flags: int) -> apsw.Connection:
+    connection = apsw.Connection(str(path), flags=flags)
     connection.set_busy_timeout(BUSY_MS)
-    connection.pragma("query_only", True)
     return connection
 
 

@@ -26,7 +26,7 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.data import DataDirectory, sync_directory
+from tarrafa.data import DataDirectory, state_of, sync_directory
 from tarrafa.errors import ConfigError, DataError, Withheld, from_os
 from tarrafa.model import UrlId
 from tarrafa.parse.domain import LABELS_MAX, above, domain, is_address
@@ -272,7 +272,7 @@ class TakenDown:
 
     def now(self) -> Orders:
         """What holds at this moment; the same object for as long as nothing changes."""
-        orders, seen = self._orders, self._look()
+        orders, seen = self._orders, state_of(self._path)
         if orders is not None and seen == self._seen:
             return orders
         with self._lock:
@@ -292,13 +292,6 @@ class TakenDown:
         plain = canonical(url)
         if plain is not None and self.now().covers(plain):
             raise Withheld(f"{url[:200]}: was taken down")
-
-    def _look(self) -> tuple[int, ...]:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return ()
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _read(self, seen: tuple[int, ...]) -> None:
         try:

@@ -4,11 +4,12 @@ Shared by the tests of everything that follows the archive (graph, index, search
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tarrafa.archive.writer import Writer
 from tarrafa.data import DataDirectory
+from tarrafa.graph.reader import GraphReader
 from tarrafa.model import Link, Outcome, Page, Record, RobotsMeta
 
 COLLECTION = "small"
@@ -103,3 +104,11 @@ def new_data(root: Path) -> DataDirectory:
     data = DataDirectory(root)
     data.create()
     return data
+
+
+def in_links_in(graph: GraphReader, ids: Sequence[bytes], collection: str | None = None) -> dict[bytes, int]:
+    return {key: in_links for key, (in_links, _) in graph.standings(ids, collection).items()}
+
+
+def ranks_in(graph: GraphReader, ids: Sequence[bytes], collection: str | None = None) -> dict[bytes, float]:
+    return {key: rank for key, (_, rank) in graph.standings(ids, collection).items()}

@@ -11,7 +11,7 @@ from tarrafa.graph.follower import Follower, behind, catch_up, rebuild, tell_aga
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.survey import survey
 from tarrafa.parse.url import url_id
-from tests.graph.small_web import COLLECTION, a_record, new_data, small_web, url_of, write
+from tests.graph.small_web import COLLECTION, a_record, new_data, ranks_in, small_web, url_of, write
 from tests.graph.test_graph import Told
 
 
@@ -27,7 +27,7 @@ def ranks_told(told: Told) -> dict[bytes, float]:
 def as_they_are(data: DataDirectory) -> dict[bytes, float]:
     ids = [url_id(url_of(number)) for number in range(40)]
     ids += [url_id(f"http://longe.test/{number}") for number in range(11)]
-    return GraphReader(data).ranks(ids)
+    return ranks_in(GraphReader(data), ids)
 
 
 def test_after_a_survey_the_frontier_hears_of_the_ranks_that_are_far_from_the_mean_and_only_once(data):

@@ -29,7 +29,7 @@ from tarrafa.graph.survey import survey
 from tarrafa.graph.surveyor import Surveyor
 from tarrafa.model import CollectionNote, Link, Record, RobotsMeta
 from tarrafa.parse.url import host_key, url_id
-from tests.graph.small_web import COLLECTION, FIRST_AT, a_record, new_data, small_web, url_of, write
+from tests.graph.small_web import COLLECTION, FIRST_AT, a_record, new_data, ranks_in, small_web, url_of, write
 from tests.graph.test_pagerank import densely
 
 A, B, C, D, E = (f"http://{name}.test/" for name in "abcde")
@@ -48,7 +48,7 @@ def surveyed(data: DataDirectory, *records: Record, worker: str = "w1") -> Graph
 
 
 def ranks_of(reader: GraphReader, *urls: str, collection: str | None = None) -> list[float]:
-    found = reader.ranks([url_id(url) for url in urls], collection)
+    found = ranks_in(reader, [url_id(url) for url in urls], collection)
     return [found[url_id(url)] for url in urls]
 
 
@@ -105,14 +105,14 @@ def test_whom_no_survey_has_seen_has_the_mean_and_who_is_unknown_has_nothing(dat
     write(data, [a_record(A, links=[B])])
     catch_up(data, lambda collection, weights: None)
     reader = GraphReader(data)
-    assert reader.ranks([url_id(A), url_id(B), url_id(C)]) == {url_id(A): 1.0, url_id(B): 1.0}
+    assert ranks_in(reader, [url_id(A), url_id(B), url_id(C)]) == {url_id(A): 1.0, url_id(B): 1.0}
     survey(data)
     assert ranks_of(reader, A)[0] < 1 < ranks_of(reader, B)[0], "taken up by who was there before"
     write(data, [a_record(B, links=[C])], "w2")
     catch_up(data, lambda collection, weights: None)
     assert ranks_of(reader, C) == [1.0]
-    assert reader.ranks([url_id(A)], "another") == {}
-    assert reader.ranks([]) == {}
+    assert ranks_in(reader, [url_id(A)], "another") == {}
+    assert ranks_in(reader, []) == {}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower, schema, visits
-from tarrafa.index.analysis import readings
+from tarrafa.index.analysis import covering, readings
 from tarrafa.index.documents import domains, halves, whole
 from tarrafa.index.follower import Follower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
@@ -133,18 +133,19 @@ def test_the_date_shown_is_the_servers_if_it_can_be_true(data, said, updated):
 
 
 def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data):
-    write(data, [a_record(A, title="alfa beta", text="gama delta")])
+    write(data, [a_record(A, title="alfa beta eta", text="gama delta teta")])
     catch_up(data)
     snapshot = IndexReader(data).snapshot()
 
     def phrase(*words: str) -> int:
-        terms: list[str | tuple[int, str]] = [readings(word)[0][0] for word in words]
-        return snapshot.best(tantivy.Query.phrase_query(schema.SCHEMA, schema.ALL, terms), 10)[1]
+        pairs = covering([readings(word)[0][0] for word in words])
+        return snapshot.best(tantivy.Query.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs]), 10)[1]
 
-    assert phrase("alfa", "beta") == 1
-    assert phrase("gama", "delta") == 1
-    assert phrase("beta", "alfa") == 0
-    assert phrase("beta", "gama") == 0
+    assert phrase("alfa", "beta", "eta") == 1
+    assert phrase("gama", "delta", "teta") == 1
+    assert phrase("beta", "eta", "alfa") == 0
+    assert phrase("eta", "alfa", "beta") == 0
+    assert phrase("beta", "eta", "gama") == 0
 
 
 def test_when_to_commit(data, monkeypatch):

@@ -223,13 +223,13 @@ def test_as_a_library_pages_come_as_they_are_kept_and_resume_where_they_stopped(
                 break
         return seen
 
-    journey.delay_s = 0.15  # it must not be over before somebody has read twenty pages
+    journey.delay_s = 0.25  # it must not be over before somebody has read a few pages
     with journey.web:
         file = journey.write_collection()
-        first = asyncio.run(some(file, 20))
+        first = asyncio.run(some(file, 5))
         (status,) = asyncio.run(journey.overview()).collections
         assert status.state == "paused"
         rest = asyncio.run(some(file, None))
-        assert len(first) == 20
+        assert len(first) == 5
         assert set(first) | set(rest) == truth.kept
         assert len(set(first) & set(rest)) <= 1, "at most the page that was in hand is given again"

@@ -1,5 +1,7 @@
 """Every condition of the query language, every switch of a question, on pages that tell them apart."""
 
+import random
+from itertools import product
 from math import prod
 
 import msgspec
@@ -143,6 +145,19 @@ def test_a_third_page_of_a_site_stands_behind_those_of_others_and_none_is_lost(t
     assert crowded == ["grande"] * 6 + ["outro"] * 3
     pages = [hit.url for offset in range(0, 9, 2) for hit in asker.search("rede", n=2, offset=offset).hits]
     assert len(pages) == len(set(pages)) == 9
+
+
+def test_a_phrase_of_any_length_is_found_just_where_it_stands(tmp_path):
+    data, rng, spoken = new_data(tmp_path / "data"), random.Random(3), ("rede", "mar", "rio")
+    texts = {f"http://h{n}.org/": rng.choices(spoken, k=rng.randint(1, 12)) for n in range(60)}
+    write(data, [a_record(url, title=said[0], text=" ".join(said)) for url, said in texts.items()])
+    index.catch_up(data)
+    ask = Asker(data)
+    for phrase in (phrase for length in (2, 3, 4, 5) for phrase in product(spoken, repeat=length)):
+        sought = f" {' '.join(phrase)} "
+        wanted = {url for url, said in texts.items() if sought in f" {' '.join(said)} "}
+        found = ask.search(f'"{" ".join(phrase)}"', n=60, copies=True)
+        assert {hit.url for hit in found.hits} == wanted, phrase
 
 
 def test_neighbours_in_the_query_that_are_neighbours_in_the_page_count_more(tmp_path):

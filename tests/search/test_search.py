@@ -12,12 +12,10 @@ from tarrafa.errors import DataError, QueryError, TarrafaError
 from tarrafa.graph import follower as graph
 from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
-from tarrafa.index.analysis import composed
 from tarrafa.model import Link, Record, SearchResult
 from tarrafa.search.query import parse
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Marker, search
-from tarrafa.search.snippet import SNIPPET_CHARS_MAX, marked, snippet
 from tests.graph.small_web import a_record, new_data, url_of, write
 from tests.search.pages import Asker, set_block
 
@@ -221,32 +219,6 @@ def test_any_string_gives_results_or_one_sentence(crawled, text, all_words):
 def test_errors_are_ours(crawled):
     with pytest.raises(TarrafaError):
         search(crawled, Question(""))
-
-
-# -- snippets ---------------------------------------------------------------------------------------------------------
-
-WANTED = frozenset(["red", "mar"])
-
-
-def test_a_snippet_shows_the_stretch_with_the_most_different_words():
-    text = "rede " * 5 + "x " * 100 + "uma rede lançada ao mar alto " + "y " * 100
-    found = snippet(text, WANTED, "pt")
-    assert "uma rede lançada ao mar alto" in found
-    assert found.startswith("… x")
-    assert found.endswith("y …")
-
-
-def test_a_snippet_without_any_word_is_the_beginning():
-    assert snippet("Começa  aqui\n e termina.", WANTED, "pt") == "Começa aqui e termina."
-    assert snippet("", WANTED, "pt") == ""
-
-
-@given(st.text(), st.sampled_from(["pt", "en", ""]))
-def test_snippets_are_bounded_and_pieces_make_up_the_text(text, language):
-    found = snippet(text, WANTED, language)
-    assert len(found) <= SNIPPET_CHARS_MAX + 4
-    assert "\n" not in found
-    assert "".join(piece for piece, _ in marked(found, WANTED, language)) == composed(found)
 
 
 def test_marks_follow_the_pages_language_and_markup_stays_text():

@@ -9,7 +9,7 @@ Knows nothing of the index or of ranking.
 
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import apsw
@@ -30,7 +30,11 @@ OFFSET_MAX = 100_000  # some 80 ms of looking away
 COLLAPSED_MAX = 20_000  # in-links that are looked at one by one, to find those that several collections have
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
+KNOWN_MAX = 50_000  # standings that a thread remembers: some 10 MB
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
+
+
+Standing = tuple[int, float]  # in-links and rank
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -70,7 +74,7 @@ class GraphReader:
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._taken_down = TakenDown(data)
-        self._path = path_of(data)
+        self._path, self._path_of_ranks = path_of(data), path_of_ranks(data)
         self._local = threading.local()
         self._connection()
 
@@ -175,36 +179,37 @@ class GraphReader:
         orders = self._taken_down.now()
         return _joined([row for row in found if not orders.covers(row[0])] if orders else found)
 
-    def in_links(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, int]:
-        """How many other URLs link to each; the most that one collection counted, when several know it."""
-        counts: dict[UrlId, int] = {}
-        wanted = list(ids)
-        for start in range(0, len(wanted), IDS_PER_QUERY):
-            part = wanted[start : start + IDS_PER_QUERY]
-            found = self._rows(
-                f"""SELECT n.id, max(n.in_links) FROM nodes n
-                    WHERE n.id IN ({", ".join("?" * len(part))}) AND (? IS NULL OR n.collection =
-                        (SELECT collection FROM collections WHERE name = ?)) GROUP BY n.id""",  # noqa: S608
-                (*part, collection, collection),
-            )
-            counts.update(found)
-        return counts
+    def standings(self, ids: Sequence[UrlId], collection: str | None = None) -> dict[UrlId, Standing]:
+        """For each that is known: how many other URLs link to it, and N times PageRank, with the mean 1 over its
+        collection (as of the last survey: a newcomer has the mean). When several collections know it, the most."""
+        known = self._known(collection)
+        self._look_up([key for key in ids if key not in known], collection, known)
+        return {key: standing for key in ids if (standing := known[key]) is not None}
 
-    def ranks(self, ids: Collection[UrlId], collection: str | None = None) -> dict[UrlId, float]:
-        """N times PageRank of each that is known, with the mean 1 over its collection; the highest, when several know
-        it. As of the last survey: a newcomer has the mean."""
-        found: dict[UrlId, float] = {}
-        table, wanted = self._ranked(), list(ids)
-        for start in range(0, len(wanted), IDS_PER_QUERY):
-            part = wanted[start : start + IDS_PER_QUERY]
-            numbers = self._rows(
-                f"""SELECT n.id, n.node FROM nodes n WHERE n.id IN ({", ".join("?" * len(part))})
+    def _known(self, collection: str | None) -> "dict[UrlId, Standing | None]":
+        """What this thread has looked up since the graph and its ranks were last written. Most searches ask for the
+        same few pages, and a look-up costs 4 us."""
+        ranks, connection = self._ranked(), self._connection()
+        with in_our_words(self._path, connection):
+            moment = (ranks, connection.pragma("data_version"), collection)
+        if getattr(self._local, "moment", None) != moment or len(self._local.known) > KNOWN_MAX:
+            self._local.moment, self._local.known = moment, {}
+        known: dict[UrlId, Standing | None] = self._local.known
+        return known
+
+    def _look_up(self, ids: Sequence[UrlId], collection: str | None, known: "dict[UrlId, Standing | None]") -> None:
+        rank_of = self._ranked().of
+        known.update(dict.fromkeys(ids))
+        for start in range(0, len(ids), IDS_PER_QUERY):
+            part = ids[start : start + IDS_PER_QUERY]
+            found = self._rows(
+                f"""SELECT n.id, n.in_links, n.node FROM nodes n WHERE n.id IN ({", ".join("?" * len(part))})
                     AND (? IS NULL OR n.collection = (SELECT collection FROM collections WHERE name = ?))""",  # noqa: S608
                 (*part, collection, collection),
             )
-            for key, node in numbers:
-                found[key] = max(table.of(node), found.get(key, 0.0))
-        return found
+            for key, in_links, node in found:
+                before = known[key] or (0, 0.0)
+                known[key] = (max(in_links, before[0]), max(rank_of(node), before[1]))
 
     def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
         """The ids of up to so many other URLs that link to one."""
@@ -273,7 +278,7 @@ class GraphReader:
         """The newest ranks, if they are of this graph."""
         connection = self._connection()
         try:
-            found = path_of_ranks(self._data).stat()
+            found = self._path_of_ranks.stat()
             identity = (self._local.file, found.st_ino, found.st_mtime_ns)
         except OSError:
             return Ranks.none()

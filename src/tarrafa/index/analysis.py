@@ -9,8 +9,9 @@ a letter, in pages and queries alike.
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import Stemmer
 
@@ -146,6 +147,20 @@ def word_spans(text: str) -> list[tuple[int, int]]:
 def terms(text: str, language: str, tokens_max: int | None = None) -> str:
     """The text's terms in order, joined by spaces."""
     return " ".join(map(terms_of(language), text.split()[:tokens_max]))
+
+
+PAIR_BOUND = "_"  # between two neighbours; stands in no term
+
+
+def pairs(terms: str) -> str:
+    """Each two neighbours of these terms as one: `rede_de de_pesca`."""
+    return " ".join(map(PAIR_BOUND.join, pairwise(terms.split())))
+
+
+def covering(terms: Sequence[str]) -> list[tuple[int, str]]:
+    """The fewest pairs that say the same as these two or more terms in a row, each with its place."""
+    last = len(terms) - 2
+    return [(place, PAIR_BOUND.join(terms[place : place + 2])) for place in (*range(0, last, 2), last)]
 
 
 def readings(text: str) -> list[tuple[str, ...]]:

@@ -82,9 +82,8 @@ class Analyst:
         if graph is None:
             return UNKNOWN
         try:
-            in_links = graph.in_links([identity], collection).get(identity, 0)
-            anchors = graph.anchors(url, collection) if in_links else []
-            return Standing(anchors, in_links, graph.ranks([identity], collection).get(identity, 0.0))
+            in_links, rank = graph.standings([identity], collection).get(identity, (0, 0.0))
+            return Standing(graph.anchors(url, collection) if in_links else [], in_links, rank)
         except DataError:
             self._graph = None
             return UNKNOWN

@@ -20,7 +20,7 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import fold, primary, terms, vocabulary, words
+from tarrafa.index.analysis import fold, pairs, primary, terms, vocabulary, words
 from tarrafa.model import Outcome, Page, Record, Status, UrlId, is_weather
 from tarrafa.parse.url import host_name, url_id
 
@@ -243,8 +243,11 @@ def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors:
         (terms(page.text, language, TEXT_WORDS_MAX), 1),
     )
     for text, times in weighted:
+        paired = pairs(text)
         for _ in range(times if text else 0):
             found.add_text(schema.ALL, text)
+            if paired:
+                found.add_text(schema.PAIRS, paired)
 
 
 def _shown(record: Record, page: Page, language: str, updated: datetime) -> schema.Shown:

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 import msgspec
 import tantivy
 
-from tarrafa.data import DataDirectory
+from tarrafa.data import DataDirectory, state_of
 from tarrafa.errors import DataError
 from tarrafa.index import schema
 from tarrafa.index.documents import whole
@@ -29,6 +29,7 @@ _FAST = (
     schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
     schema.SITE_ID, schema.HOST_ID, schema.UPDATED,
 )  # fmt: skip
+LANGUAGES_MAX = 50  # that are told
 COUNTED_MAX = 100_000  # terms whose documents are remembered
 Place = tuple[int, int]  # segment and document
 
@@ -57,6 +58,7 @@ class Snapshot:
     _path: Path
     _searcher: tantivy.Searcher
     _counted: dict[tuple[str, str], int] = field(default_factory=dict)
+    _languages: dict[str, int] = field(default_factory=dict)
 
     @property
     def documents(self) -> int:
@@ -83,10 +85,11 @@ class Snapshot:
             result = self._searcher.search(
                 query, limit=limit, count=True, weight_by_field=None if order else weight, order_by_field=order
             )
-            addresses = [address for _, address in result.hits]
+            hits = result.hits  # made anew each time that it is asked for
+            addresses = [address for _, address in hits]
             high, low, *facts = (self._searcher.fast_field_values(field, addresses) for field in _FAST)
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
-        scores, ids = [score for score, _ in result.hits], map(whole, cast("list[int]", high), cast("list[int]", low))
+        scores, ids = [score for score, _ in hits], map(whole, cast("list[int]", high), cast("list[int]", low))
         places = [(address.segment_ord, address.doc) for address in addresses]
         return list(map(Match._make, zip(scores, places, ids, *facts, strict=True))), total
 
@@ -103,12 +106,14 @@ class Snapshot:
         with schema.in_our_words(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
-    def languages(self, limit: int) -> dict[str, int]:
-        """Up to so many languages that pages are in, with the number of documents (those deleted since the last merge
+    def languages(self) -> dict[str, int]:
+        """The languages that pages are in, with the number of documents (those deleted since the last merge
         included)."""
-        with schema.in_our_words(self._path):
-            found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, limit)
-        return {language: count for language, count in found if language}
+        if not self._languages:
+            with schema.in_our_words(self._path):
+                found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, LANGUAGES_MAX)
+            self._languages.update((language, count) for language, count in found if language)
+        return self._languages
 
     def value(self, query: tantivy.Query, place: Place) -> float:
         """What a query gives a document; 0 where it does not match."""
@@ -123,11 +128,14 @@ def newest_commit(data: DataDirectory) -> tuple[int, ...]:
     """Names the newest commit, by a look at one file; the first number is another where the index was made again.
     `DataError` when there is none yet."""
     folder = schema.folder(data)
-    try:
-        meta, inode = (folder / "meta.json").stat(), folder.stat().st_ino
-    except OSError:
-        raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it") from None
-    return inode, meta.st_ino, meta.st_mtime_ns, meta.st_size
+    return _newest_commit(folder, folder / "meta.json")
+
+
+def _newest_commit(folder: Path, meta: Path) -> tuple[int, ...]:
+    found, made = state_of(meta), state_of(folder)
+    if not found or not made:
+        raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it")
+    return made[0], *found
 
 
 class IndexReader:
@@ -136,6 +144,7 @@ class IndexReader:
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._path = schema.folder(data)
+        self._meta = self._path / "meta.json"
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] = ()
         self._folder = -1
@@ -144,7 +153,7 @@ class IndexReader:
 
     def snapshot(self) -> Snapshot:
         """The newest commit. `DataError` when there is none yet."""
-        seen = newest_commit(self._data)
+        seen = _newest_commit(self._path, self._meta)
         with self._lock:
             if self._snapshot is None or seen != self._seen:
                 if self._index is None or seen[0] != self._folder:  # made again from nothing

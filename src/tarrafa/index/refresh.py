@@ -94,12 +94,8 @@ class Refresher:
 
 def _stale_of(pages: list[Written], collection: str, graph: GraphReader) -> list[Written]:
     ids = [page.key for page in pages]
-    in_links, ranks = graph.in_links(ids, collection), graph.ranks(ids, collection)
-    return [
-        page
-        for page in pages
-        if is_stale(page.marks, Marks(in_links.get(page.key, 0), ranks.get(page.key, page.marks.rank)))
-    ]
+    now = graph.standings(ids, collection)
+    return [page for page in pages if is_stale(page.marks, Marks(*now.get(page.key, (0, page.marks.rank))))]
 
 
 def is_settled(data: DataDirectory) -> bool:

@@ -27,7 +27,7 @@ from tarrafa.search.expansion import Evidence
 from tarrafa.search.matching import common_words
 from tarrafa.search.merging import in_order, merged
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics
+from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics, sum_of
 
 PER_SITE = 2  # hits of one site that keep their place in a block
 
@@ -104,10 +104,7 @@ class Asking:
 
     def together(self) -> Statistics:
         """What all shards together know of the terms."""
-        together = Statistics()
-        for answer in self.each(lambda shard: shard.statistics(self.question)).values():
-            together.add(answer)
-        return together
+        return sum_of(self.each(lambda shard: shard.statistics(self.question)).values())
 
     def hits(self, groups: list[Group]) -> list[Hit]:
         """What is seen of these, each asked of the shard that it came from."""

@@ -29,7 +29,7 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.data import DataDirectory, write_atomically
+from tarrafa.data import DataDirectory, state_of, write_atomically
 from tarrafa.errors import ConfigError
 from tarrafa.index.analysis import readings, words
 from tarrafa.parse.domain import LABELS_MAX, above, domain
@@ -275,7 +275,7 @@ class Curation:
 
     def rules(self) -> Rules:
         """What holds for a search that begins now."""
-        seen = self._look()
+        seen = state_of(self._path)
         current = self._rules
         if current is not None and seen == self._seen:
             return current
@@ -284,13 +284,6 @@ class Curation:
                 self._rules = self._read()
                 self._seen = seen
             return self._rules
-
-    def _look(self) -> tuple[int, ...]:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return ()
-        return found.st_ino, found.st_mtime_ns, found.st_size
 
     def _read(self) -> Rules:
         try:

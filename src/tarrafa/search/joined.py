@@ -14,14 +14,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tarrafa.data import DataDirectory
+from tarrafa.data import DataDirectory, state_of
 from tarrafa.errors import QueryError
 from tarrafa.index import schema, shards
 from tarrafa.model import UrlId
 from tarrafa.search import expansion, spelling, suggesting
 from tarrafa.search.local import CHANGED, PATIENCE_S, LocalShard, first_moment
 from tarrafa.search.merging import in_order, merged
-from tarrafa.search.question import BLOCK, Block, Part, Place, Question, Shard, Shown, Statistics
+from tarrafa.search.question import BLOCK, Block, Part, Place, Question, Shard, Shown, Statistics, sum_of
 from tarrafa.search.vocabulary import WORDS_MAX
 
 MOMENTS_MAX = 256  # every commit of every part makes a new one
@@ -46,10 +46,7 @@ class Joined:
         return sum(part.documents() for part in self._parts())
 
     def statistics(self, question: Question) -> Statistics:
-        together = Statistics()
-        for part in self._parts():
-            together.add(part.statistics(question))
-        return together
+        return sum_of(part.statistics(question) for part in self._parts())
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
         parts = self._parts()
@@ -135,12 +132,12 @@ class _Parts:
     """The parts that there are, looked up at each question by one small file."""
 
     def __init__(self, data: DataDirectory, patience_s: float) -> None:
-        self._data, self._patience_s = data, patience_s
-        self._seen: tuple[int, int] | None = None
+        self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s
+        self._seen: tuple[int, ...] | None = None
         self._all: list[tuple[DataDirectory, LocalShard]] = []
 
     def __call__(self) -> list[Shard]:
-        seen = self._look()
+        seen = state_of(self._path)
         if not self._all or seen != self._seen:
             parts, patience_s = shards.parts(self._data), self._patience_s
             words_max = WORDS_MAX // len(parts)
@@ -149,10 +146,3 @@ class _Parts:
         known = self._all
         filled = [shard for part, shard in known if schema.exists(part)] if len(known) > 1 else []
         return list(filled or [shard for _, shard in known[:1]])
-
-    def _look(self) -> tuple[int, int]:
-        try:
-            found = shards.path_of(self._data).stat()
-            return found.st_ino, found.st_mtime_ns
-        except OSError:
-            return -1, -1

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from math import exp2, log2
 from operator import attrgetter
+from typing import NamedTuple
 
 from tantivy import Occur
 from tantivy import Query as Said
@@ -41,15 +42,24 @@ from tarrafa.search.vocabulary import WORDS_MAX, Vocabularies
 from tarrafa.search.withheld import Clause, Withheld, less
 
 MOMENTS_MAX = 8
-LANGUAGES_MAX = 50  # that a shard tells of
 LINKING_MAX = 10_000  # pages that `link:` finds
 PATIENCE_S = 0.05  # with a vocabulary that is still being read
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
+NEWCOMER = (0, 1.0)  # who is not known: in-links and rank
 CHANGED = "The results have changed in between: please search again."
 ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
+
+
+class _Told(NamedTuple):
+    """What was counted last, for whoever then asks with nothing but those counts."""
+
+    counts: Statistics
+    snapshot: Snapshot
+    question: Question
+    said: Said
 
 
 class LocalShard:
@@ -66,6 +76,7 @@ class LocalShard:
         self._withheld = Withheld(data, self._curation)
         self._moments: OrderedDict[int, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
+        self._thread = threading.local()
         self._next = first_moment()
 
     @property
@@ -78,14 +89,16 @@ class LocalShard:
     def statistics(self, question: Question) -> Statistics:
         snapshot = self._index.snapshot()
         counted = Counted(snapshot)
-        self._said(question, counted, counted, [])
-        counted.counts[schema.LANGUAGE] = snapshot.languages(LANGUAGES_MAX)
-        return Statistics(snapshot.documents, counted.counts)
+        said = self._say(question, counted, counted)
+        counted.counts[schema.LANGUAGE] = snapshot.languages()
+        counts = Statistics(snapshot.documents, counted.counts)
+        self._thread.told = _Told(counts, snapshot, question, said)
+        return counts
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
         left_out = self._withheld.clauses()  # before the snapshot: see there
         snapshot = self._index.snapshot()
-        said = self._said(question, snapshot, together, left_out)
+        said = less(self._said(question, snapshot, together), left_out)
         order = ORDERS.get(question.sort)
         matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
         return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
@@ -108,7 +121,8 @@ class LocalShard:
     def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
         left_out = self._withheld.clauses()
         snapshot = self._index.snapshot()
-        said, page = self._said(question, snapshot, together, left_out), of_page(url_id(url), question.collection)
+        said, page = self._said(question, snapshot, together), of_page(url_id(url), question.collection)
+        said = less(said, left_out)
         both = Said.boolean_query([(Occur.Must, said), (Occur.Must, Said.const_score_query(page, 0.0))])
         matches = [match for match in snapshot.best(both, BLOCK, schema.STATIC)[0] if match.id == url_id(url)]
         if not matches:
@@ -118,7 +132,7 @@ class LocalShard:
             _understood(question), question.natural, question.extras
         )
         parts = [Part(kind, what, snapshot.value(leaf, match.place)) for kind, what, leaf in leaves]
-        rank = self._links([match.id], question.collection)[1].get(match.id, 1.0)
+        _, rank = self._standings([match.id], question.collection).get(match.id, NEWCOMER)
         factors = [Part("links", "", static_factor(rank))]
         if question.recent:
             factors.append(Part("recent", "", self._recency(match)))
@@ -132,10 +146,10 @@ class LocalShard:
         if question.collection is not None:
             parts.append((Occur.Must, exactly(schema.COLLECTION, question.collection)))
         found = snapshot.best(Said.boolean_query(parts), BLOCK)[0]
-        in_links, _ = self._links(ids, question.collection)
+        standings = self._standings(ids, question.collection)
         newest = {match.id: match for match in sorted(found, key=attrgetter("updated"))}
         candidates = [
-            Candidate(0.0, key, in_links.get(key, 0), newest[key].place, *newest[key][4:], 0.0)
+            Candidate(0.0, key, standings.get(key, NEWCOMER)[0], newest[key].place, *newest[key][4:], 0.0)
             for key in ids
             if key in newest
         ]
@@ -147,7 +161,7 @@ class LocalShard:
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
         found = less(Said.all_query(), left_out) if left_out else None
         if before.strip():
-            found = self._said(Question(before, all_words=True), snapshot, snapshot, left_out)
+            found = less(self._say(Question(before, all_words=True), snapshot, snapshot), left_out)
         return completions(snapshot, vocabulary, beginning, found, limit)
 
     def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
@@ -168,7 +182,7 @@ class LocalShard:
         self, snapshot: Snapshot, question: Question, together: Statistics, pages: int, left_out: list[Clause]
     ) -> list[Candidate]:
         """The best so many, without exact copies."""
-        said = self._said(question, snapshot, together, left_out)
+        said = less(self._said(question, snapshot, together), left_out)
         matches, _ = snapshot.best(said, BLOCK, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
         for one in sorted(self._scored(snapshot, matches, question), key=attrgetter("score"), reverse=True):
@@ -179,32 +193,38 @@ class LocalShard:
         linking = partial(self._linking, collection=question.collection)
         return Matching(local, together, linking, self._curation.rules().synonyms)
 
-    def _said(self, question: Question, local: Counting, together: Counting, left_out: list[Clause]) -> Said:
-        """The question as tantivy takes it. Whoever counts `together` hears of every term that matters."""
+    def _said(self, question: Question, snapshot: Snapshot, together: Statistics) -> Said:
+        """The question as tantivy takes it; as it was said when it was counted, if nobody else has counted."""
+        told: _Told | None = getattr(self._thread, "told", None)
+        if told is not None and told.counts is together and told.snapshot is snapshot and told.question == question:
+            return told.said
+        return self._say(question, snapshot, together)
+
+    def _say(self, question: Question, local: Counting, together: Counting) -> Said:
+        """Whoever counts `together` hears of every term that matters."""
         query = narrowed(_understood(question), question.language, question.after, question.before)
         matching = self._matching(question, local, together)
         related = bool(question.related)
-        said = matching.query(query, question.collection, question.natural, question.extras, related)
-        return less(said, left_out)
+        return matching.query(query, question.collection, question.natural, question.extras, related)
 
     def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
         ids = [match.id for match in matches]
-        in_links, ranks = self._links(ids, question.collection)
+        known = self._standings(ids, question.collection)
+        standings = [known.get(key, NEWCOMER) for key in ids]
         if question.sort is Sort.RELEVANCE:
-            factors = [self._factor(match, ranks.get(match.id, 1.0), question.recent) for match in matches]
             lowered = self._lowered(snapshot, ids)
             scores = [
-                match.score * factor * lowered.get(match.id, 1.0)
-                for match, factor in zip(matches, factors, strict=True)
+                match.score * self._factor(match, rank, question.recent) * lowered.get(match.id, 1.0)
+                for match, (_, rank) in zip(matches, standings, strict=True)
             ]
         elif question.sort is Sort.LINKS:
-            scores = [float(in_links.get(match.id, 0)) for match in matches]
+            scores = [float(in_links) for in_links, _ in standings]
         else:
             scores = [float(match.updated) for match in matches]
         return [
-            Candidate(score, match.id, in_links.get(match.id, 0), match.place, *match[4:], match.score)
-            for score, match in zip(scores, matches, strict=True)
+            Candidate(score, match.id, in_links, match.place, *match[4:], match.score)
+            for score, match, (in_links, _) in zip(scores, matches, standings, strict=True)
         ]
 
     def _lowered(self, snapshot: Snapshot, ids: list[UrlId]) -> dict[UrlId, float]:
@@ -226,16 +246,16 @@ class LocalShard:
         age_s = max(0.0, self._now() - match.updated)
         return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
-    def _links(self, ids: list[UrlId], collection: str | None) -> tuple[dict[UrlId, int], dict[UrlId, float]]:
-        """Fresh from the graph; without one, nobody links to anybody."""
+    def _standings(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, tuple[int, float]]:
+        """In-links and ranks, fresh from the graph; without one, nobody links to anybody."""
         graph = self._open_graph()
         if graph is None:
-            return {}, {}
+            return {}
         try:
-            return graph.in_links(ids, collection), graph.ranks(ids, collection)
+            return graph.standings(ids, collection)
         except DataError:
             self._graph = None
-            return {}, {}
+            return {}
 
     def _linking(self, url: str, collection: str | None) -> list[UrlId]:
         graph = self._open_graph()

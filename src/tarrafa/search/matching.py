@@ -19,7 +19,7 @@ from tantivy import Occur
 from tantivy import Query as Said
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import fold, readings, words
+from tarrafa.index.analysis import covering, fold, readings, words
 from tarrafa.index.documents import halves, url_words
 from tarrafa.model import UrlId
 from tarrafa.search.query import Filter, Group, Node, Prefix, Sign, Text, is_condition
@@ -149,38 +149,40 @@ class Matching:
     def _content(self, text: str) -> Said | None:
         """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
         meant = [text, *self._synonyms(text)]
-        weighed = self._weighed(schema.ALL, [reading for one in meant for reading in readings(one)])
-        said = [_boosted(_stand(schema.ALL, terms), boost) for terms, boost in weighed]
+        said = self._weighed(schema.ALL, [reading for one in meant for reading in readings(one)])
         return _any(said) if said else None
 
     def _titles(self, content: Group) -> list[tuple[str, Said]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
         return [
-            (word, _boosted(_stand(schema.TITLE, terms), boost * TITLE_SHARE))
+            (word, said)
             for text in content.texts
             for word in words(text)
-            for terms, boost in self._weighed(schema.TITLE, readings(word))
+            for said in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
 
     def _pairs(self, content: Group) -> list[tuple[str, Said]]:
         """Neighbours in the query, as neighbours in the page."""
         plain = [node.text if isinstance(node, Text) else "" for _, node in content.parts]
         return [
-            (f"{left} {right}", _boosted(_stand(schema.ALL, terms), boost * PAIR_SHARE))
+            (f"{left} {right}", said)
             for left, right in pairwise(plain)
             if left and right and len(words(left)) == len(words(right)) == 1
-            for terms, boost in self._weighed(schema.ALL, readings(f"{left} {right}"))
-            if len(terms) > 1
+            for said in self._weighed(schema.ALL, filter(_is_phrase, readings(f"{left} {right}")), PAIR_SHARE)
         ]
 
-    def _weighed(self, field: str, alternatives: Iterable[Terms]) -> list[tuple[Terms, float]]:
+    def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[Said]:
         """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
         distinct = [terms for terms in dict.fromkeys(alternatives) if terms]
-        here = [(terms, [self._local.frequency(field, term) for term in terms]) for terms in distinct]
         everywhere = [[self._together.frequency(field, term) for term in terms] for terms in distinct]
         together = [sum(counts) for counts in zip(*filter(all, everywhere), strict=False)]
-        common = _rarity(together, self._together.documents)
-        return [(terms, common / _rarity(counts, self._local.documents)) for terms, counts in here if all(counts)]
+        common = share * _rarity(together, self._together.documents)
+        found = []
+        for where, sought in (_sought(field, terms) for terms in distinct):
+            here = [self._local.frequency(where, term) for _, term in sought]
+            if all(here):
+                found.append(_boosted(_stand(where, sought), common / _rarity(here, self._local.documents)))
+        return found
 
     def _filter(self, known: Filter) -> Said | None:
         """The pages with a property; None: there are none."""
@@ -199,7 +201,7 @@ class Matching:
         return Said.term_query(schema.SCHEMA, FIELDS[name], value)
 
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
-        said = [_stand(field, terms) for terms, _ in self._weighed(field, alternatives)]
+        said = self._weighed(field, alternatives)
         return _any(said) if said else None
 
 
@@ -291,10 +293,21 @@ def _rarity(counts: list[int], documents: int) -> float:
     return sum(log(1 + max(documents - count + 0.5, 0.5) / (count + 0.5)) for count in counts)
 
 
-def _stand(field: str, terms: Terms) -> Said:
-    if len(terms) == 1:
-        return Said.term_query(schema.SCHEMA, field, terms[0])
-    return Said.phrase_query(schema.SCHEMA, field, list(terms))
+def _is_phrase(terms: Terms) -> bool:
+    return len(terms) > 1
+
+
+def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
+    """Where terms in a row are looked for, and what is looked for there."""
+    if field == schema.ALL and _is_phrase(terms):
+        return schema.PAIRS, covering(terms)
+    return field, list(enumerate(terms))
+
+
+def _stand(field: str, sought: list[tuple[int, str]]) -> Said:
+    if len(sought) == 1:
+        return Said.term_query(schema.SCHEMA, field, sought[0][1])
+    return Said.phrase_query(schema.SCHEMA, field, [*sought])
 
 
 def _boosted(said: Said, boost: float) -> Said:

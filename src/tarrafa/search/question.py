@@ -7,6 +7,7 @@ bounds of what comes from another machine: what is annotated here is what `conve
 Knows nothing of tantivy, HTTP or HTML.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Protocol
 
@@ -100,6 +101,17 @@ class Statistics(msgspec.Struct, array_like=True):
 
     def frequency(self, field: str, term: str) -> int:
         return self.counts.get(field, {}).get(term, 0)
+
+
+def sum_of(several: Iterable[Statistics]) -> Statistics:
+    """What all know together. What one knows alone is handed back as it is: it may recognise it."""
+    each = list(several)
+    if len(each) == 1:
+        return each[0]
+    together = Statistics()
+    for one in each:
+        together.add(one)
+    return together
 
 
 class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -6,64 +6,115 @@ printer escapes each piece.
 Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find nothing on stems.)
 """
 
-from collections import Counter
+import re
+from collections.abc import Iterator
+from functools import lru_cache
 
-from tarrafa.index.analysis import composed, terms_of, word_spans
+from tarrafa.index.analysis import composed, fold, terms_of, word_spans
 
-SNIPPET_WORDS = 32
-WORDS_BEFORE = 6
-SNIPPET_CHARS_MAX = 280
-PLAIN_CHARS_MIN = 6  # of shorter words a stem may begin otherwise: uns, dying
+SNIPPET_CHARS_MAX = 240
+BEFORE_CHARS = 40  # of the page, before the first wanted word
 GAP = "…"
+PLACES_MAX = 500  # of words that begin alike: a long page may hold a frequent word ten thousand times
 
 Pieces = list[tuple[str, bool]]
+Place = tuple[int, str]  # where a wanted word begins, and its term
+
+_word_at, _words = re.compile(r"[^\W_]+").match, re.compile(r"[^\W_]+").finditer
+_space = re.compile(r"\s").search
+_foreign = re.compile("[\u0100-\u02af\u0370-\u1fff\u2c00-\U0010ffff]").search  # letters, and not Western ones
 
 
 def snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
     """The stretch of the text with the most different wanted words in it, the earliest of equals; if there are none,
     with those that are wanted otherwise."""
-    tokens = text.split()
-    found = _places(tokens, wanted, language) or _places(tokens, otherwise, language)
-    first = max(0, _best_place(found) - WORDS_BEFORE)
-    last = first + SNIPPET_WORDS
-    return _fitted(" ".join(tokens[first:last]), before=first > 0, after=last < len(tokens))
+    text = composed(text)
+    found = _places(text, wanted, language) or _places(text, otherwise, language)
+    return _stretch(text, _best_place(found))
 
 
-def _places(tokens: list[str], wanted: frozenset[str], language: str) -> list[tuple[int, str]]:
-    """Where the wanted words stand. A long plain word that begins otherwise than all of them need not be analysed: its
-    stem begins as it does."""
-    term, starts, found = terms_of(language), {one[:2] for one in wanted}, []
-    for place, token in enumerate(tokens):
-        if len(token) >= PLAIN_CHARS_MIN and token.isascii() and token.isalpha() and token[:2].lower() not in starts:
-            continue
-        one = term(token)
-        if one in wanted or (" " in one and not wanted.isdisjoint(one.split())):
-            found.append((place, one))
-    return found
+def _places(text: str, wanted: frozenset[str], language: str) -> list[Place]:
+    """Where the wanted words stand. Few words of a text are analysed: those that begin as a wanted one may."""
+    term = terms_of(language)
+    words = ((word.start(), term(word[0])) for word in _candidates(text, wanted)) if wanted else ()
+    return sorted(place for place in words if place[1] in wanted)
 
 
-def _best_place(found: list[tuple[int, str]]) -> int:
-    """Where the window of words begins that holds the most different wanted terms, then the most of them."""
+def _candidates(text: str, wanted: frozenset[str]) -> "Iterator[re.Match[str]]":
+    """The words that may be wanted ones. In a Western text they are found by their beginnings among bytes: one for each
+    character, folded, and a space for whatever is no letter."""
+    starts = _starts_of(wanted)
+    try:
+        plain = text.encode("latin-1")
+    except UnicodeEncodeError:
+        if _foreign(text):
+            return _words(text)
+        plain = text.encode("latin-1", "replace")
+    return _beginning(text, b" " + plain.translate(_FOLDED), starts) if starts else _words(text)
+
+
+def _beginning(text: str, plain: bytes, starts: list[bytes]) -> "Iterator[re.Match[str]]":
+    find = plain.find
+    for start in starts:
+        at, most = find(start), PLACES_MAX
+        while at >= 0 and most:
+            word = _word_at(text, at)
+            if word is not None:
+                yield word
+            at, most = find(start, at + 1), most - 1
+
+
+@lru_cache(100)
+def _starts_of(wanted: frozenset[str]) -> list[bytes]:
+    """How words with these terms may begin, after a space; none, if that cannot be told among bytes."""
+    starts = {start for one in wanted for start in _starts(one)}
+    return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else []
+
+
+def _starts(term: str) -> list[str]:
+    """How words with this term may begin: as it does, except that `uns` stands for `um`, and `dying` for `die`."""
+    first, second = term[:1], term[1:2]
+    return [term[:2], *(first + other for own, other in (("m", "n"), ("i", "y")) if own == second)]
+
+
+def _folded() -> bytes:
+    """For each Western character the letter or digit that its word is folded to at that place, or a space."""
+    folded = [fold(chr(code)) if _word_at(chr(code)) else " " for code in range(256)]
+    return bytes(ord(one[0]) if one and one[0].isascii() else 0xFF for one in folded)
+
+
+_FOLDED = _folded()
+
+
+def _best_place(found: list[Place]) -> int:
+    """Where the stretch begins that holds the most different wanted terms, then the most of them."""
     best, best_value, right = 0, (0, 0), 0
-    inside: Counter[str] = Counter()
-    width = SNIPPET_WORDS - WORDS_BEFORE
+    inside: dict[str, int] = {}
+    width = SNIPPET_CHARS_MAX - BEFORE_CHARS
     for left, (place, one) in enumerate(found):
-        while right < len(found) and found[right][0] < place + width:
-            inside[found[right][1]] += 1
+        while right < len(found) and found[right][0] + len(found[right][1]) <= place + width:
+            inside[found[right][1]] = inside.get(found[right][1], 0) + 1
             right += 1
         value = (len(inside), right - left)
         if value > best_value:
             best, best_value = place, value
-        inside[one] -= 1
-        if not inside[one]:
-            del inside[one]
+        if right > left:
+            inside[one] -= 1
+            if not inside[one]:
+                del inside[one]
     return best
 
 
-def _fitted(words: str, before: bool, after: bool) -> str:
-    if len(words) > SNIPPET_CHARS_MAX:
-        words, after = words[:SNIPPET_CHARS_MAX].rpartition(" ")[0] or words[:SNIPPET_CHARS_MAX], True
-    return f"{GAP + ' ' if before else ''}{words}{' ' + GAP if after else ''}"
+def _stretch(text: str, place: int) -> str:
+    """What is around this place, cut between words where there are spaces."""
+    start, end = max(0, place - BEFORE_CHARS), max(0, place - BEFORE_CHARS) + SNIPPET_CHARS_MAX
+    if start and not text[start - 1].isspace():
+        space = _space(text, start, place)
+        start = space.end() if space else start
+    words = " ".join(text[start:end].split())
+    if end < len(text) and not text[end].isspace():
+        words = words.rpartition(" ")[0] or words
+    return f"{GAP + ' ' if text[:start].strip() else ''}{words}{' ' + GAP if text[end:].strip() else ''}"
 
 
 def marked(text: str, wanted: frozenset[str], language: str) -> Pieces:

@@ -15,7 +15,7 @@ from time import monotonic, perf_counter
 
 import msgspec
 
-from tarrafa.data import DataDirectory
+from tarrafa.data import DataDirectory, state_of
 from tarrafa.errors import DataError
 from tarrafa.index.reader import newest_commit
 from tarrafa.index.shards import parts
@@ -87,7 +87,7 @@ def moment_of(data: DataDirectory) -> Hashable:
         commits = [_commit(part) for part in parts(data)]
     except DataError:  # the searcher will say it better
         commits = []
-    return *commits, *(_state(data, name) for name in DECIDED)
+    return *commits, *(state_of(data.root / name) for name in DECIDED)
 
 
 def _commit(part: DataDirectory) -> tuple[int, ...]:
@@ -95,11 +95,3 @@ def _commit(part: DataDirectory) -> tuple[int, ...]:
         return newest_commit(part)
     except DataError:
         return ()
-
-
-def _state(data: DataDirectory, name: str) -> tuple[int, ...]:
-    try:
-        found = (data.root / name).stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
