@@ -43,6 +43,7 @@ SEED, COLLECTION, AT = 6, "bench", 1_790_000_000.0
 DOCUMENTS_PER_HOST = 100
 OWN_SHARE = 0.3  # of a text's words that are drawn by the host's own preferences
 WORDS_MEAN, WORDS_MIN = 220, 40
+TITLE_WORDS = (3, 12)  # and of a heading
 LINKS_PER_PAGE = 8
 PER_FILE = 5_000
 REACH = 0.97
@@ -65,18 +66,19 @@ def documents(count: int) -> Iterator[Record]:
         words = nouns[np.where(own, favourites[host[number]][drawn], drawn)].tolist()
         targets = (rng.random(LINKS_PER_PAGE) ** 3 * count).astype(np.int64)
         links = [Link(_url(int(one), int(host[one])), " ".join(words[:2])) for one in targets]
-        yield _record(_url(number, int(host[number])), words, links, AT + number)
+        bounds = rng.integers(*TITLE_WORDS, 2).tolist()
+        yield _record(_url(number, int(host[number])), words, bounds, links, AT + number)
 
 
 def _url(number: int, host: int) -> str:
     return f"http://www.s{host}.br/p/{number}.html"
 
 
-def _record(url: str, words: list[str], links: list[Link], at: float) -> Record:
-    title, text = " ".join(words[:5]), " ".join(words)
+def _record(url: str, words: list[str], bounds: list[int], links: list[Link], at: float) -> Record:
+    title, heading, text = " ".join(words[: bounds[0]]), " ".join(words[-bounds[1] :]), " ".join(words)
     folded = fold(f"{title}\n{text}")
     page = Page(
-        url, title, text, (" ".join(words[5:9]),), tuple(links), "pt", "utf-8",
+        url, title, text, (heading,), tuple(links), "pt", "utf-8",
         content_id=content_id(folded), simhash=simhash(folded),
     )  # fmt: skip
     return Record(COLLECTION, url, 1, 1, Outcome(200, at, True, "text/html"), page=page)

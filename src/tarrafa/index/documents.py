@@ -242,12 +242,15 @@ def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors:
         *((terms(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
         (terms(page.text, language, TEXT_WORDS_MAX), 1),
     )
+    length = 0
     for text, times in weighted:
         paired = pairs(text)
         for _ in range(times if text else 0):
             found.add_text(schema.ALL, text)
             if paired:
                 found.add_text(schema.PAIRS, paired)
+        length += times * len(text.split())
+    found.add_integer(schema.LENGTH, length)
 
 
 def _shown(record: Record, page: Page, language: str, updated: datetime) -> schema.Shown:

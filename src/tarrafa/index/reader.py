@@ -26,8 +26,8 @@ class _Explained(msgspec.Struct):
 
 _decode = msgspec.msgpack.Decoder(schema.Shown).decode
 _FAST = (
-    schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH,
-    schema.SITE_ID, schema.HOST_ID, schema.UPDATED,
+    schema.ID_HIGH, schema.ID_LOW, schema.STATIC, schema.LENGTH, schema.CONTENT, schema.SIMHASH, schema.HEADLINE,
+    schema.URL_LENGTH, schema.SITE_ID, schema.HOST_ID, schema.UPDATED,
 )  # fmt: skip
 LANGUAGES_MAX = 50  # that are told
 COUNTED_MAX = 100_000  # terms whose documents are remembered
@@ -42,6 +42,7 @@ class Match(NamedTuple):
     place: Place
     id: UrlId
     static: float
+    length: int
     content: int | None
     simhash: int | None
     headline: int | None
@@ -59,6 +60,7 @@ class Snapshot:
     _searcher: tantivy.Searcher
     _counted: dict[tuple[str, str], int] = field(default_factory=dict)
     _languages: dict[str, int] = field(default_factory=dict)
+    _lengths: list[int] = field(default_factory=list)
 
     @property
     def documents(self) -> int:
@@ -93,12 +95,27 @@ class Snapshot:
         places = [(address.segment_ord, address.doc) for address in addresses]
         return list(map(Match._make, zip(scores, places, ids, *facts, strict=True))), total
 
+    def scores(self, query: tantivy.Query, limit: int) -> dict[Place, float]:
+        """What a query gives to the best so many."""
+        with schema.in_our_words(self._path):
+            hits = self._searcher.search(query, limit=limit, count=False).hits
+        return {(address.segment_ord, address.doc): score for score, address in hits}
+
     def shown(self, place: Place) -> schema.Shown:
         with schema.in_our_words(self._path):
             content = self._searcher.doc(tantivy.DocAddress(*place)).get_first(schema.SHOWN)
         if not isinstance(content, bytes):
             raise DataError(f"{self._path}: a document without content; `tarrafa rebuild index`")
         return _decode(content)
+
+    def length(self) -> int:
+        """How many terms all documents have together."""
+        if not self._lengths:
+            asked = {"terms": {"sum": {"field": schema.LENGTH}}}
+            with schema.in_our_words(self._path):
+                found = self._searcher.aggregate(tantivy.Query.all_query(), asked)
+            self._lengths.append(int(found["terms"]["value"] or 0))
+        return self._lengths[0]
 
     def words(self, prefix: str, limit: int, among: tantivy.Query | None = None) -> list[tuple[str, int]]:
         """The entries of the vocabulary that begin so, with the number of documents (of those that match `among`),

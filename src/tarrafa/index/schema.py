@@ -49,6 +49,7 @@ CONTENT = "content"  # half of the content id: exact copies have the same; a pag
 SIMHASH = "simhash"  # near copies differ in few bits; a short page has none, and only exact copies
 HEADLINE = "headline"  # what the title says, as a number
 URL_LENGTH = "url_length"
+LENGTH = "length"  # how many terms `all` holds of it
 SHOWN = "shown"  # a `Shown`, only stored
 
 
@@ -73,7 +74,7 @@ def _build() -> tantivy.Schema:
     builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)
-    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, UPDATED, IN_LINKS, SITE_ID, HOST_ID):
+    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, LENGTH, UPDATED, IN_LINKS, SITE_ID, HOST_ID):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(STATIC, fast=True)
     builder.add_bytes_field(SHOWN, stored=True)

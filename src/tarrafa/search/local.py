@@ -12,7 +12,7 @@ import contextlib
 import random
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from functools import partial
 from math import exp2, log2
@@ -32,6 +32,7 @@ from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.search.curation import Curation
 from tarrafa.search.expansion import OFTEN, told
+from tarrafa.search.lengths import Means
 from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
 from tarrafa.search.query import Group, narrowed, parse
 from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
@@ -91,7 +92,7 @@ class LocalShard:
         counted = Counted(snapshot)
         said = self._say(question, counted, counted)
         counted.counts[schema.LANGUAGE] = snapshot.languages()
-        counts = Statistics(snapshot.documents, counted.counts)
+        counts = Statistics(snapshot.documents, snapshot.length(), counted.counts)
         self._thread.told = _Told(counts, snapshot, question, said)
         return counts
 
@@ -101,6 +102,8 @@ class LocalShard:
         said = less(self._said(question, snapshot, together), left_out)
         order = ORDERS.get(question.sort)
         matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
+        if order is None:
+            matches = self._measured(matches, snapshot, question, together)
         return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
 
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
@@ -128,10 +131,13 @@ class LocalShard:
         if not matches:
             return []
         match = matches[0]
-        leaves = self._matching(question, snapshot, together).leaves(
-            _understood(question), question.natural, question.extras
-        )
-        parts = [Part(kind, what, snapshot.value(leaf, match.place)) for kind, what, leaf in leaves]
+        matching, means = self._matching(question, snapshot, together), _means(snapshot, together)
+        leaves = matching.leaves(_understood(question), question.natural, question.extras)
+        values = [snapshot.value(leaf.said, match.place) for leaf in leaves]
+        parts = [
+            Part(leaf.kind, leaf.what, means.common(value, matching.most(leaf), match.length))
+            for leaf, value in zip(leaves, values, strict=True)
+        ]
         _, rank = self._standings([match.id], question.collection).get(match.id, NEWCOMER)
         factors = [Part("links", "", static_factor(rank))]
         if question.recent:
@@ -149,7 +155,7 @@ class LocalShard:
         standings = self._standings(ids, question.collection)
         newest = {match.id: match for match in sorted(found, key=attrgetter("updated"))}
         candidates = [
-            Candidate(0.0, key, standings.get(key, NEWCOMER)[0], newest[key].place, *newest[key][4:], 0.0)
+            Candidate(0.0, key, standings.get(key, NEWCOMER)[0], newest[key].place, *newest[key][5:], 0.0)
             for key in ids
             if key in newest
         ]
@@ -207,6 +213,24 @@ class LocalShard:
         related = bool(question.related)
         return matching.query(query, question.collection, question.natural, question.extras, related)
 
+    def _measured(
+        self, matches: list[Match], snapshot: Snapshot, question: Question, together: Statistics
+    ) -> list[Match]:
+        """The matches as they would score by the mean length of all shards' texts, the best first."""
+        means = _means(snapshot, together)
+        if means.are_alike or not matches:
+            return matches
+        matching, these = self._matching(question, snapshot, together), among(match.id for match in matches)
+        lengths, gained = {match.place: match.length for match in matches}, defaultdict[Place, float](float)
+        for leaf in matching.leaves(_understood(question), question.natural, question.extras):
+            most = matching.most(leaf)
+            both = Said.boolean_query([(Occur.Must, leaf.said), (Occur.Must, Said.const_score_query(these, 0.0))])
+            for place, score in snapshot.scores(both, len(matches) + BLOCK).items() if most else ():
+                if place in lengths:
+                    gained[place] += means.common(score, most, lengths[place]) - score
+        found = [match._replace(score=match.score + log2(2 + match.static) * gained[match.place]) for match in matches]
+        return sorted(found, key=attrgetter("score"), reverse=True)
+
     def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
         ids = [match.id for match in matches]
@@ -223,7 +247,7 @@ class LocalShard:
         else:
             scores = [float(match.updated) for match in matches]
         return [
-            Candidate(score, match.id, in_links, match.place, *match[4:], match.score)
+            Candidate(score, match.id, in_links, match.place, *match[5:], match.score)
             for score, match, (in_links, _) in zip(scores, matches, standings, strict=True)
         ]
 
@@ -279,6 +303,10 @@ class LocalShard:
             if len(self._moments) > MOMENTS_MAX:
                 self._moments.popitem(last=False)
             return number
+
+
+def _means(snapshot: Snapshot, together: Statistics) -> Means:
+    return Means(snapshot.length() / max(snapshot.documents, 1), together.length / max(together.documents, 1))
 
 
 def _understood(question: Question) -> Group:

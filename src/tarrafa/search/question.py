@@ -87,13 +87,15 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Statistics(msgspec.Struct, array_like=True):
-    """How many documents there are, and how many hold each term of a field."""
+    """How many documents there are, how many terms they have, and how many of them hold each term of a field."""
 
     documents: Count = 0
+    length: Count = 0
     counts: dict[str, dict[str, Count]] = {}
 
     def add(self, other: "Statistics") -> None:
         self.documents += other.documents
+        self.length += other.length
         for field, counts in other.counts.items():
             mine = self.counts.setdefault(field, {})
             for term, count in counts.items():
