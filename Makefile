@@ -10,9 +10,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/tarrafa demo $(ARGS)
 
-# Two processes share the tests; their folders have short names, because sockets' paths must be short.
+# Four processes share the tests, which mostly wait; their folders have short names, because sockets' paths must be short.
 test: $(READY) system check
-	@folder=$$(mktemp -d /tmp/t.XXXX); $(BIN)/pytest -m "not long" -n 2 --basetemp=$$folder/t; \
+	@folder=$$(mktemp -d /tmp/t.XXXX); $(BIN)/pytest -m "not long" -n 4 --dist worksteal --basetemp=$$folder/t; \
 	  result=$$?; rm -rf $$folder; exit $$result
 
 # Journeys with kills, soaks and fuzzing: run before a release.
