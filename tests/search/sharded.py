@@ -25,7 +25,8 @@ def pages() -> list[Record]:
     """A small Web of seven hosts, and others with copies, a common word, and one of a second collection. Some are ten
     times as long as others."""
     copies = [a_page(f"http://m{n}.copias.br/{'x' * n}", f"espelho {LONG}", "A água como espelho") for n in range(4)]
-    many = [a_page(f"http://w{n}.muitos.br/", f"rede comum {n} " + "palavra " * (20 + 15 * n), f"Rede {n}") for n in range(30)]
+    long = ["palavra " * (20 + 15 * n) for n in range(30)]
+    many = [a_page(f"http://w{n}.muitos.br/", f"rede comum {n} {text}", f"Rede {n}") for n, text in enumerate(long)]
     again = [a_page("http://h1.br.test/p1.html", "a rede de outra coleção", collection="outra")]
     return [*small_web(120), *copies, *many, *again]
 
