@@ -208,8 +208,11 @@ class PostgreSql:
         return await open_cluster([self.dsn])
 
     def memory_mb(self) -> float:
-        """Of the server's own settings; the workers' part is printed beside it."""
-        return 0.0
+        """What the server's processes hold now, its shared buffers (512 MB are allowed) counted once."""
+        first = int((self.server.folder / "data" / "postmaster.pid").read_text().split()[0])
+        own = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
+        held = [line for pid in own for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
+        return sum(int(line.split()[1]) for line in held if line.startswith("Pss:")) / 1024
 
     def size(self) -> int:
         import psycopg

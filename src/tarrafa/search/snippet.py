@@ -37,7 +37,7 @@ def _places(text: str, wanted: frozenset[str], language: str) -> list[Place]:
     """Where the wanted words stand. Few words of a text are analysed: those that begin as a wanted one may."""
     term = terms_of(language)
     words = ((word.start(), term(word[0])) for word in _candidates(text, wanted)) if wanted else ()
-    return sorted(place for place in words if place[1] in wanted)
+    return sorted({place for place in words if place[1] in wanted})  # a word may begin as two wanted ones
 
 
 def _candidates(text: str, wanted: frozenset[str]) -> "Iterator[re.Match[str]]":
