@@ -208,7 +208,9 @@ def test_many_lives_move_often(tmp_path, kind):
                     before = books_of(life.store)
                     move(life)
                     look_again(life)
-                    assert books_of(life.store) == before, life.seed
+                    if "breadth" not in life.kind.orders:  # its walks begin anew
+                        assert books_of(life.store) == before, life.seed
+                    assert not broken(life.store), life.seed
                 else:
                     move(life)
                     assert not broken(life.store), life.seed

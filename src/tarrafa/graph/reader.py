@@ -30,7 +30,7 @@ OFFSET_MAX = 100_000  # some 80 ms of looking away
 COLLAPSED_MAX = 20_000  # in-links that are looked at one by one, to find those that several collections have
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
-KNOWN_MAX = 50_000  # standings that a thread remembers: some 10 MB
+KNOWN_MAX = 10_000  # standings that a thread remembers: some 2 MB
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
 
 

@@ -23,7 +23,6 @@ from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
 FORMAT = 3
 DERIVED = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
 CACHE_KIB = 64 << 10
-CACHE_READ_KIB = 8 << 10  # of each thread that reads
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own
 
 SCHEMA = """
@@ -138,7 +137,6 @@ def open_reader(data: DataDirectory) -> apsw.Connection:
     with in_our_words(path):
         connection = open_to_read(path)
         connection.pragma("mmap_size", MAPPED_BYTES)
-        connection.pragma("cache_size", -CACHE_READ_KIB)
         _check_format(connection, path)
     return connection
 
