@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,8 +212,12 @@ class PostgreSql:
         """What the server's processes hold now, its shared buffers (512 MB are allowed) counted once."""
         first = int((self.server.folder / "data" / "postmaster.pid").read_text().split()[0])
         own = [first, *map(int, Path(f"/proc/{first}/task/{first}/children").read_text().split())]
-        held = [line for pid in own for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()]
-        return sum(int(line.split()[1]) for line in held if line.startswith("Pss:")) / 1024
+        held = 0
+        for pid in own:
+            with suppress(OSError):  # one that ends meanwhile
+                lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+                held += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        return held / 1024
 
     def size(self) -> int:
         import psycopg
