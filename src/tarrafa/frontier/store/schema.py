@@ -25,6 +25,7 @@ from tarrafa.errors import DataError
 
 SCHEMA_VERSION = 5
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
+LOG_PAGES = 8_000  # 32 MB; a group of links from all over touches a thousand, the next one many of them again
 NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
 CLOSED, OPEN, OUT = 0, 1, 2  # gates: nothing may be handed out; it may; the one visit that may be is out
 
@@ -283,6 +284,7 @@ def open_tables(path: str, suffix_list: str) -> Database:
     db.pragma("journal_mode", "wal")
     db.pragma("synchronous", "full")  # a visit's number must survive a power cut; commits come in groups
     db.pragma("cache_size", -64_000)
+    db.pragma("wal_autocheckpoint", LOG_PAGES)
     db.pragma("journal_size_limit", 64 << 20)
     version = int(db.pragma("user_version"))
     if version > SCHEMA_VERSION:
