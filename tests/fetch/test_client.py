@@ -1,9 +1,13 @@
 """The client: what leaves, what comes back, what is cut and when."""
 
 import asyncio
+import contextlib
 import gzip
+import os
+import socket
 import zlib
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +51,33 @@ def test_a_connection_is_used_again():
     responses, server = fetch_from(OK, OK, OK, keep=True, times=3)
     assert [response.status for response in responses] == [200, 200, 200]
     assert server.connections == 1
+
+
+def taken_back_after_ms(port: int) -> list[int]:
+    """What our sockets to this port were told."""
+    found = []
+    for fd in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        with contextlib.suppress(OSError):
+            own = socket.socket(fileno=os.dup(fd))
+            if own.family == socket.AF_INET and own.getpeername()[1] == port:
+                found.append(own.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT))
+            own.close()
+    return found
+
+
+@pytest.mark.parametrize(("unheard_s", "told"), [(1.5, 1_500), (None, 0)])
+def test_the_kernel_is_told_how_long_it_may_try_to_send(unheard_s, told):
+    async def scene() -> list[int]:
+        async with a_server(OK, keep=True) as server:
+            client = Client(10, unheard_s=unheard_s)
+            response = await client.fetch(Request("http://a.test/", [], f"127.0.0.1:{server.port}"))
+            assert response.status == 200
+            try:
+                return taken_back_after_ms(server.port)
+            finally:
+                client.close()
+
+    assert asyncio.run(scene()) == [told]
 
 
 def test_encodings_are_left_on_for_the_archive_and_undone_by_us():

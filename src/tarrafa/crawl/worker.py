@@ -41,6 +41,7 @@ from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.fetch.valve import Valve
 from tarrafa.frontier.address import Address, connect, handed_down
 from tarrafa.frontier.protocol import (
+    REQUEST_MARGIN,
     Continuation,
     Frontier,
     HostReport,
@@ -283,7 +284,8 @@ class Worker:
             loop.call_soon_threadsafe(self._stopping.set)
 
         self._fence = Fence(self._address, terms, asked_at, self.clock, self._note, lost, apart)
-        self._client = Client(self._connections_max, self._fence.is_up, lag=self._lag.lateness)
+        unheard_s = terms.lease_s * REQUEST_MARGIN
+        self._client = Client(self._connections_max, self._fence.is_up, lag=self._lag.lateness, unheard_s=unheard_s)
         measuring = asyncio.create_task(self._lag.run())
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         leasing = asyncio.create_task(self._lease_hosts())

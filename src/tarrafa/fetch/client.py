@@ -34,6 +34,8 @@ SWEEP_S = 0.5
 class Client:
     """Fetches; one per event loop. `may_send` is asked before each request leaves: it is the worker's fence.
 
+    `unheard_s`: how long the network may keep what was sent before it is taken back. Without it a request that left in
+    time would be sent again by the kernel when a cut cable is whole, long after the lease.
     `lag` says how many seconds this machine was late since a boot time (`lag.py`): who runs into a time limit
     meanwhile was starved by us.
     """
@@ -44,7 +46,9 @@ class Client:
         may_send: Callable[[], bool] = lambda: True,
         buffered_max: int = BUFFERED_MAX,
         lag: Callable[[float], float] | None = None,
+        unheard_s: float | None = None,
     ) -> None:
+        self._unheard_ms = None if unheard_s is None else max(1, int(unheard_s * 1000))
         self._loop = asyncio.get_running_loop()
         self._may_send, self._lag = may_send, lag
         self._intake = Intake(self._loop, buffered_max, self._done)
@@ -134,6 +138,8 @@ class Client:
         curl.setopt(pycurl.HEADERFUNCTION, transfer.take_header)
         curl.setopt(pycurl.WRITEFUNCTION, transfer.take_body)
         curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._last_question(transfer, str(where[0])))
+        if self._unheard_ms is not None:
+            curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_new_socket)
         if request.connect_to is not None:
             curl.setopt(pycurl.CONNECT_TO, [f"::{request.connect_to}"])
         elif request.address is not None:
@@ -144,6 +150,14 @@ class Client:
         if request.valve is not None or request.host_bandwidth is not None:
             own = None if request.host_bandwidth is None else Valve(request.host_bandwidth)
             transfer.valves = tuple(valve for valve in (own, request.valve) if valve is not None)
+
+    def _on_new_socket(self, fd: int, _: int) -> int:
+        borrowed = socket.socket(fileno=fd)
+        try:
+            borrowed.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, self._unheard_ms or 0)
+        finally:
+            borrowed.detach()
+        return int(pycurl.SOCKOPT_OK)
 
     def _prepare_tls(self, curl: pycurl.Curl, transfer: Transfer) -> None:
         ca_file = transfer.request.ca_file or self._ca_file
