@@ -24,15 +24,20 @@ class Means:
     def are_alike(self) -> bool:
         return not self.here or not self.everywhere or abs(self.here / self.everywhere - 1) < SAME
 
-    def common(self, score: float, most: float, length: int) -> float:
-        """A score that a text of this length had here for one word, as it is everywhere. How often the word stands in
-        it, is told by how near the score is to the most that it could be; 0: it has nothing to do with lengths."""
-        if self.are_alike or not most:
-            return score
-        reached = min(score / most, 1.0)
-        return score / (
-            reached + (1 - reached) * _held_against(length, self.everywhere) / _held_against(length, self.here)
-        )
+    def stretch(self, length: int) -> float:
+        """How much more is held against a text of this length everywhere than here."""
+        if self.are_alike:
+            return 1.0
+        return _held_against(length, self.everywhere) / _held_against(length, self.here)
+
+
+def common(score: float, most: float, stretch: float) -> float:
+    """A score that a text had here for one word, as it is everywhere. How often the word stands in it, is told by how
+    near the score is to the most that it could be; 0: it has nothing to do with lengths."""
+    if not most:
+        return score
+    reached = min(score / most, 1.0)
+    return score / (reached + (1 - reached) * stretch)
 
 
 def _held_against(length: int, mean: float) -> float:

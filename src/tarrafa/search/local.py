@@ -32,7 +32,7 @@ from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
 from tarrafa.search.curation import Curation
 from tarrafa.search.expansion import OFTEN, told
-from tarrafa.search.lengths import Means
+from tarrafa.search.lengths import Means, common
 from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
 from tarrafa.search.query import Group, narrowed, parse
 from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
@@ -47,6 +47,7 @@ LINKING_MAX = 10_000  # pages that `link:` finds
 PATIENCE_S = 0.05  # with a vocabulary that is still being read
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
+MEASURED = 30  # matches of a shard whose texts are measured by the mean length of all: 1 ms
 NEWCOMER = (0, 1.0)  # who is not known: in-links and rank
 CHANGED = "The results have changed in between: please search again."
 ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
@@ -135,7 +136,7 @@ class LocalShard:
         leaves = matching.leaves(_understood(question), question.natural, question.extras)
         values = [snapshot.value(leaf.said, match.place) for leaf in leaves]
         parts = [
-            Part(leaf.kind, leaf.what, means.common(value, matching.most(leaf), match.length))
+            Part(leaf.kind, leaf.what, common(value, matching.most(leaf), means.stretch(match.length)))
             for leaf, value in zip(leaves, values, strict=True)
         ]
         _, rank = self._standings([match.id], question.collection).get(match.id, NEWCOMER)
@@ -216,20 +217,24 @@ class LocalShard:
     def _measured(
         self, matches: list[Match], snapshot: Snapshot, question: Question, together: Statistics
     ) -> list[Match]:
-        """The matches as they would score by the mean length of all shards' texts, the best first."""
-        means = _means(snapshot, together)
+        """The matches as they would score by the mean length of all shards' texts, the best first; further down than
+        anybody looks, as they are."""
+        means, first = _means(snapshot, together), matches[:MEASURED]
         if means.are_alike or not matches:
             return matches
-        matching, these = self._matching(question, snapshot, together), among(match.id for match in matches)
-        lengths, gained = {match.place: match.length for match in matches}, defaultdict[Place, float](float)
+        matching, these = self._matching(question, snapshot, together), among(match.id for match in first)
+        stretched, gained = (
+            {match.place: means.stretch(match.length) for match in first},
+            defaultdict[Place, float](float),
+        )
         for leaf in matching.leaves(_understood(question), question.natural, question.extras):
             most = matching.most(leaf)
             both = Said.boolean_query([(Occur.Must, leaf.said), (Occur.Must, Said.const_score_query(these, 0.0))])
-            for place, score in snapshot.scores(both, len(matches) + BLOCK).items() if most else ():
-                if place in lengths:
-                    gained[place] += means.common(score, most, lengths[place]) - score
-        found = [match._replace(score=match.score + log2(2 + match.static) * gained[match.place]) for match in matches]
-        return sorted(found, key=attrgetter("score"), reverse=True)
+            for place, score in snapshot.scores(both, len(first) + BLOCK).items() if most else ():
+                if place in stretched:
+                    gained[place] += common(score, most, stretched[place]) - score
+        measured = [match._replace(score=match.score + log2(2 + match.static) * gained[match.place]) for match in first]
+        return sorted([*measured, *matches[MEASURED:]], key=attrgetter("score"), reverse=True)
 
     def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
