@@ -165,3 +165,10 @@ def test_a_file_and_a_database_live_many_lives(tmp_path, kind, monkeypatch):
     for number in range(6):
         live(kind, f"{seed}-{number}", tmp_path, 250)
     print(f"{kind}, seed {seed}: 6 lives of 250 steps, each on a file and on PostgreSQL")
+
+
+@pytest.mark.long
+def test_what_was_spent_without_a_limit_is_no_debt_when_there_is_one(tmp_path, monkeypatch):
+    """A life that once told it: the file had counted, the database had not."""
+    monkeypatch.setattr(copy, "CHUNK", 1)
+    live("changing orders", "518992-4", tmp_path, 250)

@@ -114,14 +114,17 @@ class Tokens:
     most: float = 0.0
 
     def left(self, per_s: float, most: float, now: float) -> int:
+        """Asking changes nothing: at another rate, what was not spent came at that rate."""
         self.per_s, self.most = per_s, most
-        self.count = min(most, most if self.at is None else self.count + (now - self.at) * per_s)
-        self.at = now
-        return int(self.count)
+        return int(self._by(now))
 
-    def spend(self) -> None:
-        self.count -= 1.0
+    def spend(self, per_s: float, most: float, now: float) -> None:
+        self.per_s, self.most = per_s, most
+        self.at, self.count = now, self._by(now) - 1.0
         self.spent += 1
+
+    def _by(self, now: float) -> float:
+        return min(self.most, self.most if self.at is None else self.count + (now - self.at) * self.per_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,14 @@ def has_changed(outcome: Outcome, before: Before) -> bool | None:
     return outcome.content_id != before.content_id if outcome.kept and before.content_id else None
 
 
+def _limit(known: Known) -> tuple[float, float] | None:
+    """How many revisits a second, and how many at once after a pause. A plan keeps to the rate by itself."""
+    rate = known.config.revisit.rate
+    if rate is None or known.config.revisit.policy in PLANNED:
+        return None
+    return rate / DAY_S, max(2.0, rate * BURST_S / DAY_S)
+
+
 class Revisits:
     """The `page`, `due` and `shelf` rows of one frontier."""
 
@@ -122,16 +130,16 @@ class Revisits:
 
     def allowed(self, known: Known) -> int:
         """How many revisits may go out now, by the collection's `rate`."""
-        rate = known.config.revisit.rate
         if not known.config.keeps_fresh:
             return 0
-        if rate is None or known.config.revisit.policy in PLANNED:  # a plan keeps to the rate by itself
-            return 1 << 30
-        return known.tokens.left(rate / DAY_S, max(2.0, rate * BURST_S / DAY_S), self._clock.now())
+        limit = _limit(known)
+        return 1 << 30 if limit is None else known.tokens.left(*limit, self._clock.now())
 
     def _spend(self, known: Known) -> None:
         self._counters.add(known.row.id, PAID)
-        known.tokens.spend()
+        limit = _limit(known)
+        if limit is not None:  # else one that is set later would begin with a debt
+            known.tokens.spend(*limit, self._clock.now())
 
     # -- shelves ----------------------------------------------------------------------------------------------
 
