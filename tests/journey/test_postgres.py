@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import psycopg
 import pytest
 
 from tarrafa.clock import boottime
@@ -90,6 +91,16 @@ def assert_exact(cluster: Cluster, *names: str) -> int:
     return sum(asked.values()) - len(asked)
 
 
+def assert_nothing_repeated_but_what_was_in_flight(cluster: PostgresCluster) -> None:
+    """By the books: no visit that somebody had reported was made again."""
+    twice = """SELECT u.url, count(*) FROM visit v JOIN url u USING (host, collection, id)
+               WHERE v.status BETWEEN 200 AND 499 GROUP BY u.url HAVING count(*) > 1"""
+    for dsn in cluster.dsns:
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("SELECT count(*) > 0 FROM visit").fetchone() == (True,)
+            assert connection.execute(twice).fetchall() == []
+
+
 def test_a_crawl_on_postgresql_ends_when_its_collection_does(tmp_path, servers):
     cluster = a_cluster(tmp_path, World(seed=3, hosts=6, pages=40), servers[:1])
     with cluster.journey.web:
@@ -135,6 +146,7 @@ def test_eight_workers_on_postgresql_lose_nothing_whatever_happens(tmp_path, ser
             d = cluster.node("d", "--workers", "2")  # joins late
             cluster.wait_until_exhausted(d)
             repeated = assert_exact(cluster, "a", "b", "c", "d")
+            assert_nothing_repeated_but_what_was_in_flight(cluster)
             at_work = cluster.kept("d")
             for node in (a, b, c, d):
                 assert node.stop() == 130, node.said()
@@ -232,6 +244,7 @@ def test_a_machine_that_is_cut_off_for_longer_than_its_lease_loses_and_harms_not
             ip("link", "set", cables[2], "up")
             cluster.wait_until_exhausted(a)
             repeated = assert_exact(cluster, "a", "b", "c")
+            assert_nothing_repeated_but_what_was_in_flight(cluster)
             for node in (a, b, c):
                 assert node.stop() == 130, node.said()
                 assert "Traceback" not in node.said(), node.said()
