@@ -15,7 +15,7 @@ from tarrafa.search.question import LOOKED_MAX, Extra, Question, Sort, Statistic
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.sharded import behind_a_url, body, divided
 
-BODIES = ("local 1", "local 3", "remote 2")
+BODIES = ("local 1", "local 2", "local 8", "remote 1", "remote 4")
 QUESTIONS = [
     Question("rede"),
     Question("rede pesca mar", all_words=True),
@@ -174,7 +174,7 @@ def test_what_cannot_be_asked_is_one_sentence(shard, text):
         shard.best(Question(text), Statistics(), 10)
 
 
-@pytest.mark.parametrize("name", ["local 2", "remote 1"])
+@pytest.mark.parametrize("name", ["local 1", "local 2", "remote 1"])
 def test_what_was_found_can_be_shown_after_the_next_commit(name, tmp_path):
     question = Question("rede")
     with_more = body(name, tmp_path / "data")

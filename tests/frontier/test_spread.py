@@ -31,7 +31,7 @@ from tests.frontier.spreading import (
 from tests.frontier.test_cluster import copied
 from tests.frontier.test_spread_books import everything
 
-pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
+pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]
 
 
 class Crash(BaseException):
@@ -184,7 +184,6 @@ def test_a_database_of_an_older_schema_or_with_nothing_in_it_is_taken_in(dsns, t
     assert_in_order(dsns[:2], tmp_path, known)
 
 
-@pytest.mark.long
 def test_a_server_that_is_not_named_is_emptied_only_on_demand(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=12, urls=3)
     assert spread(dsns).buckets == 2730

@@ -31,7 +31,7 @@ from tests.frontier.spreading import (
     spread,
 )
 
-pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
+pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]
 
 
 @pytest.fixture
@@ -107,7 +107,6 @@ class Crowd:
             held = held_now
 
 
-@pytest.mark.long
 def test_four_clients_work_on_while_half_of_the_sites_move(dsns, tmp_path):
     found(dsns, tmp_path, hosts=30, urls=1)
     crowd = Crowd(dsns, tmp_path)
@@ -180,7 +179,6 @@ def test_what_comes_for_sites_on_their_way_is_not_lost_and_nothing_of_them_is_ha
     assert_in_order(dsns[:2], tmp_path, known)
 
 
-@pytest.mark.long
 def test_whoever_holds_a_host_brings_home_what_it_has_before_its_site_goes(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=8, urls=12)
     who = Bystander(dsns, tmp_path)
@@ -213,7 +211,6 @@ def test_whoever_holds_a_host_brings_home_what_it_has_before_its_site_goes(dsns,
     assert_in_order(dsns[:2], tmp_path, known)
 
 
-@pytest.mark.long
 def test_sites_whose_hosts_are_visited_for_too_long_stay_and_the_others_go(dsns, tmp_path, monkeypatch):
     known = found(dsns, tmp_path, hosts=12, urls=2)
     who = Bystander(dsns, tmp_path)
@@ -229,7 +226,6 @@ def test_sites_whose_hosts_are_visited_for_too_long_stay_and_the_others_go(dsns,
     assert_in_order(dsns[:2], tmp_path, known)
 
 
-@pytest.mark.long
 def test_the_hosts_of_a_worker_that_is_gone_move_when_its_lease_is_over(dsns, tmp_path, monkeypatch):
     known = found(dsns, tmp_path, hosts=8, urls=2)
 
@@ -249,7 +245,6 @@ def test_the_hosts_of_a_worker_that_is_gone_move_when_its_lease_is_over(dsns, tm
         assert rests[0][0] > 500, "its last request may still be out: the host rests, wherever it is"
 
 
-@pytest.mark.long
 def test_who_is_asked_to_stop_leaves_everything_in_order(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=8, urls=2)
     who = Bystander(dsns, tmp_path)
@@ -269,7 +264,6 @@ def test_who_is_asked_to_stop_leaves_everything_in_order(dsns, tmp_path):
     assert spread(dsns[:2]).buckets == 2048
 
 
-@pytest.mark.long
 def test_an_address_that_was_taken_from_one_server_is_taken_when_there_are_two(dsns, tmp_path):
     found(dsns, tmp_path, hosts=12, urls=2)
     who = Bystander(dsns, tmp_path)
@@ -289,7 +283,6 @@ def test_an_address_that_was_taken_from_one_server_is_taken_when_there_are_two(d
     who.close()
 
 
-@pytest.mark.long
 def test_a_limit_holds_across_the_move(dsns, tmp_path):
     async def begin() -> None:
         frontier = opened(dsns[:1], tmp_path)
@@ -312,7 +305,6 @@ def test_a_limit_holds_across_the_move(dsns, tmp_path):
     who.close()
 
 
-@pytest.mark.long
 def test_plans_that_are_made_while_sites_are_on_their_way_hold_where_they_arrive(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=12, urls=3, revisit={"policy": "psp"})
     who = Bystander(dsns, tmp_path)
@@ -337,7 +329,6 @@ def test_plans_that_are_made_while_sites_are_on_their_way_hold_where_they_arrive
     assert_in_order(dsns[:2], tmp_path, known)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_a_configuration_that_changes_at_any_step_holds_on_both_servers(dsns, tmp_path, seed):
     rng = random.Random(seed)
@@ -364,7 +355,6 @@ def test_a_configuration_that_changes_at_any_step_holds_on_both_servers(dsns, tm
     assert_in_order(dsns[:2], tmp_path, known)
 
 
-@pytest.mark.long
 def test_whoever_has_no_password_for_the_new_server_says_so_and_goes_on_when_it_has(dsns, tmp_path, monkeypatch, capfd):
     server = Postgres(password="right")
     try:

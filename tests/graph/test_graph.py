@@ -442,6 +442,31 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
     assert heard.depths == told.depths
 
 
+def test_a_look_up_that_failed_is_made_again(data, monkeypatch):
+    write(data, [a_record(A, links=[B])])
+    catch_up(data, Told())
+    reader = GraphReader(data)
+
+    def fail(*_: object) -> list[tuple[object, ...]]:
+        raise DataError("busy")
+
+    with monkeypatch.context() as troubled:
+        troubled.setattr(reader, "_rows", fail)
+        with pytest.raises(DataError):
+            reader.standings([url_id(B)])
+    assert in_links_in(reader, [url_id(B)]) == {url_id(B): 1}
+
+
+def test_what_was_looked_up_is_looked_up_again_when_the_graph_has_changed(data):
+    write(data, [a_record(A, links=[B])])
+    catch_up(data, Told())
+    reader = GraphReader(data)
+    assert in_links_in(reader, [url_id(B), url_id(C)]) == {url_id(B): 1}
+    write(data, [a_record(C, links=[B])], "w2")
+    catch_up(data, Told())
+    assert in_links_in(reader, [url_id(B), url_id(C)]) == {url_id(B): 2, url_id(C): 0}
+
+
 # -- any order of any visits ------------------------------------------------------------------------------------------
 
 URLS = [f"http://{name}.test/{page}" for name in "ab" for page in range(3)]

@@ -320,18 +320,22 @@ def die_while_following(data: DataDirectory, after_s: float) -> None:
     os._exit(0)
 
 
-def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
+def two_archives(folder: Path) -> tuple[DataDirectory, DataDirectory]:
+    """The same pages twice, some visited again, some gone: 120 are left."""
     records = small_web(150)
     again = [msgspec.structs.replace(record, visit=2) for record in small_web(150, seed=8)[::3]]
     again += [a_record(record.url, 3, status=404) for record in records[::5]]
-    data, fresh = new_data(tmp_path / "killed"), new_data(tmp_path / "fresh")
+    data, fresh = new_data(folder / "killed"), new_data(folder / "fresh")
     for target in (data, fresh):
         write(target, records[:70])
         write(target, records[70:] + again, "w2")
-    catch_up(fresh)
-    rng, killed = random.Random(11), 0
+    return data, fresh
+
+
+def follow_killed_at_random_moments(data: DataDirectory, seed: int, longest_s: float) -> None:
+    rng, killed = random.Random(seed), 0
     for attempt in range(100):
-        after_s = 0.0 if attempt == 99 else rng.uniform(0.005, 0.06)
+        after_s = 0.0 if attempt == 99 else rng.uniform(0.005, longest_s)
         child = multiprocessing.get_context("fork").Process(target=die_while_following, args=(data, after_s))
         child.start()
         child.join(60)
@@ -340,6 +344,12 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
             break
     assert child.exitcode == 0
     assert killed >= 3, "the test must really kill"
+
+
+def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
+    data, fresh = two_archives(tmp_path)
+    catch_up(fresh)
+    follow_killed_at_random_moments(data, 11, 0.06)
     assert behind(data) == 0
     assert contents(data) == contents(fresh)
     assert len(contents(data)) == 120

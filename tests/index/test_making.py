@@ -48,7 +48,7 @@ def test_a_document_is_the_same_whoever_made_it(data):
     assert marks.in_links > 0
 
 
-@pytest.mark.parametrize("into", ["1", pytest.param("2", marks=pytest.mark.long)])
+@pytest.mark.parametrize("into", ["1", "2"])
 def test_many_processes_make_what_one_makes(data, into):
     rebuild(data)
     wanted = contents(data)
@@ -64,7 +64,6 @@ def test_many_processes_make_what_one_makes(data, into):
     assert sum(IndexReader(part).snapshot().documents for part in shards.parts(data)) == len(wanted)
 
 
-@pytest.mark.long
 def test_what_stands_in_the_way_is_said_in_one_line(data, monkeypatch):
     (file,) = sorted(data.archive.glob("*w2*.meta.warc.gz"))
     content = bytearray(file.read_bytes())
@@ -92,7 +91,6 @@ def test_a_child_that_is_killed_is_said_and_the_next_try_ends_well(data, monkeyp
     assert contents(data) == wanted
 
 
-@pytest.mark.long
 def test_an_analyst_that_is_killed_is_said(data):
     with Analysts(data, 1) as analysts:
         os.kill(analysts._pool.submit(os.getpid).result(60), signal.SIGKILL)

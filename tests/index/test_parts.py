@@ -1,11 +1,7 @@
 """An index in several parts: every page in one of them, always the same, and together they are one index."""
 
-import multiprocessing
-import random
-import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tarrafa.data import DataDirectory
@@ -15,7 +11,7 @@ from tarrafa.index.follower import Follower, behind, catch_up, rebuild
 from tarrafa.index.shards import ALL_IN_ONE, Shards, number_of
 from tests.graph.small_web import a_record, new_data, small_web, write
 from tests.index.test_index import contents as contents_of_one
-from tests.index.test_index import die_while_following
+from tests.index.test_index import follow_killed_at_random_moments, two_archives
 
 
 @pytest.fixture
@@ -105,7 +101,7 @@ def test_parts_that_are_elsewhere_are_left_to_others(data, tmp_path):
 
 def test_a_part_without_a_page_is_not_behind(data):
     write(data, [a_record(f"http://a.br/{n}") for n in range(5)])
-    shards.choose(data, shards.parse("3", "test"))
+    shards.choose(data, shards.parse("8", "test"))
     catch_up(data)
     assert behind(data) == 0
     assert len(contents(data)) == 5
@@ -131,7 +127,7 @@ def test_an_index_without_a_word_about_it_is_one_and_stays_where_it_is(data):
 
 def test_divided_anew_nothing_of_the_old_parts_is_left(data):
     write(data, small_web(20))
-    for said in ("1", "2", "1"):
+    for said in ("1", "2", "3", "1"):
         shards.choose(data, shards.parse(said, "test"))
         assert not shards.exists(data) or said == "1"
         assert catch_up(data) == 20 or said == "1"
@@ -174,28 +170,11 @@ def test_rebuild_makes_every_part_again(data):
     assert behind(data) == 0
 
 
-@pytest.mark.long
 def test_killed_at_random_moments_all_parts_end_as_those_made_in_one_go(tmp_path):
-    records = small_web(150)
-    again = [msgspec.structs.replace(record, visit=2) for record in small_web(150, seed=8)[::3]]
-    again += [a_record(record.url, 3, status=404) for record in records[::5]]
-    data, fresh = new_data(tmp_path / "killed"), new_data(tmp_path / "fresh")
-    for target in (data, fresh):
-        write(target, records[:70])
-        write(target, records[70:] + again, "w2")
+    data, fresh = two_archives(tmp_path)
     shards.choose(data, shards.parse("3", "test"))
     catch_up(fresh)
-    rng, killed = random.Random(13), 0
-    for attempt in range(100):
-        after_s = 0.0 if attempt == 99 else rng.uniform(0.005, 0.08)
-        child = multiprocessing.get_context("fork").Process(target=die_while_following, args=(data, after_s))
-        child.start()
-        child.join(60)
-        killed += child.exitcode == -signal.SIGALRM
-        if child.exitcode == 0:
-            break
-    assert child.exitcode == 0
-    assert killed >= 3, "the test must really kill"
+    follow_killed_at_random_moments(data, 13, 0.08)
     assert behind(data) == 0
     assert contents(data) == contents(fresh)
     assert len(contents(data)) == 120

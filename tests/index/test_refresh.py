@@ -222,7 +222,6 @@ def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
     index.follow(data, threading.Event())
 
 
-@pytest.mark.long
 def test_killed_at_random_moments_it_ends_as_an_index_made_last(data):
     rng = random.Random(23)
     for number, start in enumerate(range(0, 120, 10)):

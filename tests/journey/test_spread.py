@@ -14,7 +14,7 @@ from tests.journey.cluster import Process, wait_for
 from tests.journey.crawling import TYPES, tarrafa
 from tests.journey.test_postgres import PostgresCluster, a_cluster, assert_exact
 
-pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
+pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]
 
 
 @pytest.fixture
@@ -67,7 +67,6 @@ def test_a_server_is_added_to_a_crawl_and_its_workers_find_it_by_themselves(tmp_
             cluster.end()
 
 
-@pytest.mark.long
 def test_four_workers_crawl_on_while_the_mover_is_killed_and_goes_on(tmp_path, servers):
     size = int(os.environ.get("TARRAFA_HOSTS") or 240)
     dsns = [server.database("frontier") for server in servers]

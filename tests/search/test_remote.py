@@ -262,7 +262,6 @@ def test_a_password_does_not_belong_on_a_command_line():
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.long
 def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
     data = divided(tmp_path / "there", "2/2")
     own = here(divided(tmp_path / "here", "1/2"))

@@ -79,7 +79,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.lists(WORDS, min_size=1, max_size=4), st.booleans(), st.booleans(), st.sampled_from(Sort))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_question_has_the_same_total_in_one_index_and_in_fourparts(searchers, words, all_words, copies, sort):
     question = Question(" ".join(words), n=100, offset=100, all_words=all_words, copies=copies, sort=sort)
     answers = []

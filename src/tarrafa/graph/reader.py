@@ -183,7 +183,10 @@ class GraphReader:
         """For each that is known: how many other URLs link to it, and N times PageRank, with the mean 1 over its
         collection (as of the last survey: a newcomer has the mean). When several collections know it, the most."""
         known = self._known(collection)
-        self._look_up([key for key in ids if key not in known], collection, known)
+        unknown = [key for key in ids if key not in known]
+        if unknown:
+            found = self._look_up(unknown, collection)
+            known.update((key, found.get(key)) for key in unknown)
         return {key: standing for key in ids if (standing := known[key]) is not None}
 
     def _known(self, collection: str | None) -> "dict[UrlId, Standing | None]":
@@ -197,9 +200,9 @@ class GraphReader:
         known: dict[UrlId, Standing | None] = self._local.known
         return known
 
-    def _look_up(self, ids: Sequence[UrlId], collection: str | None, known: "dict[UrlId, Standing | None]") -> None:
+    def _look_up(self, ids: Sequence[UrlId], collection: str | None) -> dict[UrlId, Standing]:
+        known: dict[UrlId, Standing] = {}
         rank_of = self._ranked().of
-        known.update(dict.fromkeys(ids))
         for start in range(0, len(ids), IDS_PER_QUERY):
             part = ids[start : start + IDS_PER_QUERY]
             found = self._rows(
@@ -208,8 +211,9 @@ class GraphReader:
                 (*part, collection, collection),
             )
             for key, in_links, node in found:
-                before = known[key] or (0, 0.0)
+                before = known.get(key, (0, 0.0))
                 known[key] = (max(in_links, before[0]), max(rank_of(node), before[1]))
+        return known
 
     def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
         """The ids of up to so many other URLs that link to one."""

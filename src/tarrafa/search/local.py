@@ -136,7 +136,7 @@ class LocalShard:
         leaves = matching.leaves(_understood(question), question.natural, question.extras)
         values = [snapshot.value(leaf.said, match.place) for leaf in leaves]
         parts = [
-            Part(leaf.kind, leaf.what, common(value, matching.most(leaf), means.stretch(match.length)))
+            Part(leaf.kind, leaf.what, common(value, leaf.most, means.stretch(match.length)))
             for leaf, value in zip(leaves, values, strict=True)
         ]
         _, rank = self._standings([match.id], question.collection).get(match.id, NEWCOMER)
@@ -228,11 +228,10 @@ class LocalShard:
             defaultdict[Place, float](float),
         )
         for leaf in matching.leaves(_understood(question), question.natural, question.extras):
-            most = matching.most(leaf)
             both = Said.boolean_query([(Occur.Must, leaf.said), (Occur.Must, Said.const_score_query(these, 0.0))])
-            for place, score in snapshot.scores(both, len(first) + BLOCK).items() if most else ():
+            for place, score in snapshot.scores(both, len(first) + BLOCK).items() if leaf.most else ():
                 if place in stretched:
-                    gained[place] += common(score, most, stretched[place]) - score
+                    gained[place] += common(score, leaf.most, stretched[place]) - score
         measured = [match._replace(score=match.score + log2(2 + match.static) * gained[match.place]) for match in first]
         return sorted([*measured, *matches[MEASURED:]], key=attrgetter("score"), reverse=True)
 

@@ -57,6 +57,7 @@ class Leaf(NamedTuple):
     kind: str
     what: str
     said: Said
+    most: float = 0.0  # that a text can gain by it; 0: lengths of texts have nothing to do with it
 
 
 class Matching:
@@ -93,22 +94,18 @@ class Matching:
     def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list["Leaf"]:
         """What adds to a score. A page's score is the sum of these."""
         content = _content_of(self._natural(query) if natural else query)
-        words_said = [(text, said) for text in content.texts if (said := self._content(text)) is not None]
-        prefixes = [(f"{text}*", self._prefix(text)) for text in content.prefixes]
-        kinds = {
-            "text": [*words_said, *prefixes],
-            "added": self._added(extras),
-            "title": self._titles(content),
-            "pair": self._pairs(content),
-        }
-        return [Leaf(kind, what, said) for kind, found in kinds.items() for what, said in found]
+        found, paired = [(text, self._content(text)) for text in content.texts], self._pairs(content)
+        return [
+            *(Leaf("text", text, said, self._most(self._meant(text))) for text, said in found if said is not None),
+            *(Leaf("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
+            *(Leaf("added", what, said) for what, said in self._added(extras)),
+            *(Leaf("title", what, said) for what, said in self._titles(content)),
+            *(Leaf("pair", what, said, PAIR_SHARE * self._most(_in_a_row(what))) for what, said in paired),
+        ]
 
-    def most(self, leaf: "Leaf") -> float:
-        """What a text could at most gain by it, if that depends on the length of texts; else 0."""
-        if leaf.kind not in ("text", "pair") or leaf.what.endswith("*"):
-            return 0.0
-        share = PAIR_SHARE if leaf.kind == "pair" else 1.0
-        return FREQUENT * share * self._common(schema.ALL, filter(None, readings(leaf.what)))
+    def _most(self, alternatives: Iterable[Terms]) -> float:
+        """What a text gains that holds these readings without end."""
+        return FREQUENT * self._common(schema.ALL, alternatives)
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
@@ -167,9 +164,12 @@ class Matching:
 
     def _content(self, text: str) -> Said | None:
         """Pages with this word or phrase anywhere, or with a synonym; None when there is none."""
-        meant = [text, *self._synonyms(text)]
-        said = self._weighed(schema.ALL, [reading for one in meant for reading in readings(one)])
+        said = self._weighed(schema.ALL, self._meant(text))
         return _any(said) if said else None
+
+    def _meant(self, text: str) -> list[Terms]:
+        """All readings of a word or phrase, and of its synonyms."""
+        return _distinct(reading for one in (text, *self._synonyms(text)) for reading in readings(one))
 
     def _titles(self, content: Group) -> list[tuple[str, Said]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
@@ -187,12 +187,12 @@ class Matching:
             (f"{left} {right}", said)
             for left, right in pairwise(plain)
             if left and right and len(words(left)) == len(words(right)) == 1
-            for said in self._weighed(schema.ALL, filter(_is_phrase, readings(f"{left} {right}")), PAIR_SHARE)
+            for said in self._weighed(schema.ALL, _in_a_row(f"{left} {right}"), PAIR_SHARE)
         ]
 
     def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[Said]:
         """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
-        distinct = [terms for terms in dict.fromkeys(alternatives) if terms]
+        distinct = _distinct(alternatives)
         common, found = share * self._common(field, distinct), []
         for where, sought in (_sought(field, terms) for terms in distinct):
             here = [self._local.frequency(where, term) for _, term in sought]
@@ -315,13 +315,18 @@ def _rarity(counts: list[int], documents: int) -> float:
     return sum(log(1 + max(documents - count + 0.5, 0.5) / (count + 0.5)) for count in counts)
 
 
-def _is_phrase(terms: Terms) -> bool:
-    return len(terms) > 1
+def _distinct(alternatives: Iterable[Terms]) -> list[Terms]:
+    return [terms for terms in dict.fromkeys(alternatives) if terms]
+
+
+def _in_a_row(text: str) -> list[Terms]:
+    """The readings of two words that are two terms."""
+    return [terms for terms in readings(text) if len(terms) > 1]
 
 
 def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
     """Where terms in a row are looked for, and what is looked for there."""
-    if field == schema.ALL and _is_phrase(terms):
+    if field == schema.ALL and len(terms) > 1:
         return schema.PAIRS, covering(terms)
     return field, list(enumerate(terms))
 
