@@ -14,6 +14,7 @@ FLOORS = [
     {"simulate"},
     {"crawl"},
     {"search"},
+    {"triples"},
     {"index"},
     {"graph"},
     {"frontier"},

@@ -147,6 +147,8 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     content_id: str = ""
     simhash: int = 0
     vocabularies: tuple[str, ...] = ()
+    statements: str = ""  # of its RDFa, JSON-LD and microdata, as N-Quads
+    unread: int = 0  # blocks of JSON-LD that are none
     refresh: str = ""  # where a meta refresh leads
     refresh_s: float = 0.0  # and after how long
     alternates: tuple[tuple[str, str], ...] = ()  # hreflang and URL of the same page in other languages
@@ -217,7 +219,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the archive tells its followers about one visit: the `metadata` record, `page.text` from `conversion`."""
+    """What the archive tells its followers about one visit: the `metadata` record, `page.text` and `page.statements` from
+    `conversion` records."""
 
     collection: str
     url: str

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import msgspec
 from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
-from tarrafa.archive.writer import COLLECTION_URI, read_durable
+from tarrafa.archive.writer import COLLECTION_URI, STATEMENTS_TYPE, read_durable
 from tarrafa.errors import DataError
 from tarrafa.model import CollectionNote, Record
 
@@ -99,7 +99,7 @@ _decode_note = msgspec.json.Decoder(CollectionNote).decode
 def _read(
     path: Path, file: str, start: int, length: int, hear: Hear | None = None, wanted: Wanted | None = None
 ) -> Iterator[Entry]:
-    """A metadata record is complete when the next one begins: its conversion, if any, comes straight after it."""
+    """A metadata record is complete when the next one begins: its conversions, if any, come straight after it."""
     held: Record | None = None
     begun = start
     for position, raw, body in whole_records(path, start, length, VISIT if hear is None else HEARD):
@@ -115,7 +115,8 @@ def _read(
                     hear(_decode_note(body))
         elif held is not None and held.page is not None:
             text = body.decode("utf-8", "surrogatepass")
-            held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, text=text))
+            field = "statements" if raw.headers.get("Content-Type") == STATEMENTS_TYPE else "text"
+            held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, **{field: text}))
     if held is not None:
         yield Entry(file, length, held, begun)
 

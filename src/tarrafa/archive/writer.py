@@ -34,6 +34,8 @@ HTTP_RESPONSE = "application/http; msgtype=response"
 PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 NOT_MODIFIED, SAME_PAYLOAD = f"{PROFILES}server-not-modified", f"{PROFILES}identical-payload-digest"
 METADATA_TYPE = "application/json"
+TEXT_TYPE = "text/plain; charset=utf-8"
+STATEMENTS_TYPE = "application/n-quads"
 NOTE_URI = "urn:tarrafa:"  # of a note about what has no URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
 
@@ -232,17 +234,19 @@ class Writer:
     @staticmethod
     def _append_metadata(meta: _File, record: Record) -> None:
         page = record.page
-        text = page.text if page is not None else ""
-        if page is not None and text:
-            record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text=""))
+        if page is not None and (page.text or page.statements):
+            record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text="", statements=""))
         metadata = _record(WarcRecordType.metadata, record.url, record.outcome.at, METADATA_TYPE)
         metadata.set_bytes_content(msgspec.json.encode(record))
         meta.write(metadata)
-        if text:
-            conversion = _record(WarcRecordType.conversion, record.url, record.outcome.at, "text/plain; charset=utf-8")
-            conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
-            conversion.set_bytes_content(text.encode("utf-8", "surrogatepass"))
-            meta.write(conversion)
+        if page is None:
+            return
+        for content, kind in ((page.text, TEXT_TYPE), (page.statements, STATEMENTS_TYPE)):
+            if content:
+                conversion = _record(WarcRecordType.conversion, record.url, record.outcome.at, kind)
+                conversion.headers["WARC-Refers-To"] = metadata.record_id or ""
+                conversion.set_bytes_content(content.encode("utf-8", "surrogatepass"))
+                meta.write(conversion)
 
 
 def _subject(note: Note) -> str:

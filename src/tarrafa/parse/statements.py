@@ -1,0 +1,160 @@
+"""How is what a page states written down, and read again?
+
+A statement is written as a line of N-Quads, and a term is already written that way wherever it is passed on: `<iri>`,
+`_:b3`, `"text"@pt`. Promises: whatever the page says, the lines are valid N-Quads that any tool reads, nothing in a
+term can end it or begin another line, and their number and length are bounded; what comes after that is dropped.
+Each statement is written once. Statements read are those that were written.
+Knows nothing of RDFa, JSON-LD or microdata.
+"""
+
+import re
+from collections.abc import Hashable, Iterator
+from typing import NamedTuple
+
+from pyoxigraph import NamedNode
+
+STATEMENTS_MAX = 10_000  # of one page
+STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
+LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
+IRI_LENGTH_MAX = 2_048
+
+RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+XSD = "http://www.w3.org/2001/XMLSchema#"
+TYPE = f"<{RDF}type>"
+STRING = f"{XSD}string"
+
+_never_in_an_iri = re.compile(
+    r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
+)
+# What neither XML nor JSON carry as they stand: controls, halves of characters, non-characters.
+_unfit = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+_special = re.compile(r'[\\"\n\r]')
+_ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
+_UNESCAPED = {escaped: plain for plain, escaped in _ESCAPED.items()}
+_language = re.compile(r"[a-zA-Z]{1,8}(?:-[a-zA-Z0-9]{1,8}){0,8}").fullmatch
+_statement = re.compile(
+    r'(<[^>]*>|_:\S+) (<[^>]*>) (<[^>]*>|_:\S+|"(?:[^"\\]|\\.)*"(?:@\S+|\^\^<[^>]*>)?)(?: (<[^>]*>|_:\S+))? \.'
+).fullmatch
+_escape = re.compile(r"\\[\\\"nr]")
+
+
+class Statement(NamedTuple):
+    """Three terms as N-Quads write them; `graph` where the page itself groups its statements (JSON-LD can)."""
+
+    subject: str
+    predicate: str
+    object: str
+    graph: str = ""
+
+
+class Value(NamedTuple):
+    """What a literal says."""
+
+    text: str
+    language: str = ""
+    datatype: str = STRING
+
+
+class Statements:
+    """Collects what a page states."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, None] = {}
+        self._room = STATEMENTS_LENGTH_MAX
+        self._blanks: dict[Hashable, str] = {}
+        self._count = 0
+
+    @property
+    def full(self) -> bool:
+        """Nothing more is taken: whoever reads may stop."""
+        return self._room <= 0 or len(self._lines) >= STATEMENTS_MAX
+
+    def blank(self, key: Hashable = None) -> str:
+        """A new blank node; with a key, the one that was made for that key."""
+        known = self._blanks.get(key) if key is not None else None
+        if known is None:
+            known = f"_:b{self._count}"
+            self._count += 1
+            if key is not None:
+                self._blanks[key] = known
+        return known
+
+    def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
+        """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
+        if self.full:
+            return
+        line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
+        if line not in self._lines:
+            self._lines[line] = None
+            self._room -= len(line) + 1
+
+    def text(self) -> str:
+        """All of them, each on a line."""
+        return "\n".join((*self._lines, "")) if self._lines else ""
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+
+def iri(text: str) -> str | None:
+    """An IRI as a term. What may not stand in one is escaped, as browsers do; None if it is none even so."""
+    if len(text) > IRI_LENGTH_MAX:
+        return None
+    try:
+        return str(NamedNode(text))
+    except ValueError:
+        pass
+    try:
+        return str(NamedNode(_never_in_an_iri.sub(_percent, text)))
+    except ValueError:
+        return None
+
+
+def _percent(found: re.Match[str]) -> str:
+    if found[0] == "%":
+        return "%25"
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
+
+
+def literal(text: str, language: str = "", datatype: str = "") -> str | None:
+    """A text as a term. `datatype` is an IRI; a language that is none is left out. None: too long for what it is."""
+    if len(text) > LITERAL_LENGTH_MAX:
+        if datatype and datatype != STRING:
+            return None
+        text = text[:LITERAL_LENGTH_MAX]
+    text = _unfit.sub("�", text)
+    quoted = f'"{_special.sub(_escaped, text)}"'
+    if language and _language(language):
+        return f"{quoted}@{language.lower()}"
+    if datatype and datatype != STRING:
+        written = iri(datatype)
+        return f"{quoted}^^{written}" if written else quoted
+    return quoted
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return _ESCAPED[found[0]]
+
+
+def read(text: str) -> Iterator[Statement]:
+    """The statements that were written; what is none (another's file) is passed over."""
+    for line in text.split("\n"):
+        found = _statement(line)
+        if found:
+            yield Statement(found[1], found[2], found[3], found[4] or "")
+
+
+def value(term: str) -> Value | None:
+    """What a literal says; None for an IRI or a blank node."""
+    if not term.startswith('"'):
+        return None
+    quoted, _, rest = term.rpartition('"')
+    text = _escape.sub(lambda found: _UNESCAPED[found[0]], quoted[1:]) if "\\" in quoted else quoted[1:]
+    if rest.startswith("@"):
+        return Value(text, rest[1:], f"{RDF}langString")
+    return Value(text, "", rest[3:-1] if rest else STRING)
+
+
+def iri_of(term: str) -> str:
+    """The IRI of a term; empty for a literal or a blank node."""
+    return term[1:-1] if term.startswith("<") else ""
