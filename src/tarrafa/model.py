@@ -219,8 +219,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the archive tells its followers about one visit: the `metadata` record, `page.text` and `page.statements` from
-    `conversion` records."""
+    """What the archive tells its followers about one visit: the `metadata` record; `page.text` and `page.statements`
+    come from its `conversion` records."""
 
     collection: str
     url: str
