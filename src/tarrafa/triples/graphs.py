@@ -1,0 +1,142 @@
+"""What stands in the store of a page?
+
+A page is a named graph under its URL, which holds what the page states, and no more; groups that the page itself makes
+are not kept apart. Promises: classes and properties have one spelling; a blank node is named after its page, always
+the same, and no two pages share one; writing a page twice leaves what writing it once does, and of the page that was
+there before nothing is left. In the default graph stands of each page when it was fetched, which collections have
+it, and when it was changed, if that is known. What is inferred from a page stands beside it, in a graph of its own.
+Knows nothing of visits.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store, parse
+from xxhash import xxh3_128_hexdigest
+
+from tarrafa.model import UrlId
+from tarrafa.parse.statements import TYPE, XSD, Statement, iri_of, read
+from tarrafa.parse.things import one_spelling
+from tarrafa.triples.visits import Version
+
+OURS = "urn:tarrafa:"
+FETCHED, COLLECTION, CHANGED = (NamedNode(f"{OURS}{name}") for name in ("fetched", "collection", "changed"))
+INFERRED = f"{OURS}inferred:"  # and the page's own name
+RULES = NamedNode(f"{OURS}rules")
+DATE_TIME = NamedNode(f"{XSD}dateTime")
+DEFAULT = DefaultGraph()
+_unfit = re.compile(r"[^A-Za-z0-9\-._~:/?@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
+
+
+def graph_of(url: str, key: UrlId) -> NamedNode:
+    """The name of a page's graph: its URL. The few that are no IRI ([, |, { as they stand) are escaped, and as that may
+    be another page's URL, end in what no page's does: a fragment."""
+    with suppress(ValueError):
+        return NamedNode(url)
+    host = url.find("/", url.find("//") + 2)
+    with suppress(ValueError):
+        return NamedNode(f"{url[:host]}{_unfit.sub(_percent, url[host:])}#{key.hex()}")
+    return NamedNode(f"{OURS}page:{key.hex()}")
+
+
+def _percent(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
+
+
+def inferred_of(graph: NamedNode) -> NamedNode:
+    return NamedNode(f"{INFERRED}{graph.value}")
+
+
+def statements_of(text: str, key: UrlId) -> list[Statement]:
+    """What a page states, as the store has it; each statement once."""
+    node = _renaming(key)
+    spelled: dict[str, str] = {}
+
+    def spell(term: str) -> str:
+        known = spelled.get(term)
+        if known is None:
+            known = spelled[term] = f"<{one_spelling(iri_of(term))}>"
+        return known
+
+    found: dict[Statement, None] = {}
+    for subject, predicate, term, _ in read(text):
+        is_class = predicate == TYPE and term.startswith("<")
+        found[Statement(node(subject), spell(predicate), spell(term) if is_class else node(term))] = None
+    return list(found)
+
+
+def _renaming(key: UrlId) -> Callable[[str], str]:
+    """Names blank nodes after their page. Oxigraph keeps those that are 32 hexadecimal digits as a number."""
+    named: dict[str, str] = {}
+
+    def rename(term: str) -> str:
+        if not term.startswith("_:"):
+            return term
+        known = named.get(term)
+        if known is None:
+            known = named[term] = f"_:b{xxh3_128_hexdigest(key + term.encode('utf-8', 'replace'))[1:]}"
+        return known
+
+    return rename
+
+
+def quads_of(statements: Iterable[Statement], graph: NamedNode) -> list[Quad]:
+    """The statements in a graph; what is none after all (an archive may hold anything) is left out."""
+    lines = [f"{one.subject} {one.predicate} {one.object} {graph} .\n" for one in statements]
+    try:
+        return list(parse("".join(lines).encode("utf-8", "replace"), RdfFormat.N_QUADS))
+    except (SyntaxError, ValueError):
+        return [quad for line in lines for quad in _one(line)]
+
+
+def _one(line: str) -> Iterator[Quad]:
+    try:
+        yield from list(parse(line.encode("utf-8", "replace"), RdfFormat.N_QUADS))
+    except (SyntaxError, ValueError):
+        return
+
+
+def about(graph: NamedNode, versions: Sequence[Version]) -> list[Quad]:
+    """What is known of a page itself, from what the collections have of it."""
+    latest = versions[0]
+    found = [Quad(graph, FETCHED, _moment(latest.at), DEFAULT)]
+    found += [Quad(graph, COLLECTION, Literal(one.collection), DEFAULT) for one in versions]
+    if latest.changed is not None:
+        found.append(Quad(graph, CHANGED, _moment(latest.changed), DEFAULT))
+    return found
+
+
+def _moment(at: float) -> Literal:
+    return Literal(datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), datatype=DATE_TIME)
+
+
+def remove(store: Store, graph: NamedNode) -> None:
+    """Take away all that there is of a page."""
+    store.remove_graph(graph)
+    store.remove_graph(inferred_of(graph))
+    for quad in list(store.quads_for_pattern(graph, None, None, DEFAULT)):
+        store.remove(quad)
+
+
+def write(store: Store, graph: NamedNode, wanted: Iterable[Quad]) -> None:
+    """The page is exactly this from now on. What the store holds is looked at, not remembered: after a kill it may be
+    ahead of everybody's memory."""
+    fresh = set(wanted)
+    there = set(store.quads_for_pattern(graph, None, None, DEFAULT))
+    for name in (graph, inferred_of(graph)):
+        there.update(store.quads_for_pattern(None, None, None, name))
+    missing, stale = fresh - there, there - fresh
+    if len(stale) > len(there) // 4:  # at once, rather than one by one
+        remove(store, graph)
+        missing = fresh
+    else:
+        for quad in stale:
+            store.remove(quad)
+    names = {quad.graph_name for quad in fresh}
+    for name in (graph, inferred_of(graph)):
+        if name not in names:
+            store.remove_graph(name)  # empty as it is by now, it would still be listed
+    if missing:
+        store.extend(missing)

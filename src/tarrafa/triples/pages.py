@@ -1,0 +1,99 @@
+"""How does a page get into the store, and out again?
+
+Promises: what stands of a page, in the store, in the counts and among the things, is what the visit that counts has
+found; a page that states nothing has no graph. The store is written first and the books with their own transaction
+afterwards, so that a kill in between only repeats work: whoever is told of the page again, writes it again.
+Knows nothing of cursors: the follower tells which pages have news.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import apsw
+from pyoxigraph import Store
+from xxhash import xxh3_128_digest
+
+from tarrafa.graph.store import rows
+from tarrafa.model import UrlId
+from tarrafa.parse.statements import Statement
+from tarrafa.triples import counts, graphs
+from tarrafa.triples.ontology import Ontology
+from tarrafa.triples.things import Things
+from tarrafa.triples.visits import Version
+
+
+class Row(NamedTuple):
+    """A page that states something, as the books have it."""
+
+    page: int
+    url: str
+    digest: bytes
+    ontology: int
+    share: bytes
+
+
+class Pages:
+    """The writing side."""
+
+    def __init__(self, store: Store, connection: apsw.Connection) -> None:
+        self._store, self._connection = store, connection
+        self._things = Things(connection)
+        self.ontology = Ontology()
+        self.generation = 0  # of the ontology: see `closure`
+
+    def write(self, key: UrlId, url: str, versions: Sequence[Version], text: str) -> None:
+        """The page is this from now on; `versions`: what the collections have of it, the one that counts first."""
+        statements = graphs.statements_of(text, key) if versions else []
+        graph = graphs.graph_of(url, key)
+        known = self._row(key)
+        if not statements:
+            graphs.remove(self._store, graph)
+            if known is not None:
+                self._take_out(known)
+            return
+        inferred = self.ontology.infer(statements)
+        quads = graphs.quads_of(statements, graph)
+        quads += graphs.quads_of(inferred, graphs.inferred_of(graph))
+        graphs.write(self._store, graph, [*quads, *graphs.about(graph, versions)])
+        self._note(known, key, url, versions[0].at, statements, inferred)
+
+    def _note(
+        self,
+        known: Row | None,
+        key: UrlId,
+        url: str,
+        at: float,
+        statements: list[Statement],
+        inferred: list[Statement],
+    ) -> None:
+        digest = xxh3_128_digest("\n".join(map(" ".join, statements)).encode("utf-8", "surrogatepass"))
+        run = self._connection.execute
+        if known is not None and (known.digest, known.ontology) == (digest, self.generation):
+            run("UPDATE pages SET at = ? WHERE page = ?", (at, known.page))
+            return
+        if known is not None:
+            self._take_out(known)
+        number = known.page if known is not None else None
+        run("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, key, url, at, len(statements), len(inferred), digest, self.generation, b""))  # fmt: skip
+        page = self._connection.last_insert_rowid()
+        share = self._things.put(page, statements, inferred)
+        run("UPDATE pages SET share = ? WHERE page = ?", (counts.encode(share), page))
+
+    def _take_out(self, row: Row) -> None:
+        self._things.take_out(row.page, counts.decode(row.share))
+        self._connection.execute("DELETE FROM pages WHERE page = ?", (row.page,))
+
+    def _row(self, key: UrlId) -> Row | None:
+        found = rows(self._connection, "SELECT page, url, digest, ontology, share FROM pages WHERE id = ?", (key,))
+        return Row(*found[0]) if found else None
+
+    def after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:
+        """Pages that state something, in the order of their numbers."""
+        sql = "SELECT page, id, url FROM pages WHERE page > ? ORDER BY page LIMIT ?"
+        return rows(self._connection, sql, (page, limit))
+
+    def outdated(self, limit: int) -> list[tuple[UrlId, str]]:
+        """Some pages that were written under another ontology."""
+        sql = "SELECT id, url FROM pages WHERE ontology < ? LIMIT ?"
+        return rows(self._connection, sql, (self.generation, limit))

@@ -1,0 +1,203 @@
+"""Which things does a page speak of, and by which words are they found?
+
+A *thing* is what statements are about. One with an IRI is the same thing on every page; a blank node belongs to its
+page. Promises: what is written of a page can be taken out again whole; each value is found by its words, without
+accents, by its number and by its date, if it is one; an IRI by the words in it. Their number is bounded: what a page
+says beyond that is in the store, and not found as a thing.
+Knows nothing of the store.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import isfinite
+from typing import NamedTuple
+
+import apsw
+
+from tarrafa.graph.store import rows
+from tarrafa.parse.statements import RDF, XSD, Statement, iri_of, value
+from tarrafa.parse.things import Thing, vocabularies
+from tarrafa.triples.counts import Names, Part, Share, change
+from tarrafa.triples.layout import PAGE_SHIFT, SAID_SHIFT
+from tarrafa.triples.moments import span
+
+THINGS_MAX = (1 << PAGE_SHIFT) - 1  # of a page
+FACTS_MAX = (1 << SAID_SHIFT) - 1  # of a thing on a page
+TERM_CHARS_MAX = 1_000  # that are shown; the store has the whole
+WORDS_CHARS_MAX = 4_000  # that are found by
+LABEL_CHARS_MAX = 200
+NUMBER_CHARS_MAX = 40
+TYPE_IRI = f"{RDF}type"
+
+LABELS = (
+    "https://schema.org/name", "http://xmlns.com/foaf/0.1/name", "http://www.w3.org/2000/01/rdf-schema#label",
+    "http://purl.org/dc/terms/title", "http://purl.org/dc/elements/1.1/title", "http://ogp.me/ns#title",
+    "https://ogp.me/ns#title", "https://schema.org/headline", "http://www.w3.org/2004/02/skos/core#prefLabel",
+    "http://www.w3.org/2006/vcard/ns#fn", "https://schema.org/legalName", "https://schema.org/title",
+    "http://xmlns.com/foaf/0.1/nick", "https://schema.org/alternateName",
+)  # fmt: skip
+_rank = {name: place for place, name in enumerate(LABELS)}
+_number = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII).fullmatch
+_BLIND = frozenset(f"{XSD}{name}" for name in ("base64Binary", "hexBinary"))
+
+
+class Fact(NamedTuple):
+    """One statement of a thing, in words."""
+
+    property: str
+    term: str
+    inferred: bool
+
+
+class Told(NamedTuple):
+    """What a page says of one thing."""
+
+    key: str
+    facts: list[Fact]
+
+
+def told(statements: Iterable[Statement], inferred: Iterable[Statement] = ()) -> list[Told]:
+    """The things of a page, those that it says itself and those that follow from it."""
+    found: dict[str, Told] = {}
+    for guessed, some in ((False, statements), (True, inferred)):
+        for one in some:
+            thing = found.get(one.subject)
+            if thing is None:
+                if len(found) >= THINGS_MAX:
+                    continue
+                key = one.subject if one.subject.startswith("_:") else iri_of(one.subject)
+                thing = found[one.subject] = Told(key, [])
+            if len(thing.facts) < FACTS_MAX:
+                thing.facts.append(Fact(iri_of(one.predicate), one.object, guessed))
+    return list(found.values())
+
+
+def label_of(facts: Sequence[Fact]) -> str:
+    """What to call it: its name, its title; else the first text there is."""
+    best, found = len(LABELS) + 1, ""
+    for fact in facts:
+        rank = _rank.get(fact.property, len(LABELS))
+        if rank < best and not fact.inferred:
+            said = value(fact.term)
+            text = " ".join(said.text[: 4 * LABEL_CHARS_MAX].split()) if said is not None else ""
+            if text:
+                best, found = rank, text
+    return found[:LABEL_CHARS_MAX]
+
+
+class Things:
+    """The writing side, on the connection that writes."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.names = Names(connection)
+
+    def put(self, page: int, statements: Sequence[Statement], inferred: Sequence[Statement]) -> Share:
+        """Write what a page says; there is nothing of it yet. What it adds to the counts."""
+        some = told(statements, inferred)
+        numbers, fresh = self._numbers([thing.key for thing in some])
+        first = page << PAGE_SHIFT
+        self._connection.executemany(
+            "INSERT INTO said VALUES (?, ?, ?)",
+            [(first + place, numbers[one.key], label_of(one.facts)) for place, one in enumerate(some)],
+        )
+        for place, one in enumerate(some):
+            self._write(first + place, one.facts)
+        parts = tuple(self._part(numbers[one.key], one) for one in some)
+        share = Share(len(statements), len(inferred), parts)
+        change(self._connection, share, 1, frozenset(fresh))
+        return share
+
+    def _numbers(self, keys: list[str]) -> tuple[dict[str, int], set[int]]:
+        """The numbers of things, and which of them nobody spoke of before."""
+        numbers: dict[str, int] = {}
+        fresh: set[int] = set()
+        for key in keys:
+            [(number, pages)] = rows(
+                self._connection,
+                "INSERT INTO things (key, pages) VALUES (?, 1)"
+                " ON CONFLICT (key) DO UPDATE SET pages = pages + 1 RETURNING thing, pages",
+                (key,),
+            )
+            numbers[key] = number
+            if pages == 1:
+                fresh.add(number)
+        return numbers, fresh
+
+    def _write(self, said: int, facts: list[Fact]) -> None:
+        first = said << SAID_SHIFT
+        written, words = [], []
+        for place, fact in enumerate(facts):
+            text, number, moment = findable(fact)
+            name = self.names.number(fact.property)
+            written.append((first + place, name, _shown(fact.term), number, moment, int(fact.inferred)))
+            if text:
+                words.append((first + place, text))
+        self._connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", written)
+        self._connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+
+    def _part(self, thing: int, one: Told) -> Part:
+        number = self.names.number
+        classes = [iri_of(fact.term) for fact in one.facts if _is_class(fact)]
+        uses = Counter(fact.property for fact in one.facts if not _is_class(fact))
+        spoken = vocabularies([Thing(one.key, classes, [(name, "") for name in uses])])
+        return Part(
+            thing,
+            tuple(dict.fromkeys(map(number, classes))),
+            tuple((number(name), times) for name, times in uses.items()),
+            tuple(map(number, spoken)),
+        )
+
+    def take_out(self, page: int, share: Share) -> None:
+        """Take away all that a page said."""
+        run, said = self._connection.execute, (page << PAGE_SHIFT, (page + 1) << PAGE_SHIFT)
+        facts = tuple(end << SAID_SHIFT for end in said)
+        run("DELETE FROM words WHERE rowid >= ? AND rowid < ?", facts)
+        run("DELETE FROM facts WHERE fact >= ? AND fact < ?", facts)
+        run("DELETE FROM said WHERE said >= ? AND said < ?", said)
+        alone: set[int] = set()
+        for part in share.parts:
+            [(pages,)] = rows(
+                self._connection, "UPDATE things SET pages = pages - 1 WHERE thing = ? RETURNING pages", (part.thing,)
+            )
+            if pages == 0:
+                alone.add(part.thing)
+        self._connection.executemany("DELETE FROM things WHERE thing = ?", ((thing,) for thing in alone))
+        change(self._connection, share, -1, frozenset(alone))
+
+
+def _is_class(fact: Fact) -> bool:
+    return fact.property == TYPE_IRI and fact.term.startswith("<")
+
+
+def _shown(term: str) -> str:
+    if len(term) <= TERM_CHARS_MAX:
+        return term
+    said = value(term)
+    if said is None:
+        return term  # an IRI has its own bound
+    cut = said.text[: TERM_CHARS_MAX // 2].replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + cut.replace("\n", "\\n").replace("\r", "\\r") + '…"'
+
+
+def findable(fact: Fact) -> tuple[str, float | None, float | None]:
+    """The words, the number and the moment by which a value is found."""
+    if _is_class(fact) or fact.term.startswith("_:"):
+        return "", None, None
+    said = value(fact.term)
+    if said is None:
+        return iri_of(fact.term), None, None
+    if said.datatype in _BLIND:
+        return "", None, None
+    text = said.text[:WORDS_CHARS_MAX].strip()
+    when = span(text)
+    return text, number_in(text), when[0] if when is not None else None
+
+
+def number_in(text: str) -> float | None:
+    """A text as a number; None if it is none."""
+    if len(text) > NUMBER_CHARS_MAX or not _number(text):
+        return None
+    found = float(text)
+    return found if isfinite(found) else None

@@ -1,0 +1,71 @@
+"""What of the archive must not be in the store?
+
+Promises: what is taken down is out of the store with the next commit, and never written while it is; what is lifted is
+written again from the archive, as its visits have it. A crash repeats work and changes nothing.
+Knows nothing of statements: the follower writes them.
+"""
+
+from collections.abc import Iterator
+
+import apsw
+
+from tarrafa.archive import follow as archive
+from tarrafa.archive.follow import Cursor, Entry
+from tarrafa.data import DataDirectory
+from tarrafa.graph.store import rows
+from tarrafa.index import shards
+from tarrafa.model import UrlId
+from tarrafa.takedown import Orders, TakenDown, Target
+from tarrafa.triples.pages import Pages
+
+PAGES_AT_ONCE = 5_000
+
+
+class Withheld:
+    """The orders, and what the store has made of them."""
+
+    def __init__(self, data: DataDirectory, connection: apsw.Connection) -> None:
+        self._data, self._taken_down, self._connection = data, TakenDown(data), connection
+        self.orders = self._taken_down.now()
+        self._settled: Orders | None = None  # what the committed store keeps to, if that is known for certain
+        self._before = {Target(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")}
+
+    def covers(self, url: str) -> bool:
+        return self.orders.covers(url)
+
+    def has_news(self) -> bool:
+        """Whether something was taken down or lifted since; the first time, whether there is anything to make sure
+        of."""
+        self.orders = self._taken_down.now()
+        if self._settled is None:
+            return bool(self.orders or self._before)
+        return self.orders is not self._settled and self.orders.targets != self._settled.targets
+
+    def taken(self, pages: Pages) -> Iterator[tuple[UrlId, str]]:
+        """The pages that are there and must not be. Looks at every page that states something."""
+        if not self.orders:
+            return
+        after = 0
+        while some := pages.after(after, PAGES_AT_ONCE):
+            after = some[-1][0]
+            yield from [(key, url) for _, key, url in some if self.orders.covers(url)]
+
+    def lifted(self, upto: Cursor) -> Iterator[Entry]:
+        """Every visit, as far as the archive was read, to what was taken down and is so no longer. Reads all of it."""
+        gone = Orders(self._before - self.orders.targets)
+        if not gone:
+            return
+        ours = shards.is_ours(self._data)
+        wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
+        for entry in archive.follow(self._data.archive, {}, wanted=wanted, upto=upto):
+            if not self.orders.covers(entry.record.url):
+                yield entry
+
+    def note(self) -> None:
+        """The store keeps to the orders, with the commit that follows."""
+        self._connection.execute("DELETE FROM withheld")
+        self._connection.executemany("INSERT INTO withheld VALUES (?, ?)", sorted(self.orders.targets))
+
+    def settle(self) -> None:
+        """The store is committed."""
+        self._before, self._settled = set(self.orders.targets), self.orders
