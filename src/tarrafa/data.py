@@ -115,7 +115,16 @@ class DataDirectory:
                 self.check_version()
             elif self.root.exists() and any(p.name != "lock" for p in self.root.iterdir()):
                 raise DataError(f"{self.root}: not empty, and no Tarrafa data directory; use another --data directory")
-            for folder in (self.root, self.run, self.logs, self.archive, self.index, self.graph, self.cursors):
+            for folder in (
+                self.root,
+                self.run,
+                self.logs,
+                self.archive,
+                self.index,
+                self.graph,
+                self.triples,
+                self.cursors,
+            ):
                 folder.mkdir(parents=True, exist_ok=True)
             if not self.version.exists():
                 write_atomically(self.version, f"{FORMAT}\n".encode())

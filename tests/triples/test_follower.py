@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,13 @@ def test_a_newer_visit_replaces_what_the_page_stated_and_an_older_one_changes_no
     assert counted(data) == {key: books(data)[key] for key in ("counts", "together")}
 
 
-GONE = [{"status": 404}, {"status": 410}, {"status": 301, "location": B}, {"status": 403}, {"status": -7}]
+GONE: list[dict[str, Any]] = [
+    {"status": 404},
+    {"status": 410},
+    {"status": 301, "location": B},
+    {"status": 403},
+    {"status": -7},
+]
 GONE += [{"robots": RobotsMeta(noindex=True)}, {"kept": False}]
 
 
@@ -124,7 +131,7 @@ def test_a_page_that_states_nothing_any_more_has_no_graph(data):
 
 
 def test_of_two_collections_the_page_fetched_last_stands_and_when_it_goes_the_others_is_read_again(data):
-    later = {"collection": "outra", "at": FIRST_AT + 60}
+    later: dict[str, Any] = {"collection": "outra", "at": FIRST_AT + 60}
     write(data, [a_page(A, 1, a_person("primeira")), a_page(A, 1, a_person("segunda"), **later)])
     catch_up(data)
     assert names(data) == ["segunda"]

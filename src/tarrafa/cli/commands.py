@@ -16,8 +16,8 @@ tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file rig
 tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
 tarrafa queries     what people searched for, and what they did not find
-tarrafa rebuild     make graph, index or frontier again from the archive
-tarrafa export      the frontier in one file: to keep, to move, or for other tools
+tarrafa rebuild     make graph, index, triple store or frontier again from the archive
+tarrafa export      the frontier in one file: to keep, to move, or for other tools; what pages state, as N-Quads
 tarrafa import      take such a file in
 tarrafa web         a synthetic Web to play with
 tarrafa simulate    what would happen? revisit policies on a false Web
@@ -174,7 +174,7 @@ def status(
     where: cluster.Where = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
-    """Show every collection's state and numbers, the workers, and the index that is here."""
+    """Show every collection's state and numbers, the workers, and the index and the triple store that are here."""
     import asyncio
 
     import msgspec
@@ -183,14 +183,16 @@ def status(
     from tarrafa.cli.running import overview_of
     from tarrafa.frontier.address import from_command_line
     from tarrafa.index.state import state_of
+    from tarrafa.triples.state import state_of as statements_of
 
     found = asyncio.run(overview_of(DataDirectory(data), from_command_line(where, token_file)))
-    index = state_of(DataDirectory(data))
+    index, triples = state_of(DataDirectory(data)), statements_of(DataDirectory(data))
     if as_json:
-        show.as_json(msgspec.to_builtins(found) | {"index": index})
+        show.as_json(msgspec.to_builtins(found) | {"index": index, "triples": triples})
     else:
         show.overview(found)
         show.index(index)
+        show.triples(triples)
 
 
 for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, querying.queries):
@@ -304,7 +306,9 @@ def serve(
 
 @app.command()
 def rebuild(
-    what: Annotated[Literal["graph", "index", "frontier"], typer.Argument(help="What to make again from the archive.")],
+    what: Annotated[
+        Literal["graph", "index", "triples", "frontier"], typer.Argument(help="What to make again from the archive.")
+    ],
     data: Data = DEFAULT_DATA,
     collections: Annotated[
         list[Path] | None,
@@ -325,7 +329,9 @@ def rebuild(
         ),
     ] = None,
 ) -> None:
-    """Make the link graph, the index or a lost frontier again, from the archive alone; not while a crawl runs.
+    """Make the link graph, the index, the triple store or a lost frontier again, from the archive alone.
+
+    Not while a crawl runs.
 
     Killed, a frontier is left as it was, and the others half made: run it again, and the end is the same.
     """
@@ -349,7 +355,10 @@ def rebuild(
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
         recover(directory.archive)
-        count = remaking.index(directory, shards) if what == "index" else graph.rebuild(directory)
+        if what == "index":
+            count = remaking.index(directory, shards)
+        else:
+            count = remaking.triples(directory) if what == "triples" else graph.rebuild(directory)
     typer.echo(f"{what}: made again from {count:,} visits")
 
 

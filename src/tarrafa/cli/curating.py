@@ -142,6 +142,7 @@ def _act(
     from tarrafa.frontier.address import from_command_line
     from tarrafa.index.follower import withhold
     from tarrafa.takedown import act, read_target
+    from tarrafa.triples.follower import withhold as withhold_statements
 
     target, address = read_target(what), from_command_line(where, token_file)
     data.check_version()
@@ -151,6 +152,7 @@ def _act(
     else:
         typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
     withhold(data)  # where a crawl runs, its follower does it
+    withhold_statements(data)
     if address is not None:
         try:
             asyncio.run(tell(data, address))

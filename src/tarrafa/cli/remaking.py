@@ -1,4 +1,4 @@
-"""Making the index again, in front of a person."""
+"""Making the index or the triple store again, in front of a person."""
 
 import os
 
@@ -7,12 +7,27 @@ from tarrafa.cli.checkpoint import Advance
 from tarrafa.data import DataDirectory
 from tarrafa.index import shards
 from tarrafa.index.making import make_again
+from tarrafa.triples import follower, layout
 
 
 def index(data: DataDirectory, divided: str | None) -> int:
-    """Make it again with all processors, in so many parts; the number of visits read."""
+    """Make it again with all processors, in so many parts; the number of visits read. The triple store has the same
+    parts: where these become others, it is made again, too."""
+    had_statements = any(map(layout.exists, shards.parts(data)))
+    before = shards.read(data)
     if divided is not None:
         shards.choose(data, shards.parse(divided, "--shards"))
     shards.settle(data)
     with Advance("indexing", sum(published(data.archive).values())) as tell:
-        return make_again(data, len(os.sched_getaffinity(0)), tell)
+        count = make_again(data, len(os.sched_getaffinity(0)), tell)
+    if had_statements and shards.read(data) != before:
+        triples(data)
+    return count
+
+
+def triples(data: DataDirectory) -> int:
+    """Make it again; the number of visits read."""
+    layout.settle(data)
+    size = sum(published(data.archive).values()) * len(shards.parts(data))
+    with Advance("reading statements", size) as tell:
+        return follower.rebuild(data, tell)

@@ -13,6 +13,7 @@ from tarrafa.index.state import IndexState
 from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
 from tarrafa.serve.queries import QueryReport
 from tarrafa.takedown import Entry
+from tarrafa.triples.state import TriplesState
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -57,6 +58,15 @@ def index(shown: IndexState | None) -> None:
     behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
     anew = "" if shown.settled else "; pages that others have come to link to are still to be written anew"
     console.print(f"index: {shown.documents:,} documents{parts}{behind}{anew}")
+
+
+def triples(shown: TriplesState | None) -> None:
+    if shown is None:
+        return
+    inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
+    behind = "" if not shown.behind_bytes else f", {shown.behind_bytes:,} bytes of the archive behind"
+    what = f"{shown.statements:,} statements{inferred} on {shown.pages:,} pages, of {shown.things:,} things"
+    console.print(f"triple store: {what}{behind}")
 
 
 def statuses(status: CollectionStatus) -> str:

@@ -1,6 +1,7 @@
-"""The process that keeps the graph, or the index, behind the archive.
+"""The process that keeps the graph, the index or the triple store behind the archive.
 
-`python -m tarrafa.crawl.follower graph|index`: started by the supervisor; of an index in several parts, one for each.
+`python -m tarrafa.crawl.follower graph|index|triples`: started by the supervisor; of an index in several parts, and of
+the store that is divided as the index is, one for each.
 It never touches the crawl: the only thing that goes back are the graph's weights, to the frontier.
 """
 
@@ -16,13 +17,17 @@ from tarrafa.frontier.protocol import Weight
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.process import become_child, run_child
+from tarrafa.triples import follower as triples
 
-ROLES = ("graph", "index")
+ROLES = ("graph", "index", "triples")
 
 
 def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
     if role == "index":
         index.follow(data, stop)
+        return
+    if role == "triples":
+        triples.follow(data, stop)
         return
     frontier = line(handed_down())
 

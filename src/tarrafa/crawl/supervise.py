@@ -31,6 +31,8 @@ from tarrafa.index import shards
 from tarrafa.index.refresh import is_settled
 from tarrafa.index.shards import Shards
 from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
+from tarrafa.triples import follower as triples
+from tarrafa.triples import layout
 
 PAUSE_TIMEOUT_S = 5.0
 TICK_S, WAIT_S = 0.25, 15.0
@@ -118,7 +120,7 @@ class Supervisor:
             say(agreed.notice())
 
     def _divide(self) -> None:
-        """One follower for each part of the index that is kept here."""
+        """One follower for each part of the index that is kept here, and one for the statements of its pages."""
         wanted, there = self._divided, shards.read(self.data)
         if wanted is not None and wanted != there:
             if shards.exists(self.data):
@@ -128,10 +130,13 @@ class Supervisor:
                 )
             shards.choose(self.data, wanted)
         shards.settle(self.data)
+        layout.settle(self.data)
         self._followers = [Child.of(self.data, "graph", "tarrafa.crawl.follower", "graph")]
         for part in shards.parts(self.data):
-            name = f"index-{part.part}" if part.part else "index"
-            self._followers.append(Child.of(self.data, name, "tarrafa.crawl.follower", "index", f"--part={part.part}"))
+            for role in ("index", "triples"):
+                name = f"{role}-{part.part}" if part.part else role
+                line = ("tarrafa.crawl.follower", role, f"--part={part.part}")
+                self._followers.append(Child.of(self.data, name, *line))
 
     def _wanted(self) -> list[Child]:
         """Nobody need follow an archive that is empty and stays so."""
@@ -252,8 +257,8 @@ class Supervisor:
             await asyncio.sleep(TICK_S)
 
     def is_caught_up(self) -> bool:
-        """Everything archived is in the graph, the frontier knows its weights, and people can find it."""
-        return graph.behind(self.data) == 0 and index.behind(self.data) == 0
+        """Everything archived is in the graph, the frontier knows its weights, and people can find and ask for it."""
+        return not (graph.behind(self.data) or index.behind(self.data) or triples.behind(self.data))
 
 
 async def submit(frontier: Frontier, collection: Collection) -> None:

@@ -144,6 +144,8 @@ def forget(data: DataDirectory) -> None:
 def settle(data: DataDirectory) -> None:
     """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
     folder = data.root / "triples"
+    if not folder.is_dir():
+        return
     kept = {part.part for part in shards.parts(data)}
     there = {path.name for path in folder.iterdir() if shards.ONE_OF_SEVERAL.fullmatch(path.name)}
     for name in {"", *there} - kept:
