@@ -271,6 +271,14 @@ class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
 Note = CollectionNote | HostNote | ListingNote | RebuiltNote
 
 
+class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A thing that a page declares, in short. `kind` and the names of facts are short names of IRIs: schema:Event."""
+
+    kind: str
+    name: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+
+
 class Hit(msgspec.Struct, frozen=True):
     """One answer to a search."""
 
@@ -285,6 +293,7 @@ class Hit(msgspec.Struct, frozen=True):
     type: str = ""  # MIME
     site: str = ""  # the name of its host
     pinned: bool = False  # put here by those who run the engine
+    declared: tuple[Declared, ...] = ()  # what the page's structured data says, in short
 
 
 class ShardReport(msgspec.Struct, frozen=True):
