@@ -223,6 +223,7 @@ PORTUGUESE = Texts(
         Status.COPY: "mais uma cópia",
         Status.REPLACED: "deu lugar a uma página mais importante",
         Status.TAKEN_DOWN: "retirada",
+        Status.NOT_STRUCTURED: "sem dados estruturados",
         Status.HOSTILE: "página hostil",
         Status.STARVED: "a nossa máquina estava lenta demais",
     },
