@@ -8,6 +8,7 @@ Knows nothing of statements: names have become numbers already.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 import apsw
 import msgspec
@@ -17,6 +18,7 @@ from tarrafa.parse.things import vocabulary_of
 
 NAMES_CACHED_MAX = 100_000
 CLASS, PROPERTY, VOCABULARY = range(3)
+ANY = 0  # the name that is nobody's: whatever has a class, has this one
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -26,6 +28,16 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     classes: tuple[int, ...]
     properties: tuple[tuple[int, int], ...]
     vocabularies: tuple[int, ...]
+
+    def has(self) -> Iterator[tuple[int, int]]:
+        if self.classes:
+            yield CLASS, ANY
+        for name in self.classes:
+            yield CLASS, name
+        for name, _ in self.properties:
+            yield PROPERTY, name
+        for name in self.vocabularies:
+            yield VOCABULARY, name
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True):
@@ -65,12 +77,7 @@ class Names:
 
 def change(connection: apsw.Connection, share: Share, sign: int, alone: frozenset[int]) -> None:
     """Add what a page adds (1), or take it off (-1). `alone`: the things that no other page speaks of."""
-    having = [
-        (kind, name, part.thing)
-        for part in share.parts
-        for kind, names in ((CLASS, part.classes), (PROPERTY, dict(part.properties)), (VOCABULARY, part.vocabularies))
-        for name in names
-    ]
+    having = [(kind, name, part.thing) for part in share.parts for kind, name in part.has()]
     turned = _have(connection, having, sign, alone)
     uses, together = _uses(share)
     named = dict.fromkeys((kind, name) for kind, name, _ in having)

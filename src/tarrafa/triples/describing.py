@@ -1,0 +1,135 @@
+"""What does a thing look like?
+
+Its name, its classes, its properties with their values, and the pages that say so, those fetched last first. Promises:
+whatever pages say of it, the picture is of bounded size; what stands in a blank node is shown inside, one level deep,
+and a value that is a thing itself carries its name. What was inferred is not shown: nobody said it.
+Knows nothing of questions.
+"""
+
+from datetime import UTC, datetime
+
+import apsw
+import msgspec
+
+from tarrafa.graph.store import rows
+from tarrafa.parse.statements import STRING, iri_of, value
+from tarrafa.triples.things import TYPE_IRI
+
+PAGES_MAX = 20  # of a thing, that are looked at
+VALUES_MAX = 60  # of a thing
+INSIDE_MAX = 12  # of a blank node among these
+
+
+class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A value of a property. `thing` is the key of what it leads to, `label` its name; `inside`, what a blank node
+    says."""
+
+    property: str
+    text: str = ""
+    iri: str = ""
+    language: str = ""
+    datatype: str = ""
+    thing: str = ""
+    label: str = ""
+    inside: tuple["Shown", ...] = ()
+
+
+class SaidBy(msgspec.Struct, frozen=True):
+    """A page that speaks of a thing, and when it was fetched."""
+
+    url: str
+    fetched: str
+
+
+class FoundThing(msgspec.Struct, frozen=True):
+    """A thing; `key` asks for it again."""
+
+    key: str
+    label: str
+    classes: list[str]
+    properties: list[Shown]
+    pages: list[SaidBy]
+    pages_total: int
+
+
+class View(msgspec.Struct, frozen=True):
+    """What one page says of a thing."""
+
+    url: str
+    at: float
+    label: str
+    classes: list[str]
+    properties: list[Shown]
+    pages: int  # of its part, that speak of it
+
+
+def views(connection: apsw.Connection, key: str) -> list[View]:
+    """What the pages say of a thing."""
+    found = rows(
+        connection,
+        "SELECT s.said, s.label, p.url, p.at, t.pages FROM things t JOIN said s ON s.thing = t.thing"
+        " JOIN pages p ON p.page = s.said >> 12 WHERE t.key = ? ORDER BY s.said LIMIT ?",
+        (key, PAGES_MAX),
+    )
+    return [View(url, at, label, *_facts(connection, said), pages) for said, label, url, at, pages in found]
+
+
+def _facts(connection: apsw.Connection, said: int) -> tuple[list[str], list[Shown]]:
+    classes: list[str] = []
+    properties: list[Shown] = []
+    for name, term in _terms(connection, said, VALUES_MAX):
+        if name == TYPE_IRI and term.startswith("<"):
+            classes.append(iri_of(term))
+        else:
+            properties.append(_shown(connection, name, term, said >> 12))
+    return classes, properties
+
+
+def _terms(connection: apsw.Connection, said: int, most: int) -> list[tuple[str, str]]:
+    return rows(
+        connection,
+        "SELECT n.iri, f.term FROM facts f JOIN names n ON n.name = f.property"
+        " WHERE f.fact >= ?1 << 12 AND f.fact < (?1 + 1) << 12 AND NOT f.inferred LIMIT ?2",
+        (said, most),
+    )
+
+
+def _shown(connection: apsw.Connection, name: str, term: str, page: int) -> Shown:
+    said = value(term)
+    if said is not None:
+        return Shown(name, said.text, language=said.language, datatype=said.datatype if said.datatype != STRING else "")
+    key = iri_of(term) or term
+    other = rows(
+        connection,
+        "SELECT s.said, s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ?"
+        " ORDER BY s.said >> 12 = ? DESC, s.said LIMIT 1",
+        (key, page),
+    )
+    number, label = other[0] if other else (None, "")
+    if key != term:
+        return Shown(name, iri=key, thing=key if other else "", label=label)
+    inside = () if number is None else tuple(map(_plain, _terms(connection, number, INSIDE_MAX)))
+    return Shown(name, thing=key, label=label, inside=inside)
+
+
+def _plain(fact: tuple[str, str]) -> Shown:
+    name, term = fact
+    said = value(term)
+    if said is None:
+        return Shown(name, iri=iri_of(term), thing=term if term.startswith("_:") else "")
+    return Shown(name, said.text, language=said.language, datatype=said.datatype if said.datatype != STRING else "")
+
+
+def merged(key: str, parts: list[list[View]]) -> FoundThing:
+    """One thing, from what all say of it, in whichever part of the store."""
+    several = sorted((view for views in parts for view in views), key=lambda view: (-view.at, view.url))
+    classes = dict.fromkeys(name for view in several for name in view.classes)
+    properties = dict.fromkeys(shown for view in several for shown in view.properties)
+    label = next((view.label for view in several if view.label), "")
+    pages = [SaidBy(view.url, _moment(view.at)) for view in several[:PAGES_MAX]]
+    total = sum(views[0].pages for views in parts)
+    return FoundThing(key, label, list(classes), list(properties)[:VALUES_MAX], pages, total)
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,160 @@
+"""Which things are there, of which kind, and who says so?
+
+For people who choose a vocabulary, a class (or *not* that class), properties and words, from what was really crawled.
+Promises: reads what the follower has committed while it goes on; every answer is bounded, in length and in time; counts
+are exact, those of found things up to `TOTAL_MAX`. A thing with an IRI that several pages speak of is one thing (where
+the store is in several parts: in each of them); a blank node belongs to its page.
+Knows nothing of SPARQL.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import apsw
+import msgspec
+
+from tarrafa.clock import boottime
+from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.errors import QueryError
+from tarrafa.graph.store import in_our_words, rows
+from tarrafa.index import shards
+from tarrafa.parse.things import one_spelling
+from tarrafa.triples import asking, describing, layout
+from tarrafa.triples.asking import Condition, ThingQuery
+from tarrafa.triples.counts import CLASS, PROPERTY, VOCABULARY
+from tarrafa.triples.describing import FoundThing
+
+NAMES_MAX = 1_000  # that are listed at once
+THINGS_MAX = 100  # that are shown at once
+OFFSET_MAX = 100_000
+TOTAL_MAX = 10_000  # things that are counted one by one
+CONDITIONS_MAX = 10
+TEXT_CHARS_MAX = 2_000  # of what is asked for
+TIME_S_MAX = 5.0
+STEPS = 20_000  # of SQLite's, between two looks at the clock
+
+Answer = TypeVar("Answer")
+__all__ = ["Condition", "Counted", "Counts", "FoundThing", "ThingQuery", "ThingReader", "ThingsFound"]
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A vocabulary, class or property: of how many things, on how many pages; a property also: how often."""
+
+    iri: str
+    things: int
+    pages: int
+    uses: int = 0
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Some of them, those on most pages first, and how many there are."""
+
+    total: int
+    names: list[Counted]
+
+
+class ThingsFound(msgspec.Struct, frozen=True):
+    """`total` is exact unless `more`: then there are more than that."""
+
+    total: int
+    more: bool
+    things: list[FoundThing]
+
+
+class ThingReader:
+    """Any number of threads may ask."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+
+    def vocabularies(self, offset: int = 0, n: int = 100) -> Counts:
+        """The vocabularies that pages speak."""
+        return self._named(asking.NAMED, (VOCABULARY, None), offset, n)
+
+    def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100) -> Counts:
+        """The classes that things are of, in one vocabulary or in all."""
+        return self._named(asking.NAMED, (CLASS, one_spelling(vocabulary) or None), offset, n)
+
+    def properties(self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100) -> Counts:
+        """The properties that things have; of one class, or of all."""
+        wanted = one_spelling(vocabulary) or None
+        if of_class:
+            return self._named(asking.NAMED_WITH, (one_spelling(of_class), wanted), offset, n)
+        return self._named(asking.NAMED, (PROPERTY, wanted), offset, n)
+
+    def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int) -> Counts:
+        offset, n = _bounded(offset, n, NAMES_MAX)
+        sums: dict[str, Counted] = {}
+        for found in self._each(lambda connection: rows(connection, sql, bindings)):
+            for iri, things, pages, uses in found:
+                known = sums.get(iri, Counted(iri, 0, 0))
+                sums[iri] = Counted(iri, known.things + things, known.pages + pages, known.uses + uses)
+        ordered = sorted(sums.values(), key=lambda one: (-one.pages, -one.things, one.iri))
+        return Counts(len(ordered), ordered[offset : offset + n])
+
+    def things(self, query: ThingQuery) -> ThingsFound:
+        """The things that are so."""
+        offset, n = _bounded(query.offset, query.n, THINGS_MAX)
+        _check(query)
+        total, more, keys = 0, False, list[str]()
+        for part in self._parts():
+            with self._reading(part) as connection:
+                question = asking.question(connection, query)
+                if question is None:
+                    continue
+                count = question.count(connection, TOTAL_MAX + 1)
+                more = more or (count > TOTAL_MAX and not question.is_known)
+                keys += question.keys(connection, max(0, offset - total), n - len(keys)) if len(keys) < n else []
+                total += count if question.is_known else min(count, TOTAL_MAX)
+        found = (self.thing(key) for key in dict.fromkeys(keys))
+        return ThingsFound(total, more, [one for one in found if one is not None])
+
+    def thing(self, key: str) -> FoundThing | None:
+        """What is said of a thing, by whom; None if nobody speaks of it. The key is its IRI, or a blank node's."""
+        views = [some for some in self._each(lambda connection: describing.views(connection, key)) if some]
+        return describing.merged(key, views) if views else None
+
+    def _parts(self) -> list[DataDirectory]:
+        return [part for part in shards.parts(self._data) if layout.exists(part)]
+
+    def _each(self, ask: Callable[[apsw.Connection], Answer]) -> Iterator[Answer]:
+        for part in self._parts():
+            with self._reading(part) as connection:
+                yield ask(connection)
+
+    @contextmanager
+    def _reading(self, part: DataDirectory) -> Iterator[apsw.Connection]:
+        """One state of the books, for as long as a question may take."""
+        path = layout.books(part)
+        with in_our_words(path, what="triples"):
+            connection = open_to_read(path)
+            until = boottime() + TIME_S_MAX
+            connection.set_progress_handler(lambda: boottime() > until, STEPS)
+            try:
+                with connection:
+                    yield connection
+            except apsw.InterruptError:
+                raise QueryError(f"this takes longer than {TIME_S_MAX:g} s; ask for something narrower") from None
+            finally:
+                connection.close()
+
+
+def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
+    if not 0 <= offset <= OFFSET_MAX:
+        raise QueryError(f"offset must be from 0 to {OFFSET_MAX:,}, got {offset}")
+    if not 0 <= n <= most:
+        raise QueryError(f"n must be from 0 to {most:,}, got {n}")
+    return offset, n
+
+
+def _check(query: ThingQuery) -> None:
+    if len(query.conditions) > CONDITIONS_MAX:
+        raise QueryError(f"at most {CONDITIONS_MAX} conditions, got {len(query.conditions)}")
+    texts = [query.of_class, query.not_class, query.vocabulary, query.collection]
+    for one in query.conditions:
+        texts += [one.property, one.words]
+        if one.operator != "words" and not one.words.strip():
+            raise QueryError(f"{one.property or 'a property'} {one.operator} what? Say a number, a date or a text")
+    if any(len(text) > TEXT_CHARS_MAX for text in texts):
+        raise QueryError(f"longer than the {TEXT_CHARS_MAX:,} characters allowed")

@@ -1,0 +1,201 @@
+"""People choose a vocabulary, a class, properties and words, and see things with the pages that say so."""
+
+from pathlib import Path
+
+import pytest
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import QueryError
+from tarrafa.index import shards
+from tarrafa.triples.follower import catch_up
+from tarrafa.triples.reader import Condition, Counted, ThingQuery, ThingReader
+from tests.graph.small_web import FIRST_AT, new_data, write
+from tests.triples.stating import FOAF, SCHEMA, a_page, a_person, lives
+
+A, B, C = (f"http://{name}.test/" for name in "abc")
+ANA = "http://a.test/#ana"
+
+
+def an_event(
+    name: str, when: str, subject: str = "_:e", price: str = ""
+) -> tuple[str, list[str], list[tuple[str, str]]]:
+    prices = [(f"{SCHEMA}price", price)] if price else []
+    place = [(f"{SCHEMA}location", "_:place")]
+    return subject, [f"{SCHEMA}Event"], [(f"{SCHEMA}name", name), (f"{SCHEMA}startDate", when), *place, *prices]
+
+
+PLACE = (
+    "_:place",
+    [f"{SCHEMA}Place"],
+    [(f"{SCHEMA}name", "Praça da Estação"), (f"{SCHEMA}url", "http://praca.test/x")],
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
+    data = new_data(tmp_path_factory.mktemp("things") / "data")
+    write(
+        data,
+        [
+            a_page(A, 1, a_person("Ana Conceição", ANA, jobTitle="pescadora"), a_person("João da Silva")),
+            a_page(B, 1, a_person("Ana C.", ANA, url="http://ana.test/inicio"), at=FIRST_AT + 60, collection="outra"),
+            a_page(
+                C,
+                1,
+                an_event("Festival de redes", "2026-05-01T20:00:00-03:00", price="30"),
+                PLACE,
+                an_event("Feira velha", "2025-12-31", "http://c.test/#feira", price="2030.5"),
+                a_person("Maria Silva", "_:m", vocabulary=FOAF),
+                ("http://c.test/x", [], [(f"{FOAF}nick", "sem classe")]),
+            ),
+        ],
+    )
+    catch_up(data)
+    return data
+
+
+def labels(data: DataDirectory, **query: object) -> list[str]:
+    found = ThingReader(data).things(ThingQuery(**query))  # type: ignore[arg-type]
+    assert found.total == len(found.things)
+    return sorted(thing.label for thing in found.things)
+
+
+def such(name: str, words: str = "", operator: str = "words", vocabulary: str = SCHEMA) -> tuple[Condition, ...]:
+    return (Condition(f"{vocabulary}{name}" if name else "", words, operator),)  # type: ignore[arg-type]
+
+
+def test_vocabularies_classes_and_properties_are_those_that_were_crawled_with_their_counts(data):
+    reader = ThingReader(data)
+    assert reader.vocabularies().names == [Counted(SCHEMA, 5, 3), Counted(FOAF, 2, 1)]
+    assert reader.classes(SCHEMA).names == [
+        Counted(f"{SCHEMA}Person", 2, 2),
+        Counted(f"{SCHEMA}Event", 2, 1),
+        Counted(f"{SCHEMA}Place", 1, 1),
+    ]
+    assert reader.classes().total == 4
+    assert reader.classes("http://schema.org/", 1, 1).names == [Counted(f"{SCHEMA}Event", 2, 1)]
+    of_people = {one.iri: (one.pages, one.uses) for one in reader.properties(f"{SCHEMA}Person").names}
+    assert of_people == {f"{SCHEMA}name": (2, 3), f"{SCHEMA}jobTitle": (1, 1), f"{SCHEMA}url": (1, 1)}
+    assert Counted(f"{SCHEMA}name", 5, 3, 6) in reader.properties().names
+    assert [one.iri for one in reader.properties("", FOAF).names] == [f"{FOAF}name", f"{FOAF}nick"]
+    assert reader.properties(f"{SCHEMA}Person", FOAF).names == []
+
+
+ASKED = [
+    ({"of_class": f"{SCHEMA}Person"}, ["Ana C.", "João da Silva"]),
+    ({"of_class": "http://schema.org/Person"}, ["Ana C.", "João da Silva"]),
+    ({"of_class": "http://nobody.test/Person"}, []),
+    ({"not_class": f"{SCHEMA}Person"}, ["Feira velha", "Festival de redes", "Maria Silva", "Praça da Estação"]),
+    ({"not_class": f"{SCHEMA}Event", "vocabulary": SCHEMA}, ["Ana C.", "João da Silva", "Praça da Estação"]),
+    ({"vocabulary": FOAF}, ["Maria Silva", "sem classe"]),
+    ({"conditions": such("name", "SILVA")}, ["João da Silva"]),
+    ({"conditions": such("", "silva")}, ["João da Silva", "Maria Silva"]),
+    ({"conditions": such("name", "conceicao ana")}, ["Ana C."]),
+    ({"conditions": such("name", "conce*")}, ["Ana C."]),
+    ({"conditions": such("name", "conce")}, []),
+    ({"conditions": such("name", "ana NOT * \" ( conceicao")}, []),
+    ({"conditions": such("name", "+-*/")}, []),
+    ({"conditions": such("jobTitle")}, ["Ana C."]),
+    ({"conditions": (*such("jobTitle", "pescadora"), *such("url", "ana.test inicio"))}, ["Ana C."]),
+    ({"conditions": such("url", "http://ana.test/inicio", "=")}, ["Ana C."]),
+    ({"conditions": such("url", "http://ana.test/", "=")}, []),
+    ({"conditions": such("name", "João da Silva", "=")}, ["João da Silva"]),
+    ({"conditions": such("name", "João da", "=")}, []),
+    ({"conditions": such("startDate", "2026-01-01", ">=")}, ["Festival de redes"]),
+    ({"conditions": such("startDate", "2025", ">=")}, ["Feira velha", "Festival de redes"]),
+    ({"conditions": such("startDate", "2025", ">")}, ["Festival de redes"]),
+    ({"conditions": such("startDate", "2025-12-31", "<=")}, ["Feira velha"]),
+    ({"conditions": such("startDate", "2025-12-31", "<")}, []),
+    ({"conditions": such("startDate", "2026-05", "=")}, ["Festival de redes"]),
+    ({"conditions": such("startDate", "2026-05-01T23:00:00Z", "=")}, ["Festival de redes"]),
+    ({"conditions": such("price", "30", "=")}, ["Festival de redes"]),
+    ({"conditions": such("price", "2026", ">")}, ["Feira velha"]),
+    ({"conditions": (*such("price", "10", ">"), *such("startDate", "2026", ">="))}, ["Festival de redes"]),
+    ({"conditions": such("", "30", "=")}, ["Festival de redes"]),
+    ({"of_class": f"{SCHEMA}Event", "conditions": such("name", "velha")}, ["Feira velha"]),
+    ({"of_class": f"{SCHEMA}Person", "conditions": such("name", "velha")}, []),
+    ({"collection": "outra"}, ["Ana C."]),
+    ({"collection": "outra", "of_class": f"{SCHEMA}Person"}, ["Ana C."]),
+    ({"collection": "nenhuma"}, []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("query", "found"), ASKED)
+def test_things_are_found_by(data, query, found):
+    assert labels(data, **query) == found
+
+
+def test_without_a_question_everything_is_there_page_by_page(data):
+    reader = ThingReader(data)
+    keys = [reader.things(ThingQuery(offset=number, n=1)).things[0].key for number in range(7)]
+    assert len(set(keys)) == 7
+    assert reader.things(ThingQuery(offset=7)).things == []
+    assert reader.things(ThingQuery()).total == 7
+
+
+def test_a_thing_that_several_pages_speak_of_is_one_and_the_latest_names_it(data):
+    thing = ThingReader(data).thing(ANA)
+    assert thing is not None
+    assert (thing.label, thing.classes, thing.pages_total) == ("Ana C.", [f"{SCHEMA}Person"], 2)
+    assert [(page.url, page.fetched) for page in thing.pages] == [
+        (B, "2026-09-21T14:14:20Z"),
+        (A, "2026-09-21T14:13:20Z"),
+    ]
+    assert [shown.text or shown.iri for shown in thing.properties] == [
+        "Ana C.",
+        "http://ana.test/inicio",
+        "Ana Conceição",
+        "pescadora",
+    ]
+    assert ThingReader(data).thing("http://nobody.test/") is None
+
+
+def test_what_stands_in_a_blank_node_is_shown_inside(data):
+    [event] = ThingReader(data).things(ThingQuery(conditions=such("name", "festival"))).things
+    [place] = [shown for shown in event.properties if shown.property == f"{SCHEMA}location"]
+    assert place.label == "Praça da Estação"
+    assert "http://praca.test/x" in {shown.iri for shown in place.inside}
+    inner = ThingReader(data).thing(place.thing)
+    assert inner is not None
+    assert inner.classes == [f"{SCHEMA}Place"]
+
+
+REFUSED = [
+    (ThingQuery(n=101), "n must be"),
+    (ThingQuery(offset=-1), "offset must be"),
+    (ThingQuery(conditions=such("name", "", ">")), "Say a number, a date or a text"),
+    (ThingQuery(conditions=such("startDate", "amanhã", ">")), "wanted is a number, or a date"),
+    (ThingQuery(conditions=such("", "3", ">")), "of which property"),
+    (ThingQuery(conditions=such("name", "x") * 11), "at most 10 conditions"),
+    (ThingQuery(of_class="x" * 2001), "longer than"),
+]
+
+
+@pytest.mark.parametrize(("query", "why"), REFUSED)
+def test_what_cannot_be_meant_is_said_in_one_line(data, query, why):
+    with pytest.raises(QueryError, match=why) as caught:
+        ThingReader(data).things(query)
+    assert "\n" not in str(caught.value)
+
+
+def test_where_nothing_is_there_nothing_is_found(tmp_path: Path):
+    reader = ThingReader(new_data(tmp_path / "data"))
+    assert (reader.vocabularies().total, reader.things(ThingQuery()).total, reader.thing(ANA)) == (0, 0, None)
+
+
+def test_several_parts_answer_as_one(tmp_path: Path):
+    one, three = new_data(tmp_path / "one"), new_data(tmp_path / "three")
+    for target in (one, three):
+        write(target, [record for record in lives(30, 100, 4) if "coisas" not in str(record.page)])
+    shards.choose(three, shards.parse("3", "test"))
+    found = []
+    for target in (one, three):
+        catch_up(target)
+        reader, query = ThingReader(target), ThingQuery(of_class=f"{SCHEMA}Person", n=4)
+        keys: list[str] = []
+        for offset in range(0, 40, 4):
+            page = reader.things(ThingQuery(of_class=query.of_class, offset=offset, n=4))
+            keys += [thing.key for thing in page.things]
+        found.append((reader.classes(), reader.properties(), page.total, sorted(keys)))
+    assert found[0] == found[1]
+    assert len(set(found[0][3])) == found[0][2] > 5
