@@ -1,7 +1,5 @@
 """People choose a vocabulary, a class, properties and words, and see things with the pages that say so."""
 
-from pathlib import Path
-
 import pytest
 
 from tarrafa.data import DataDirectory
@@ -178,12 +176,12 @@ def test_what_cannot_be_meant_is_said_in_one_line(data, query, why):
     assert "\n" not in str(caught.value)
 
 
-def test_where_nothing_is_there_nothing_is_found(tmp_path: Path):
+def test_where_nothing_is_there_nothing_is_found(tmp_path):
     reader = ThingReader(new_data(tmp_path / "data"))
     assert (reader.vocabularies().total, reader.things(ThingQuery()).total, reader.thing(ANA)) == (0, 0, None)
 
 
-def test_several_parts_answer_as_one(tmp_path: Path):
+def test_several_parts_answer_as_one(tmp_path):
     one, three = new_data(tmp_path / "one"), new_data(tmp_path / "three")
     for target in (one, three):
         write(target, [record for record in lives(30, 100, 4) if "coisas" not in str(record.page)])

@@ -364,25 +364,39 @@ def rebuild(
 
 @app.command()
 def export(
-    what: Annotated[Literal["frontier"], typer.Argument(help="What to export.")],
-    file: Annotated[Path, typer.Argument(help="The file to write; - is the standard output (jsonl only).")],
+    what: Annotated[Literal["frontier", "statements"], typer.Argument(help="What to export.")],
+    file: Annotated[
+        Path,
+        typer.Argument(help="The file to write; - is the standard output (statements, and jsonl of the frontier)."),
+    ],
     data: Data = DEFAULT_DATA,
     collection: Named = None,
     form: Annotated[
-        Literal["tarrafa", "jsonl"],
-        typer.Option("--format", help="tarrafa: for `import`. jsonl: one JSON object per URL, for other tools."),
-    ] = "tarrafa",
+        Literal["tarrafa", "jsonl"] | None,
+        typer.Option(
+            "--format", help="frontier: tarrafa, for `import`; jsonl, one JSON object per URL, for other tools."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.")] = False,
 ) -> None:
-    """Write all that the frontier knows into one file, as of one moment; a crawl may go on meanwhile.
+    """Write all that the frontier knows, or all that pages state, into one file, as of one moment.
 
-    Every URL with its state, visits and validators, every host with its robots.txt and delays, every collection.
+    A crawl may go on meanwhile. frontier: every URL with its state, visits and validators, every host with its
+    robots.txt and delays, every collection. statements: N-Quads, the page being the graph; the file's name ends in
+    .nq, .nq.gz or .nq.zst.
     """
     import asyncio
 
     from tarrafa.cli.checkpoint import take_out
+    from tarrafa.cli.stating import take_out_statements
 
-    typer.echo(asyncio.run(take_out(DataDirectory(data), file, collection, form, force=force)), err=True)
+    if what == "statements":
+        if form is not None:
+            raise ConfigError("--format is for the frontier only; statements are N-Quads")
+        said = take_out_statements(DataDirectory(data), file, collection, force=force)
+    else:
+        said = asyncio.run(take_out(DataDirectory(data), file, collection, form or "tarrafa", force=force))
+    typer.echo(said, err=True)
 
 
 @app.command("import")

@@ -134,21 +134,23 @@ def question(connection: apsw.Connection, query: ThingQuery) -> Question | None:
     unless = _name(connection, query.not_class) if query.not_class else None
     if query.not_class:
         pieces.append(_having(connection, CLASS, ANY))
+    if not pieces:
+        total = rows(connection, "SELECT value FROM totals WHERE name = 'things'")[0][0]
+        pieces.append(Piece(9, "SELECT thing FROM things", (), "1", (), total))
     pieces.sort(key=lambda piece: (piece.rank, piece.things or 0))
     return _joined(pieces, unless, query.collection)
 
 
 def _joined(pieces: list[Piece], unless: int | None, collection: str) -> Question:
-    driver, driving = (pieces[0].driver, pieces[0].driving) if pieces else ("SELECT thing FROM things", ())
     tests = [(piece.test, piece.testing) for piece in pieces[1:]]
     if unless is not None:
         tests.append((f"NOT {_IS}", (CLASS, unless)))
     if collection:
         tests.append((_IN_COLLECTION, (collection,)))
-    known = pieces[0].things if pieces and not tests else None
+    known = pieces[0].things if not tests else None
     where = " AND ".join(test for test, _ in tests) or "1"
-    bindings = (*driving, *(value for _, several in tests for value in several))
-    return Question(f"SELECT t.thing AS thing FROM ({driver}) t WHERE {where}", bindings, known)  # noqa: S608
+    bindings = (*pieces[0].driving, *(value for _, several in tests for value in several))
+    return Question(f"SELECT t.thing AS thing FROM ({pieces[0].driver}) t WHERE {where}", bindings, known)  # noqa: S608
 
 
 def _name(connection: apsw.Connection, text: str) -> int | None:
@@ -213,7 +215,8 @@ def _compared(name: int | None, operator: str, text: str) -> Piece:
             bound.append(when[end])
     of, whose = ("f.property = ? AND ", (name,)) if name is not None else ("", ())
     test = " OR ".join(tests)
-    looked_up = f"{_OF_THING} AND {of}({test}))"
+    looked_up = f"{_OF_THING} AND {of}({test}))".replace("f.property", "+f.property")  # + : by no index of all things
+    looked_up = looked_up.replace("f.number", "+f.number").replace("f.moment", "+f.moment")
     if len(tests) == 1 and name is not None:
         driver = f"{_BY_NUMBER if when is None else _BY_MOMENT} AND {of}{tests[0]}"
     elif name is not None:

@@ -7,9 +7,8 @@ the store is in several parts: in each of them); a blank node belongs to its pag
 Knows nothing of SPARQL.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import apsw
 import msgspec
@@ -34,7 +33,6 @@ TEXT_CHARS_MAX = 2_000  # of what is asked for
 TIME_S_MAX = 5.0
 STEPS = 20_000  # of SQLite's, between two looks at the clock
 
-Answer = TypeVar("Answer")
 __all__ = ["Condition", "Counted", "Counts", "FoundThing", "ThingQuery", "ThingReader", "ThingsFound"]
 
 
@@ -86,8 +84,8 @@ class ThingReader:
     def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int) -> Counts:
         offset, n = _bounded(offset, n, NAMES_MAX)
         sums: dict[str, Counted] = {}
-        for found in self._each(lambda connection: rows(connection, sql, bindings)):
-            for iri, things, pages, uses in found:
+        with self._reading() as parts:
+            for iri, things, pages, uses in (row for part in parts for row in rows(part, sql, bindings)):
                 known = sums.get(iri, Counted(iri, 0, 0))
                 sums[iri] = Counted(iri, known.things + things, known.pages + pages, known.uses + uses)
         ordered = sorted(sums.values(), key=lambda one: (-one.pages, -one.things, one.iri))
@@ -98,46 +96,51 @@ class ThingReader:
         offset, n = _bounded(query.offset, query.n, THINGS_MAX)
         _check(query)
         total, more, keys = 0, False, list[str]()
-        for part in self._parts():
-            with self._reading(part) as connection:
-                question = asking.question(connection, query)
+        with self._reading() as parts:
+            for part in parts:
+                question = asking.question(part, query)
                 if question is None:
                     continue
-                count = question.count(connection, TOTAL_MAX + 1)
+                count = question.count(part, TOTAL_MAX + 1)
                 more = more or (count > TOTAL_MAX and not question.is_known)
-                keys += question.keys(connection, max(0, offset - total), n - len(keys)) if len(keys) < n else []
+                keys += question.keys(part, max(0, offset - total), n - len(keys)) if len(keys) < n else []
                 total += count if question.is_known else min(count, TOTAL_MAX)
-        found = (self.thing(key) for key in dict.fromkeys(keys))
+            found = [_described(parts, key) for key in dict.fromkeys(keys)]
         return ThingsFound(total, more, [one for one in found if one is not None])
 
     def thing(self, key: str) -> FoundThing | None:
         """What is said of a thing, by whom; None if nobody speaks of it. The key is its IRI, or a blank node's."""
-        views = [some for some in self._each(lambda connection: describing.views(connection, key)) if some]
-        return describing.merged(key, views) if views else None
-
-    def _parts(self) -> list[DataDirectory]:
-        return [part for part in shards.parts(self._data) if layout.exists(part)]
-
-    def _each(self, ask: Callable[[apsw.Connection], Answer]) -> Iterator[Answer]:
-        for part in self._parts():
-            with self._reading(part) as connection:
-                yield ask(connection)
+        with self._reading() as parts:
+            return _described(parts, key)
 
     @contextmanager
-    def _reading(self, part: DataDirectory) -> Iterator[apsw.Connection]:
-        """One state of the books, for as long as a question may take."""
-        path = layout.books(part)
-        with in_our_words(path, what="triples"):
-            connection = open_to_read(path)
-            until = boottime() + TIME_S_MAX
-            connection.set_progress_handler(lambda: boottime() > until, STEPS)
+    def _reading(self) -> Iterator[list[apsw.Connection]]:
+        """One state of the books of each part, for as long as a question may take."""
+        until = boottime() + TIME_S_MAX
+        with ExitStack() as stack:
             try:
-                with connection:
-                    yield connection
+                parts = [part for part in shards.parts(self._data) if layout.exists(part)]
+                yield [stack.enter_context(_opened(part, until)) for part in parts]
             except apsw.InterruptError:
                 raise QueryError(f"this takes longer than {TIME_S_MAX:g} s; ask for something narrower") from None
-            finally:
-                connection.close()
+
+
+@contextmanager
+def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
+    path = layout.books(part)
+    with in_our_words(path, what="triples"):
+        connection = open_to_read(path)
+    try:
+        connection.set_progress_handler(lambda: boottime() > until, STEPS)
+        with connection:
+            yield connection
+    finally:
+        connection.close()
+
+
+def _described(parts: list[apsw.Connection], key: str) -> FoundThing | None:
+    views = [some for some in (describing.views(part, key) for part in parts) if some]
+    return describing.merged(key, views) if views else None
 
 
 def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
