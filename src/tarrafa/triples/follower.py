@@ -32,7 +32,7 @@ from tarrafa.triples import layout, ontology, progress
 from tarrafa.triples.graphs import RULES
 from tarrafa.triples.pages import Pages
 from tarrafa.triples.progress import behind, cursor
-from tarrafa.triples.publishing import publish
+from tarrafa.triples.publishing import newest, publish
 from tarrafa.triples.rules import Rules
 from tarrafa.triples.rules import write as write_rules
 from tarrafa.triples.visits import Version, Visits
@@ -86,7 +86,7 @@ class Follower:
                 self._pages.generation = generation
                 self._pages.ontology = msgspec.msgpack.decode(content, type=ontology.Ontology)
             self._commits = rows(self._connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-        self._shown = progress.shown(data)
+        self._shown = progress.shown(data) if newest(data) else -1
         self._ontology_seen: object = None
         self._turned = 0  # how often pages were written
         self._rules = Rules(data)
@@ -203,7 +203,7 @@ class Follower:
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
         """Show others what is committed, if it is time and they have not seen it."""
-        if self._shown == self._commits or self._first_at:
+        if not self._commits or self._shown == self._commits or self._first_at:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
