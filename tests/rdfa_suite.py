@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import pyoxigraph
 import turbohtml
-from tests.conformance import PLACE
 
 from tarrafa.parse import charset, rdfa, xhtml
 from tarrafa.parse.reference import Base
 from tarrafa.parse.statements import Statements
+from tests.conformance import PLACE
 
 MANIFEST = "rdfa/manifest.jsonld"
 ADDRESS = "http://rdfa.info/test-suite/test-cases"
@@ -87,7 +87,7 @@ def extract(body: bytes, url: str, content_type: str) -> str:
     told = document.select_one("base[href]")
     base = Base(url).resolve((told.attr("href") or "").strip()) if told else url
     statements = Statements()
-    rdfa.read(document, base, statements, host)
+    rdfa.read(document, base, statements, host, location=url)
     return statements.text()
 
 

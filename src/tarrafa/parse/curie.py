@@ -1,7 +1,7 @@
 """What do the short names in a page's RDFa stand for?
 
-Terms, CURIEs and IRIs (RDFa Core 1.1, sections 7.4 and 9), and which of them a page has declared. Promises: a name gives
-a term as N-Quads write it, or None if it stands for nothing; what was asked once is remembered; the prefixes of a page
+Terms, CURIEs and IRIs (RDFa Core 1.1, section 7.4), and which of them a page has declared. Promises: a name gives a
+term as N-Quads write it, or None if it stands for nothing; what was asked once is remembered; the prefixes of a page
 are bounded, and so are the memory and the time that declaring them again and again takes.
 Knows nothing of elements, subjects or statements.
 """
@@ -32,9 +32,10 @@ NOTHING: Mapping[str, str] = {}
 class Names:
     """What all scopes of one page share: blank nodes that have a name, and terms that were written before."""
 
-    __slots__ = ("_statements", "_written", "scopes")
+    __slots__ = ("_statements", "_written", "location", "scopes")
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, statements: Statements, location: Base) -> None:
+        self.location = location
         self._statements = statements
         self._written: dict[str, str | None] = {}
         self.scopes = 0
@@ -155,7 +156,7 @@ class Scope:
         if not fresh:
             return self
         declared = dict(islice({**self.declared, **fresh}.items(), PREFIXES_MAX))
-        ours = {name.lower(): meant for name, meant in declared.items() if name}
+        ours = {name.lower(): self._names.location.resolve(meant) for name, meant in declared.items() if name}
         return self._changed(key, declared=declared, prefixes={**PREFIXES, **ours})
 
     def _inside(self, key: object) -> "Scope | None":
@@ -197,5 +198,5 @@ def _pairs(prefix: str) -> dict[str, str]:
 
 
 def usable(name: str, meant: str) -> bool:
-    """May this be a prefix? `_` is for blank nodes, and the empty one is not ours to declare (RDFa Core §7.5 step 3)."""
+    """May this be a prefix? `_` is for blank nodes, and the empty one is not to be declared (RDFa Core §7.5 step 3)."""
     return name != "_" and len(name) + len(meant) <= IRI_LENGTH_MAX and _ncname(name) is not None

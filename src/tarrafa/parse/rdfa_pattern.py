@@ -1,8 +1,8 @@
 """Which statements does a page make by copying a pattern?
 
-HTML+RDFa 1.1 section 3.5: whoever copies (`rdfa:copy`) what is an `rdfa:Pattern` states all that the pattern states, also what that
-one copies in turn; patterns that were copied are then forgotten. Promises: patterns in a ring end; the statements made
-are at most as many as asked for.
+HTML+RDFa 1.1 section 3.5: whoever copies (`rdfa:copy`) what is an `rdfa:Pattern` states all that the pattern states,
+also what that one copies in turn; patterns that were copied are then forgotten. Promises: patterns in a ring end; the
+statements made are at most as many as asked for.
 Knows nothing of elements.
 """
 

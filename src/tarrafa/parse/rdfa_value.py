@@ -1,8 +1,8 @@
 """What is the value of a property whose value is written in the page?
 
-Step 11 of RDFa Core 1.1 section 7.5 where it makes a literal: plain, in a language, of a datatype, of markup; and the times of
-HTML+RDFa 1.1. Promises: no element is read again and again because literals lie in each other, and all that is read of a
-page together has a maximum.
+Step 11 of RDFa Core 1.1 section 7.5 where it makes a literal: plain, in a language, of a datatype, of markup; and the
+times of HTML+RDFa 1.1. Promises: no element is read again and again because literals lie in each other, and all that is
+read of a page together has a maximum.
 Knows nothing of subjects and predicates.
 """
 
@@ -76,24 +76,18 @@ class Values:
                 return self._markup(element, datatype, declared)
             text = element.text
         self.room -= min(len(text), LITERAL_LENGTH_MAX)
-        if datatype:
-            return literal(text, datatype=datatype[1:-1])
-        if (
-            self._html5
-            and "datatype" not in own
-            and "content" not in own
-            and ("datetime" in own or element.tag == "time")
-        ):
-            return (
-                literal(text, language, _time_type(text)) if not (kind := _time_type(text)) else literal(text, "", kind)
-            )
-        return literal(text, language)
+        if datatype is None and self._is_time(element, own) and (kind := _time_type(text)):
+            return literal(text, datatype=kind)
+        return literal(text, datatype=datatype[1:-1]) if datatype else literal(text, language)
+
+    def _is_time(self, element: Element, own: Mapping[str, str]) -> bool:
+        if not self._html5 or "datatype" in own or "content" in own:
+            return False
+        return "datetime" in own or element.tag == "time"
 
     def _markup(self, element: Element, datatype: str | None, declared: Mapping[str, str]) -> str | None:
-        if datatype == XML_LITERAL:
-            text = markup(element, declared, LITERAL_LENGTH_MAX)
-        else:
-            text = element.inner_html
+        as_xml = datatype == XML_LITERAL
+        text = markup(element, declared, LITERAL_LENGTH_MAX) if as_xml else element.inner_html
         self.room -= min(len(text), LITERAL_LENGTH_MAX)
         return literal(text, datatype=(datatype or "")[1:-1])
 

@@ -1,8 +1,9 @@
 """What tree is a page that says it is XHTML?
 
-Promises: the tree of a document that is well-formed XML, and None for every other (browsers show an error; we read it as
-HTML). HTML's named characters are known without any DTD; nothing else that a doctype declares is, so no entity can grow.
-CDATA sections are text. Knows nothing of RDFa.
+Promises: the tree of a document that is well-formed XML, and None for every other (browsers show an error; we read it
+as HTML). HTML's named characters are known without any DTD; nothing else that a doctype declares is, so no entity can
+grow. CDATA sections are text.
+Knows nothing of RDFa.
 """
 
 import re

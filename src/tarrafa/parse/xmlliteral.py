@@ -21,8 +21,8 @@ _name = re.compile(r"(?:([^\W\d][\w.\-\u00b7]*):)?[^\W\d][\w.\-\u00b7]*").fullma
 
 
 def markup(element: Element, declared: Mapping[str, str], length_max: int) -> str:
-    """The content of the element. Longer ones are cut somewhere behind `length_max`. `declared` are the prefixes in force,
-    with that of xmlns under the empty name if the page was read as XML."""
+    """The content of the element. Longer ones are cut somewhere behind `length_max`. `declared` are the prefixes in
+    force, with that of xmlns under the empty name if the page was read as XML."""
     around = {"": _NAMESPACES[Namespace.HTML], **declared}
     written: list[str] = []
     length = 0
