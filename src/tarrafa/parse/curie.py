@@ -59,7 +59,18 @@ class Scope:
     """What is declared at one place of the page. `declared` are the prefixes as the page writes them, `""` among them
     for xmlns: XML literals need them. Places with the same declarations share a scope, and what it remembers."""
 
-    __slots__ = ("_known", "_names", "_resources", "_within", "base", "declared", "prefixes", "terms", "vocabulary")
+    __slots__ = (
+        "_known",
+        "_names",
+        "_predicates",
+        "_resources",
+        "_within",
+        "base",
+        "declared",
+        "prefixes",
+        "terms",
+        "vocabulary",
+    )
 
     def __init__(
         self,
@@ -77,6 +88,7 @@ class Scope:
         self.declared = declared
         self.vocabulary = vocabulary
         self._known: dict[str, str | None] = {}
+        self._predicates: dict[str, list[str]] = {}
         self._resources: dict[str, str | None] = {}
         self._within: dict[object, Scope] = {}
 
@@ -124,8 +136,13 @@ class Scope:
         return list(dict.fromkeys(found for token in tokens[:TERMS_MAX] if (found := self.term(token))))
 
     def predicates(self, text: str) -> list[str]:
-        """Likewise, without blank nodes: they are no predicates."""
-        return [found for found in self.all_terms(text) if found[0] == "<"]
+        """Likewise, without blank nodes: they are no predicates. Nobody changes the list: it is remembered."""
+        known = self._predicates.get(text)
+        if known is None:
+            known = [found for found in self.all_terms(text) if found[0] == "<"]
+            if len(text) <= _CACHED_LENGTH_MAX and len(self._predicates) < REMEMBERED_MAX:
+                self._predicates[text] = known
+        return known
 
     def _curie(self, text: str) -> str | None:
         prefix, colon, reference = text.partition(":")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from turbohtml import Element
 
 from tarrafa.parse.rdfa_context import Rules
+from tarrafa.parse.rdfa_place import Place
 from tarrafa.parse.statements import LITERAL_LENGTH_MAX, RDF, STATEMENTS_LENGTH_MAX, XSD, literal
 from tarrafa.parse.xmlliteral import markup
 
@@ -58,36 +59,46 @@ class Values:
                 return own["value"]
         return written
 
-    def literal(
-        self,
-        element: Element,
-        own: Mapping[str, str],
-        datatype: str | None,
-        language: str,
-        declared: Mapping[str, str],
-        nested: int,
-    ) -> str | None:
-        """The value as a term. `datatype` is one, too; None if the page names none."""
-        text = self.content(element, own)
-        if text is None:
-            if nested >= NESTED_MAX:
+    def plain(self, text: str, language: str) -> str | None:
+        """A text of the page as a term."""
+        self.room -= min(len(text), LITERAL_LENGTH_MAX)
+        return literal(text, language)
+
+    def text(self, element: Element, language: str, nested: int) -> str | None:
+        """What the element holds as a term; of a `time`, the time that it says. `nested` literals lie around it."""
+        if nested >= NESTED_MAX:
+            return None
+        text = element.text
+        if self._html5 and element.tag == "time" and (kind := _time_type(text)):
+            return literal(text, datatype=kind)
+        return self.plain(text, language)
+
+    def literal(self, place: Place, content: str | None, datatype: str | None) -> str | None:
+        """The value as a term: of what stands in an attribute, or in the element. `datatype` is an IRI as a term."""
+        if content is None:
+            if place.outer.literals >= NESTED_MAX:
                 return None
             if datatype in (XML_LITERAL, HTML_LITERAL):
-                return self._markup(element, datatype, declared)
-            text = element.text
-        self.room -= min(len(text), LITERAL_LENGTH_MAX)
-        if datatype is None and self._is_time(element, own) and (kind := _time_type(text)):
-            return literal(text, datatype=kind)
-        return literal(text, datatype=datatype[1:-1]) if datatype else literal(text, language)
+                return self._markup(place, datatype)
+            content = place.element.text
+        if datatype is None and self._is_time(place.element, place.own):
+            kind = _time_type(content)
+        else:
+            kind = datatype[1:-1] if datatype and datatype[0] == "<" else ""
+        if not kind:
+            return self.plain(content, place.language)
+        self.room -= min(len(content), LITERAL_LENGTH_MAX)
+        return literal(content, datatype=kind)
 
     def _is_time(self, element: Element, own: Mapping[str, str]) -> bool:
         if not self._html5 or "datatype" in own or "content" in own:
             return False
         return "datetime" in own or element.tag == "time"
 
-    def _markup(self, element: Element, datatype: str | None, declared: Mapping[str, str]) -> str | None:
+    def _markup(self, place: Place, datatype: str | None) -> str | None:
         as_xml = datatype == XML_LITERAL
-        text = markup(element, declared, LITERAL_LENGTH_MAX) if as_xml else element.inner_html
+        element = place.element
+        text = markup(element, place.scope.declared, LITERAL_LENGTH_MAX) if as_xml else element.inner_html
         self.room -= min(len(text), LITERAL_LENGTH_MAX)
         return literal(text, datatype=(datatype or "")[1:-1])
 

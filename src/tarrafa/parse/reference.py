@@ -1,8 +1,7 @@
 """Which IRI does this reference mean, seen from that base?
 
 Promises: RFC 3986 section 5.2 by text alone, and IRIs stay IRIs: no letter is escaped, no host is rewritten, for two
-spellings are two names in RDF. (Links to fetch go through `url`, which does all that.) Dot segments are taken out of
-what is joined, and an IRI that is absolute already is left alone.
+spellings are two names in RDF. (Links to fetch go through `url`, which does all that.) Only dot segments are taken out.
 Knows nothing of CURIEs or of what an IRI may hold.
 """
 
@@ -35,7 +34,7 @@ class Base:
         if first == "#":
             return self.whole + reference
         if _absolute(reference):
-            return reference
+            return _normal(reference) if "/." in reference else reference
         if first == "?":
             return self._path + reference
         if reference.startswith("//"):
@@ -48,6 +47,14 @@ class Base:
     def within(self, reference: str) -> "Base":
         """The base that an xml:base makes of this one."""
         return Base(self.resolve(reference))
+
+
+def _normal(absolute: str) -> str:
+    found = _parts(absolute)
+    if found is None or not found[2]:
+        return absolute
+    start, end = found.span(3)
+    return absolute[:start] + _without_dots(absolute[start:end]) + absolute[end:]
 
 
 def _without_dots(path: str) -> str:

@@ -9,6 +9,7 @@ Knows nothing of RDFa, JSON-LD or microdata.
 
 import re
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from pyoxigraph import NamedNode
@@ -17,6 +18,7 @@ STATEMENTS_MAX = 10_000  # of one page
 STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
 LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
 IRI_LENGTH_MAX = 2_048
+TAGS_CACHED_MAX = 256
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -81,7 +83,7 @@ class Statements:
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
-        if self.full:
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, for every statement of the crawl
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
@@ -122,14 +124,21 @@ def literal(text: str, language: str = "", datatype: str = "") -> str | None:
         if datatype and datatype != STRING:
             return None
         text = text[:LITERAL_LENGTH_MAX]
-    text = _unfit.sub("�", text)
-    quoted = f'"{_special.sub(_escaped, text)}"'
-    if language and _language(language):
-        return f"{quoted}@{language.lower()}"
+    if text.isprintable() and '"' not in text and "\\" not in text:  # most are
+        quoted = f'"{text}"'
+    else:
+        quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
+    if language and (tag := _tag(language)):
+        return f"{quoted}@{tag}"
     if datatype and datatype != STRING:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted
+
+
+@lru_cache(maxsize=TAGS_CACHED_MAX)
+def _tag(language: str) -> str:
+    return language.lower() if _language(language) else ""
 
 
 def _escaped(found: re.Match[str]) -> str:
