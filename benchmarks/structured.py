@@ -14,14 +14,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pyoxigraph
-
 from tests.rdfa_suite import HTML, extract
 
 URL = "http://shop.example/catalogue/page.html"
 SECONDS = 2.0  # of each, for each kind of page
 TURN_S = 0.25
 LEAST = 12  # times as many as pyRdfa3
-WORDS = "rede mar peixe barco porto vela onda farol areia maré pescador linha anzol cais vento norte sal isca".split()
+WORDS = ("rede", "mar", "peixe", "barco", "porto", "vela", "onda", "farol", "areia", "maré", "linha", "cais", "vento")
 
 
 Reader = Callable[[bytes, str, str], str]
@@ -39,7 +38,8 @@ def page(head: str, parts: list[str], root: str = "") -> bytes:
         number = len(filling)
         filling.append(
             f'<div class="teaser"><h3>{prose(number, 4)}</h3><p class="text">{prose(number, 22)} '
-            f'<a href="/item/{number}" rel="nofollow">{prose(number, 2)}</a> <img src="/i/{number}.jpg" alt=""></p></div>\n'
+            f'<a href="/item/{number}" rel="nofollow">{prose(number, 2)}</a> <img src="/i/{number}.jpg" alt="">'
+            "</p></div>\n"
         )
         missing -= len(filling[-1])
     body = "\n".join(parts) + "".join(filling)
@@ -73,7 +73,7 @@ def plain() -> bytes:
 
 def pyrdfa(body: bytes, url: str, content_type: str) -> str:
     """What pyRdfa3 finds, as N-Triples."""
-    from pyRdfa import Options, pyRdfa  # type: ignore[import-not-found,import-untyped]
+    from pyRdfa import Options, pyRdfa  # type: ignore[import-untyped,unused-ignore]
 
     options = Options(output_default_graph=True, output_processor_graph=False)
     processor = pyRdfa(options=options, base=url, media_type=content_type.partition(";")[0])

@@ -14,6 +14,7 @@ import pyoxigraph
 import turbohtml
 
 from tarrafa.parse import charset, rdfa, xhtml
+from tarrafa.parse.rdfa_context import Host
 from tarrafa.parse.reference import Base
 from tarrafa.parse.statements import Statements
 from tests.conformance import PLACE
@@ -81,7 +82,7 @@ def extract(body: bytes, url: str, content_type: str) -> str:
     """What our processor finds, as N-Quads."""
     markup, _ = charset.decode(body, content_type, "")
     document = xhtml.tree(markup) if content_type == XHTML else None
-    host: rdfa.Host = "html" if document is None else "xhtml"
+    host: Host = "html" if document is None else "xhtml"
     if document is None:
         document = turbohtml.parse(markup, positions=False)
     told = document.select_one("base[href]")

@@ -157,7 +157,8 @@ class Scope:
         """The same with another @vocab."""
         if vocabulary == self.vocabulary:
             return self
-        return self._inside(("vocab", vocabulary)) or self._changed(("vocab", vocabulary), vocabulary=vocabulary)
+        key = ("vocab", vocabulary)
+        return self._within.get(key) or self._changed(key, vocabulary=vocabulary)
 
     def at(self, base: Base) -> "Scope":
         """The same, seen from another xml:base."""
@@ -166,8 +167,10 @@ class Scope:
     def declaring(self, namespaces: Mapping[str, str], prefix: str) -> "Scope":
         """The same with further prefixes: those of xmlns, and over them those of @prefix (RDFa Core §7.5 step 3)."""
         key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
-        if key and (before := self._inside(key)):
+        if key and (before := self._within.get(key)):
             return before
+        if self._names.scopes >= SCOPES_MAX:
+            return self
         fresh = {**namespaces, **_pairs(prefix)}
         fresh = {name: meant for name, meant in fresh.items() if self.declared.get(name) != meant}
         if not fresh:
@@ -175,9 +178,6 @@ class Scope:
         declared = dict(islice({**self.declared, **fresh}.items(), PREFIXES_MAX))
         ours = {name.lower(): self._names.location.resolve(meant) for name, meant in declared.items() if name}
         return self._changed(key, declared=declared, prefixes={**PREFIXES, **ours})
-
-    def _inside(self, key: object) -> "Scope | None":
-        return self._within.get(key)
 
     def _changed(
         self,

@@ -33,10 +33,10 @@ _RELEVANT = _RESOURCEFUL | _DECLARING | {"role"}
 # Without any of these, an element with a @property states the text that it holds about what its parent speaks of.
 _UNUSUAL = (_RELEVANT | {"inlist", "datatype", "datetime", "value"}) - {"property"}
 # An element with no other attributes declares no namespaces. (Looking at the beginning of each name takes longer.)
-_ORDINARY = _RELEVANT - {"xml:base"} | frozenset(
-    "alt class content datatype datetime height id inlist itemprop itemscope itemtype loading media name sizes srcset "
-    "style target title type value width".split()
+_ORDINARY = frozenset(
+    {"alt", "class", "content", "datatype", "datetime", "height", "id", "inlist", "itemprop", "media"}
 )
+_ORDINARY |= {"media", "name", "style", "target", "title", "type", "value", "width"} | _RELEVANT
 _OUTERMOST = ("head", "body")  # they speak of what their parent speaks of
 
 
@@ -121,7 +121,7 @@ class Steps:
         return self._stated(Place(element, own, scope, language, outer))
 
     def _text(self, element: Element, attributes: dict[str, str | list[str] | None], outer: Context) -> Context:
-        """The usual element by a shorter way: steps 5.1, 5.2 and 11 where there is nothing but a @property and perhaps a
+        """The usual element by a shorter way: steps 5 and 11 where there is nothing but a @property and perhaps a
         @content, and nothing hangs."""
         subject, content = outer.object, attributes.get("content")
         predicates = outer.scope.predicates(str(attributes["property"]))

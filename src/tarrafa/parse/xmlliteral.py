@@ -7,7 +7,7 @@ Knows nothing of RDFa's attributes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 
 from turbohtml import CData, Comment, Element, Namespace, Node, ProcessingInstruction, Text
@@ -24,17 +24,19 @@ def markup(element: Element, declared: Mapping[str, str], length_max: int) -> st
     """The content of the element. Longer ones are cut somewhere behind `length_max`. `declared` are the prefixes in
     force, with that of xmlns under the empty name if the page was read as XML."""
     around = {"": _NAMESPACES[Namespace.HTML], **declared}
+    as_xml = "" in declared
     written: list[str] = []
     length = 0
-    waiting: list[tuple[Node | str, Namespace | None]] = [(node, None) for node in reversed(element.children)]
-    while waiting and length <= length_max:
-        node, parent = waiting.pop()
-        if isinstance(node, str):
-            text = node
+    open_: list[tuple[Iterator[Node], str, Namespace | None]] = [(iter(element), "", None)]
+    while open_ and length <= length_max:
+        children, end, parent = open_[-1]
+        node = next(children, None)
+        if node is None:
+            open_.pop()
+            text = end
         elif isinstance(node, Element):
-            text, end = _tags(node, parent, around, as_xml="" in declared)
-            waiting.append((end, None))
-            waiting += [(child, node.namespace) for child in reversed(node.children)]
+            text, end = _tags(node, parent, around, as_xml=as_xml)
+            open_.append((iter(node), end, node.namespace))
         else:
             text = _leaf(node)
         written.append(text)
