@@ -203,7 +203,7 @@ class Steps:
         place.subject = about or place.outer.object
         place.object = place.resource("resource", "href", "src")
         if "typeof" in place.own:
-            if "about" not in place.own:
+            if about is None:
                 place.object = place.object or self._statements.blank()
             place.typed = about or place.object
 
