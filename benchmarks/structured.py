@@ -8,13 +8,14 @@ are compared: a fast answer that is another answer would be none.
 import sys
 import time
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import pyoxigraph
 from tests.rdfa_suite import HTML, extract
+
+from benchmarks.rdfa_peers import pyrdfa
 
 URL = "http://shop.example/catalogue/page.html"
 SECONDS = 2.0  # of each, for each kind of page
@@ -69,16 +70,6 @@ def open_graph() -> bytes:
 
 def plain() -> bytes:
     return page('<link rel="stylesheet" href="/a.css">\n<meta name="description" content="x">', [])
-
-
-def pyrdfa(body: bytes, url: str, content_type: str) -> str:
-    """What pyRdfa3 finds, as N-Triples."""
-    from pyRdfa import Options, pyRdfa  # type: ignore[import-untyped,unused-ignore]
-
-    options = Options(output_default_graph=True, output_processor_graph=False)
-    processor = pyRdfa(options=options, base=url, media_type=content_type.partition(";")[0])
-    graph = processor.graph_from_source(BytesIO(body))
-    return str(graph.serialize(format="nt"))
 
 
 def pages_per_second(readers: list[Reader], body: bytes) -> list[float]:

@@ -266,7 +266,7 @@ def test_markup_as_xml_is_well_formed_whatever_the_tree_holds():
 
 
 DEEP, MANY = 100_000, 2_000
-HOSTILE = {
+HOSTILE: dict[str, tuple[Host, str, int | None]] = {
     "deep, all hanging": ("html", '<div rel="og:x">' * (DEEP // 4), None),
     "deep, all typed and hanging": ("html", '<div rel="og:x" typeof="og:y">' * (DEEP // 4), STATEMENTS_MAX),
     "deep XML, all hanging": ("xhtml", '<div rel="og:x">' * DEEP + "</div>" * DEEP, STATEMENTS_MAX),
