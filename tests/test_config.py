@@ -78,6 +78,11 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
             'name = "a"\nroots = ["a.br"]\n[scope]\ndepth_max = "x"',
             "[scope] depth_max: expected a whole number",
         ),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nvocabularies = ["schema"]', "[scope] vocabularies are those of keep"),
+        (
+            'name = "a"\nroots = ["a.br"]\n[scope]\nkeep = "structured"\nvocabularies = ["nada"]',
+            "[scope] vocabularies: 'nada' is neither",
+        ),
         ('name = "a"\nroots = ["a.br"]\n[scope]\nhosts = ["a b"]', "[scope] hosts: 'a b' is no pattern"),
         ('name = "a"\nroots = ["a.br"]\n[scope]\ntypes = ["html"]', "[scope] types: 'html' is no MIME type"),
         ('name = "a"\nroots = ["a.br"]\n[scope]\nsize_max = "big"', "[scope] size_max: not a size: 'big'"),

@@ -64,6 +64,7 @@ class Scope(_Section, frozen=True):
     languages: tuple[str, ...] = ()
     beyond: bool = True  # with languages: what kept pages link to outside `hosts` is looked at too
     keep: Literal["all", "structured"] = "all"
+    vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by address or short name
 
 
 class Politeness(_Section, frozen=True):
@@ -371,6 +372,8 @@ def _complaints(collection: Collection) -> list[tuple[bool, str]]:
           for kind in scope.types],
         *[(not HOST.fullmatch(pattern), f"[scope] hosts: {pattern!r} is no pattern such as www.a.br, *.br, a.br:8080")
           for pattern in scope.hosts or ()],
+        (bool(scope.vocabularies) and scope.keep == "all",
+         '[scope] vocabularies are those of keep = "structured": add it, or leave them out'),
         least("politeness", "delay", politeness.delay, 0),
         least("politeness", "delay_max", politeness.delay_max, politeness.delay),
         least("politeness", "backoff", politeness.backoff, 0),

@@ -5,7 +5,7 @@ DATA/lock               held by the supervisor while it runs
 DATA/run/               sockets, logs: may be deleted while nothing runs
 DATA/frontier.sqlite    the only mutable truth about URLs
 DATA/archive/           the only truth about content
-DATA/index/ graph/      follow the archive and can be rebuilt from it
+DATA/index/ graph/ triples/  follow the archive and can be rebuilt from it
 DATA/cursors/           how far each library reader (`tarrafa.crawl.pages`) has read
 DATA/outbox/            what workers have to tell a server of the frontier that is away
 DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
@@ -67,6 +67,10 @@ class DataDirectory:
     @property
     def graph(self) -> Path:
         return self.root / "graph"
+
+    @property
+    def triples(self) -> Path:
+        return self.root / "triples" / self.part
 
     @property
     def cursors(self) -> Path:

@@ -37,6 +37,7 @@ class Status(IntEnum):
     REPLACED = -23  # was kept, and gave its place to a more important page: the collection is full
     LANGUAGE_OUTSIDE = -24  # fetched though outside the scope, because a kept page links to it: in no wanted language
     TAKEN_DOWN = -25  # not requested, or what came was thrown away: those who run the engine have taken it down
+    NOT_STRUCTURED = -26  # fetched, but without data of the kind that the collection keeps
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
@@ -62,6 +63,7 @@ STATUS_MEANING: dict[int, str] = {
     Status.COPY: "one more copy",
     Status.REPLACED: "replaced by a more important page",
     Status.TAKEN_DOWN: "taken down",
+    Status.NOT_STRUCTURED: "no structured data",
     Status.HOSTILE: "hostile page",
     Status.STARVED: "our own machine was too slow",
 }
@@ -271,6 +273,14 @@ class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
 Note = CollectionNote | HostNote | ListingNote | RebuiltNote
 
 
+class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A thing that a page declares, in short. `kind` and the names of facts are short names of IRIs: schema:Event."""
+
+    kind: str
+    name: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+
+
 class Hit(msgspec.Struct, frozen=True):
     """One answer to a search."""
 
@@ -285,6 +295,7 @@ class Hit(msgspec.Struct, frozen=True):
     type: str = ""  # MIME
     site: str = ""  # the name of its host
     pinned: bool = False  # put here by those who run the engine
+    declared: tuple[Declared, ...] = ()  # what the page's structured data says, in short
 
 
 class ShardReport(msgspec.Struct, frozen=True):

@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
+from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.follow import behind, follow, published
+from tarrafa.archive.follow import behind, entry_at, follow, published
 from tarrafa.archive.writer import Exchange, Writer, recover
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.model import Link, Outcome, Page, Record
@@ -76,6 +78,31 @@ def test_a_visit_without_text_or_exchange_still_leaves_its_record(tmp_path):
     writer.append(failed, None)
     writer.close()
     assert [entry.record for entry in follow(tmp_path, {})] == [failed]
+
+
+@pytest.mark.parametrize("text", ["corpo", ""])
+def test_what_a_page_states_is_kept_beside_its_text_as_other_tools_read_it(tmp_path, text):
+    said = '<http://h1.br.test/1> <https://schema.org/name> "Ana\\n"@pt .\n'
+    told = [a_record(1, text), a_record(2), a_record(3, text)]
+    for number in (0, 2):
+        page = told[number].page
+        assert page is not None
+        told[number] = msgspec.structs.replace(told[number], page=msgspec.structs.replace(page, statements=said))
+    writer = Writer(tmp_path, "w1", 0.0)
+    for record in told:
+        writer.append(record, None)
+    writer.close()
+    entries = list(follow(tmp_path, {}))
+    assert [entry.record for entry in entries] == told
+    found = entry_at(tmp_path, entries[2].file, entries[2].start)
+    assert found is not None
+    assert found.record == told[2]
+    with next(tmp_path.glob("*.meta.warc.gz")).open("rb") as stream:
+        kinds = {
+            record.rec_headers.get_header("Content-Type"): record.content_stream().read()
+            for record in ArchiveIterator(stream)
+        }
+    assert kinds["application/n-quads"] == said.encode()
 
 
 def test_other_tools_open_the_files_and_each_record_is_its_own_gzip_member(tmp_path):

@@ -189,9 +189,24 @@ def test_breadth_is_told_how_many_pages_of_other_sites_a_page_vouches_for():
 
 def test_only_structured_pages_are_kept_if_so_asked():
     structured = a_collection(scope={"hosts": ["a.br"], "keep": "structured"})
-    assert not concluded(PAGE, collection=structured).record.outcome.kept
-    rich = b'<div vocab="https://schema.org/" typeof="Person"><span property="name">Ana</span></div>'
+    rich = b'<div vocab="https://schema.org/" typeof="Person"><span property="name">Ana</span></div><a href="/x">x</a>'
     assert concluded(PAGE + rich, collection=structured).record.outcome.kept
+    plain = concluded(PAGE + b'<a href="/x">x</a>', collection=structured)
+    assert (plain.record.outcome.status, plain.record.outcome.kept) == (Status.NOT_STRUCTURED, False)
+    assert plain.exchange is None
+    assert plain.record.page is not None
+    assert (plain.record.page.text, len(plain.record.page.links)) == ("", 1)
+    assert [offer.url for offer in plain.offers] == ["http://a.br/x"], "its links are followed"
+
+
+def test_only_pages_that_speak_a_wanted_vocabulary_are_kept_if_so_asked():
+    rich = b'<div vocab="https://schema.org/" typeof="Person"><span property="name">Ana</span></div>'
+    for wanted, kept in (("https://schema.org/", True), ("http://xmlns.com/foaf/0.1/", False)):
+        collection = a_collection(scope={"hosts": ["a.br"], "keep": "structured", "vocabularies": [wanted]})
+        done = concluded(PAGE + rich, collection=collection)
+        assert done.record.outcome.kept is kept
+        assert done.record.page is not None
+        assert bool(done.record.page.text) is kept
 
 
 @pytest.mark.parametrize("seconds", [0, 4])

@@ -187,11 +187,6 @@ def test_the_natural_mode_does_not_ask_for_words_that_stand_in_more_than_half_of
     assert asker.search("+como vela", natural=True).total == 5
 
 
-def test_type_is_kept_for_structured_data(ask):
-    with pytest.raises(QueryError, match="structured data"):
-        ask("type:schema:Person silva")
-
-
 @pytest.mark.parametrize(
     ("chosen", "typed"),
     [

@@ -131,7 +131,7 @@ def test_the_answer_has_the_shape_that_others_read(data):
     told = msgspec.to_builtins(result)
     assert list(told) == ["query", "total", "time_s", "hits", "suggestion", "shards"]
     keys = ["url", "title", "snippet", "score", "in_links", "updated", "language", "copies", "type", "site", "pinned"]
-    assert list(told["hits"][0]) == keys
+    assert list(told["hits"][0]) == [*keys, "declared"]
     hit = result.hits[0]
     assert (result.query, result.total) == ("rede", 1)
     assert 0 < result.time_s < 5

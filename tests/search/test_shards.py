@@ -120,9 +120,12 @@ def test_all_documents_are_counted(searchers):
 
 
 def test_copies_are_found_in_whatever_part_they_are(tmp_path):
-    data = divided(tmp_path / "data", "3", [page for page in pages() if "copias" in page.url])
+    alone = "http://h0.br.test/"
+    data = divided(tmp_path / "data", "8", [page for page in pages() if "copias" in page.url or page.url == alone])
+    assert len({place.part for place in parts(data)}) == 8
     assert sum(LocalShard(part).documents() > 0 for part in parts(data)) > 1
     assert copies_of(data, "http://m0.copias.br/", None) == [f"http://m{n}.copias.br/{'x' * n}" for n in (1, 2, 3)]
+    assert copies_of(data, alone, None) == []
 
 
 # -- shards that fail -------------------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ def test_json_has_the_shape_that_others_read(site):
         "type",
         "site",
         "pinned",
+        "declared",
     ]
     everything = json.loads(site.get("/search.json?q=rede&n=4")[1])
     assert found["hits"] == everything["hits"][1:]

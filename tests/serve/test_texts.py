@@ -18,7 +18,7 @@ from tarrafa.serve.texts.portuguese import PORTUGUESE
 
 SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 OTHERS = [texts for texts in LANGUAGES.values() if texts is not ENGLISH]
-SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences"}
+SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences", "terms"}
 
 
 def placeholders(text: str) -> list[str]:

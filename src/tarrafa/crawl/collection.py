@@ -24,7 +24,9 @@ from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.protocol import Offer
 from tarrafa.model import HostId, Listing, Page, Role, Status, Visit
 from tarrafa.parse.extensions import types_of
+from tarrafa.parse.prefixes import PREFIXES, expand
 from tarrafa.parse.site import Suffixes
+from tarrafa.parse.things import vocabulary_of
 from tarrafa.parse.url import DEFAULT_PORTS, Identity, host_id, host_key, host_name, split, url_id
 
 HOSTS_CACHED_MAX = 100_000
@@ -46,6 +48,8 @@ def load(path: Path) -> Collection:
     network, scope = collection.network, collection.scope
     if network.ca_file is not None:  # relative to the collection file, and there
         network = replace(network, ca_file=str(_certificates(path.parent / network.ca_file, path)))
+    named = tuple(_vocabulary(name, path) for name in scope.vocabularies)
+    scope = replace(scope, vocabularies=named)
     if scope.hosts is None:
         scope = replace(scope, hosts=tuple(dict.fromkeys(_host_pattern(url) for url in urls)))
     return replace(collection, roots=tuple(urls), roots_file=None, scope=scope, network=network)
@@ -58,6 +62,17 @@ def _certificates(file: Path, where: Path) -> Path:
         why = "it holds no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
         raise ConfigError(f"{where}: [network] ca_file: {file} cannot be used ({why})") from None
     return file.resolve()
+
+
+def _vocabulary(name: str, where: Path) -> str:
+    """`schema`, `schema:` or `https://schema.org/`."""
+    address = expand(name if ":" in name else f"{name}:")
+    if address is None or address != vocabulary_of(address):
+        raise ConfigError(
+            f"{where}: [scope] vocabularies: {name!r} is neither the address of a vocabulary, such as "
+            f"http://xmlns.com/foaf/0.1/, nor one of the short names {', '.join(PREFIXES)}"
+        )
+    return address
 
 
 def identity_of(collection: Collection) -> Identity:
@@ -85,6 +100,13 @@ class Admission:
     @property
     def identity(self) -> Identity:
         return self._identity
+
+    def wants_data_of(self, page: Page) -> bool:
+        """Whether it carries the data for the sake of which pages are kept, if that is what they are kept for."""
+        scope = self._collection.scope
+        return scope.keep == "all" or not (
+            set(page.vocabularies).isdisjoint(scope.vocabularies) if scope.vocabularies else not page.vocabularies
+        )
 
     @cached_property
     def _roots(self) -> frozenset[str]:

@@ -187,7 +187,6 @@ def conclude(
     if location and visit.redirects >= collection.fetch.redirects_max:
         status = Status.REDIRECTS_EXCEEDED
     kept = status == 200 and page is not None and not location
-    kept = kept and (collection.scope.keep == "all" or bool(page and page.vocabularies))
     listing = reading.listing if reading is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
@@ -212,8 +211,8 @@ def conclude(
         external=admission.external(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
     )
-    if page is not None and not kept:  # its links and status stay known, its text does not
-        page = replace(page, text="")
+    if page is not None and not kept:  # its links and status stay known, what it says does not
+        page = replace(page, text="", statements="")
     record = Record(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
     finished = Finished(visit, record)
     if whole:
@@ -259,7 +258,7 @@ def _judged(
         return page, Status.LANGUAGE_OUTSIDE if admission.is_beyond(visit.url) else Status.LANGUAGE_NOT_WANTED, ""
     if memory is not None and (copy := memory.meets(page, visit)):
         return page, copy, ""
-    return page, 200, ""
+    return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
 
 
 def _is_copy(page: Page, visit: Visit, status: int) -> bool:

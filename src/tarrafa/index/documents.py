@@ -21,7 +21,10 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
 from tarrafa.index.analysis import fold, pairs, primary, terms, vocabulary, words
-from tarrafa.model import Outcome, Page, Record, Status, UrlId, is_weather
+from tarrafa.model import Declared, Outcome, Page, Record, Status, UrlId, is_weather
+from tarrafa.parse.declared import declared, kinds
+from tarrafa.parse.statements import read
+from tarrafa.parse.things import things
 from tarrafa.parse.url import host_name, url_id
 
 TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
@@ -127,6 +130,7 @@ def document(record: Record, page: Page, site: str, standing: Standing = UNKNOWN
 def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str, standing: Standing) -> None:
     """Write a page into a document, or on a sheet."""
     identity, host, language = url_id(record.url), host_name(record.url), primary(page.language)
+    stated = things(read(page.statements)) if page.statements else []
     for field, value in (
         (schema.KEY, key_of(record.collection, identity)),
         (schema.COLLECTION, record.collection),
@@ -134,6 +138,7 @@ def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str,
         (schema.LANGUAGE, language),
         *((schema.SITE, name) for name in domains(host)),
         *((schema.TYPE, name) for name in type_names(record.outcome.type, record.url)),
+        *((schema.KIND, name) for name in kinds(stated)),
     ):
         found.add_text(field, value)
     high, low = halves(identity)
@@ -154,7 +159,7 @@ def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str,
     _add_terms(found, page, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
     found.add_text(schema.WORDS, vocabulary(f"{page.title} {page.text}", TEXT_WORDS_MAX))
-    found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated)))
+    found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated, declared(stated))))
 
 
 LINKS_SHARE = 0.1
@@ -253,11 +258,13 @@ def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors:
     found.add_integer(schema.LENGTH, length)
 
 
-def _shown(record: Record, page: Page, language: str, updated: datetime) -> schema.Shown:
+def _shown(
+    record: Record, page: Page, language: str, updated: datetime, declares: tuple[Declared, ...]
+) -> schema.Shown:
     title, text = " ".join(page.title.split())[:300], page.text[:SHOWN_CHARS_MAX]
     mime = record.outcome.type.partition(";")[0].strip().lower()
     moment = updated.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return schema.Shown(record.url, title, text, language, moment, record.collection, mime)
+    return schema.Shown(record.url, title, text, language, moment, record.collection, mime, declares)
 
 
 def _updated(outcome: Outcome) -> datetime:

@@ -26,6 +26,7 @@ import tantivy
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
+from tarrafa.model import Declared
 
 TOKENIZER = "terms"
 
@@ -40,6 +41,7 @@ LANGUAGE = "language"
 WORDS = "words"
 URL = "url"  # the words of the address
 TYPE = "type"  # its MIME type, and the short names of it
+KIND = "kind"  # of which kinds the things are that it declares, and when they are: see parse/declared.py
 UPDATED = "updated"  # seconds since 1970
 STATIC = "static"
 IN_LINKS = "in_links"  # as known when the page was indexed; search asks the graph again
@@ -63,11 +65,12 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     updated: str
     collection: str
     type: str = ""
+    declared: tuple[Declared, ...] = ()
 
 
 def _build() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
-    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE):
+    for name in (KEY, COLLECTION, SITE, HOST, LANGUAGE, TYPE, KIND):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     for name, kept in ((ALL, "freq"), (PAIRS, "position"), (TITLE, "position"), (URL, "position")):
         builder.add_text_field(name, tokenizer_name=TOKENIZER, index_option=kept)

@@ -12,13 +12,13 @@ from collections.abc import Hashable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode
 
 STATEMENTS_MAX = 10_000  # of one page
 STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
 LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
 IRI_LENGTH_MAX = 2_048
-TAGS_CACHED_MAX = 256
+LANGUAGE_LENGTH_MAX = 35  # BCP 47 §4.4.1
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -33,7 +33,6 @@ _unfit = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\u
 _special = re.compile(r'[\\"\n\r]')
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
 _UNESCAPED = {escaped: plain for plain, escaped in _ESCAPED.items()}
-_language = re.compile(r"[a-zA-Z]{1,8}(?:-[a-zA-Z0-9]{1,8}){0,8}").fullmatch
 _statement = re.compile(
     r'(<[^>]*>|_:\S+) (<[^>]*>) (<[^>]*>|_:\S+|"(?:[^"\\]|\\.)*"(?:@\S+|\^\^<[^>]*>)?)(?: (<[^>]*>|_:\S+))? \.'
 ).fullmatch
@@ -83,7 +82,7 @@ class Statements:
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
-        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, for every statement of the crawl
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, asked for every statement of the crawl
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
@@ -128,17 +127,24 @@ def literal(text: str, language: str = "", datatype: str = "") -> str | None:
         quoted = f'"{text}"'
     else:
         quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
-    if language and (tag := _tag(language)):
-        return f"{quoted}@{tag}"
+    if language and _is_language(language):
+        return f"{quoted}@{language.lower()}"
     if datatype and datatype != STRING:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted
 
 
-@lru_cache(maxsize=TAGS_CACHED_MAX)
-def _tag(language: str) -> str:
-    return language.lower() if _language(language) else ""
+@lru_cache(1_000)
+def _is_language(tag: str) -> bool:
+    """BCP 47."""
+    if len(tag) > LANGUAGE_LENGTH_MAX:
+        return False
+    try:
+        Literal("", language=tag)
+    except ValueError:
+        return False
+    return True
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -133,7 +133,7 @@ class Asking:
         best = group[0].candidate
         return Hit(
             shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
-            len(group) - 1, shown.type, shown.site, best.id in self._pinned,
+            len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
         )  # fmt: skip
 
     def reports(self) -> list[ShardReport]:

@@ -117,7 +117,7 @@ class LocalShard:
         return [
             Shown(
                 one.url, one.title, snippet(one.text, terms, one.language, others), one.updated, one.language,
-                one.type, host_name(one.url),
+                one.type, host_name(one.url), one.declared,
             )
             for one in shown
         ]  # fmt: skip

@@ -220,7 +220,8 @@ class Matching:
             return _between(int(value), None) if name == "after" else _between(None, int(value) - 1)
         if name == "filetype" and value.endswith("/*"):
             return Said.regex_query(schema.SCHEMA, schema.TYPE, _literal(value[:-1]) + ".*")
-        return Said.term_query(schema.SCHEMA, FIELDS[name], value)
+        kind, _, day = value.partition(" ")
+        return _declaring(kind, day) if name == "type" and day else Said.term_query(schema.SCHEMA, FIELDS[name], value)
 
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
         said = self._weighed(field, alternatives)
@@ -250,7 +251,13 @@ def held_by(word: str, counting: Counting, field: str = schema.ALL) -> int:
     return sum(counting.frequency(field, term) for term in {terms[0] for terms in readings(word) if terms})
 
 
-FIELDS = {"site": schema.SITE, "host": schema.HOST, "lang": schema.LANGUAGE, "filetype": schema.TYPE}
+FIELDS = {
+    "site": schema.SITE,
+    "host": schema.HOST,
+    "lang": schema.LANGUAGE,
+    "filetype": schema.TYPE,
+    "type": schema.KIND,
+}
 
 
 class Counted:
@@ -355,6 +362,25 @@ def _several(said: list[Said]) -> Said:
 
 def _between(first: int | None, last: int | None) -> Said:
     return Said.range_query(schema.SCHEMA, schema.UPDATED, tantivy.FieldType.Integer, first, last)
+
+
+def _declaring(kind: str, day: str) -> Said:
+    """The pages that declare a thing of some kind, of a day that compares so: `>=2026-01`."""
+    compared = day.rstrip("0123456789-")
+    return Said.regex_query(schema.SCHEMA, schema.KIND, f"{_literal(kind)}@{_days(compared, day[len(compared) :])}.*")
+
+
+def _days(compared: str, day: str) -> str:
+    """A pattern of the beginnings of days before or after one. A month or a year is compared as far as it goes: what is
+    in it is neither before nor after it."""
+    alternatives = [_literal(day)] if "=" in compared else []
+    for at, digit in enumerate(day):
+        others = (
+            "" if digit == "-" else "9876543210"[: 9 - int(digit)] if ">" in compared else "0123456789"[: int(digit)]
+        )
+        if others and compared != "=":
+            alternatives.append(f"{_literal(day[:at])}[{others}]{'.' * (len(day) - at - 1)}")
+    return f"({'|'.join(alternatives)})" if alternatives else "[^0-9]"  # nothing is before the year 0
 
 
 def _literal(text: str) -> str:

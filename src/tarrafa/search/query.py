@@ -11,6 +11,8 @@ one pass, with every length and depth bounded.
     +(a OR b) -(c)  parentheses make one thing of many    lang:pt            in this language
     pesc*           words that begin so                   after:2026-01 before:2026-06-30
     -site:a.br      any condition can be turned round     link:http://a.br/  pages that link there
+    type:schema:Event, type:Event, type:schema:           that declare such a thing, or speak that vocabulary
+    type:schema:Event>=2026-01-01                         that declare one of that day or later
 
 An unclosed quote or parenthesis closes at the end; a sign, a parenthesis or a name that leads nowhere is left out.
 `OR` binds its two neighbours; alternatives that are all conditions are themselves a condition.
@@ -26,6 +28,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tarrafa.errors import QueryError
+from tarrafa.parse.prefixes import expand
 from tarrafa.parse.url import canonical, host_name
 
 QUERY_CHARS_MAX = 1_000
@@ -33,6 +36,7 @@ PARTS_MAX = 50
 NESTED_MAX = 10
 PREFIX_CHARS_MIN = 2
 FILE_TYPE_CHARS_MAX = 100
+IRI_CHARS_MAX = 500
 
 
 class Sign(Enum):
@@ -252,6 +256,9 @@ def _prefix(body: str) -> Node:
 
 _language = re.compile(r"[a-zA-Z]{2,3}([-_]\w+)*").fullmatch
 _file_type = re.compile(r"\.?[\w+-]+|[\w.+-]+/[\w.+*-]+", re.ASCII).fullmatch
+_class = re.compile(
+    r"(?P<class>[\w.-]+|\w[\w.-]*:(?://\S*?|[^\s<>=]*))(?:(?P<compared>[<>]=?|=)(?P<day>\d{4}(?:-\d{1,2}(?:-\d{1,2})?)?))?"
+).fullmatch
 _date = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", re.ASCII).fullmatch
 
 
@@ -292,7 +299,21 @@ def _date_value(name: str, body: str) -> str:
 
 
 def _class_value(name: str, body: str) -> str:
-    raise QueryError("type: is kept for classes of structured data, which cannot be searched here yet.")
+    """The kind of things as the index holds it and, after a space, how their day compares with which."""
+    match = _class(body)
+    if match is None or len(body) > IRI_CHARS_MAX:
+        raise QueryError(
+            f"type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
+            f"type:schema:Event>=2026-01-31, not {body[:40]!r}."
+        )
+    said, compared, day = match["class"], match["compared"] or "", match["day"] or ""
+    kind = expand(said) if ":" in said else f":{said}"
+    if kind is None:
+        raise QueryError(
+            f"type: does not know the prefix of {said[:40]!r}: write the whole address, in quotation marks."
+        )
+    day = "-".join(part.zfill(2) for part in day.split("-") if part)
+    return f"{kind.lower()} {compared}{day}".rstrip()
 
 
 def _link_value(name: str, body: str) -> str:

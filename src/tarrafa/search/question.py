@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.errors import QueryError
-from tarrafa.model import UrlId
+from tarrafa.model import Declared, UrlId
 
 HITS_MAX = 100  # per answer
 DEPTH_MAX = 1_000
@@ -153,6 +153,7 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     language: str
     type: str
     site: str
+    declared: tuple[Declared, ...] = ()
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):

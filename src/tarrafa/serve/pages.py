@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tarrafa.model import Hit, SearchResult
+from tarrafa.parse.things import vocabulary_of
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.question import DEPTH_MAX, Part
 from tarrafa.search.searcher import Marker
@@ -210,6 +211,21 @@ def _where(url: str) -> Markup:
     return Markup("{}<b>{}</b>{}").format(f"{scheme}://{before}{at}", host, slash + path) if host else escape(url)
 
 
+def term_name(name: str, texts: Texts) -> str:
+    """What a class or property is called: by its own name, its words apart, where we have no better one."""
+    own = name[len(vocabulary_of(name)) :].rpartition(":")[2]
+    first, *others = _words_of_a_name(own) or [name]
+    return texts.terms.get(own) or " ".join([first, *map(str.lower, others)])
+
+
+_words_of_a_name = re.compile(r"[A-Z]*[^A-Z\s_.]+|[A-Z]+").findall
+
+
+def of_kind(kind: str) -> str:
+    """The search for pages that declare such a thing; none where it cannot be said."""
+    return f'type:"{kind}"' if "://" in kind else f"type:{kind}"
+
+
 class Drawing:
     """The templates, in one language."""
 
@@ -236,6 +252,8 @@ class Drawing:
             "where": _where,
             "status": lambda status: status_text(status, texts),
             "language": lambda code: language_name(code, texts),
+            "term": lambda name: term_name(name, texts),
+            "of_kind": of_kind,
         }
         self._environment.globals |= {"t": texts, "address": address, "asset": asset}
 

@@ -36,14 +36,14 @@ def write(world: World, resource: Resource, form: Form, about: Facts, version: V
     its = card(world, no, n)
     ways = _ways(world, form, own(world, resource), no, "/" if about.based else its.path)
     luck = shorts(world.seed, _PURPOSE_TEXT, no, n)[: LENGTHS[about.length]]
-    parts = [_head(world, resource, form, about, host)]
+    parts = [_head(world, resource, form, about, host, version)]
     if resource.kind is Kind.PAGE:
         parts.append(_header(world, no))
     parts.append(
         f"<main>\n<h1>{its.title}</h1>\n<p class=data>{host.prose.interface.updated} {_time(version.since)}</p>\n"
     )
     if about.structured in ("rdfa", "microdata"):
-        parts.append(WRITERS[about.structured](thing(its.bits >> 84, its.title)))
+        parts.append(WRITERS[about.structured](thing(its.bits >> 84, its.title, version.number)))
     subject = its.title.rpartition(": ")[2]
     subject = subject[0].lower() + subject[1:]
     parts.append(_news(world, resource, host.prose, subject, version.number))
@@ -103,7 +103,7 @@ def anchor(world: World, to: Resource) -> str:
     return f"{words.archive}: {title}" if kind is Kind.FILE else title
 
 
-def _head(world: World, resource: Resource, form: Form, about: Facts, host: Host) -> str:
+def _head(world: World, resource: Resource, form: Form, about: Facts, host: Host, version: Version) -> str:
     no, n = resource.no, resource.n
     its = card(world, no, n)
     place, title = its.path, its.title
@@ -126,7 +126,7 @@ def _head(world: World, resource: Resource, form: Form, about: Facts, host: Host
     if about.social:
         parts.append(open_graph(title, url(world, form, no, place), host.locale))
     if about.structured == "jsonld":
-        parts.append(WRITERS["jsonld"](thing(its.bits >> 84, title)))
+        parts.append(WRITERS["jsonld"](thing(its.bits >> 84, title, version.number)))
     parts.append("</head>\n<body>\n")
     return "".join(parts)
 

@@ -21,62 +21,76 @@ Silva Santos Ferreira Pereira Oliveira Costa Rodrigues Martins Sousa Carvalho Al
 Araújo Falcão Mendonça""")
 
 
+JOBS = _listed("""pescadora bibliotecário professora engenheiro médica jornalista cozinheira pedreiro""")
+TOWNS = ("Olinda", "Paraty", "Ouro Preto", "Viana do Castelo", "Aveiro", "Belém", "Florianópolis", "Évora")
+
+Properties = tuple[tuple[str, str], ...]
+
+
 class Thing(NamedTuple):
-    """A thing and its plain properties; `part` is one thing inside it."""
+    """A thing and its plain properties; `parts` are things inside it, each with what it is to it."""
 
     type: str
-    properties: tuple[tuple[str, str], ...]
-    relation: str
-    part: tuple[str, tuple[tuple[str, str], ...]]
+    properties: Properties
+    parts: tuple[tuple[str, str, Properties], ...]
 
 
-def thing(luck: int, title: str) -> Thing:
+def thing(luck: int, title: str, version: int = 0) -> Thing:
+    """What a page is about. Every version of the page says something else of it: what it costs, when it begins, what
+    somebody does."""
     person = f"{FIRST_NAMES[luck >> 4 & 15]} {FAMILY_NAMES[luck >> 8 & 15]}"
     date = f"{2026 + (luck >> 12 & 1)}-{1 + (luck >> 13 & 15) % 12:02d}-{1 + (luck >> 17) % 28:02d}"
     kind = luck % 3
-    about: tuple[tuple[str, str], ...]
+    about: Properties
     if kind == 0:
         about = (
             ("name", person),
-            ("jobTitle", title.partition(" ")[0]),
+            ("jobTitle", JOBS[(luck + version) % len(JOBS)]),
             ("birthDate", f"19{60 + luck % 40}-{date[5:]}"),
         )
-        return Thing("Person", about, "worksFor", ("Organization", (("name", title),)))
+        return Thing("Person", about, (("worksFor", "Organization", (("name", title),)),))
     if kind == 1:
-        about = (("name", title), ("startDate", f"{date}T19:30"))
-        return Thing("Event", about, "performer", ("Person", (("name", person),)))
+        about = (("name", title), ("startDate", f"{date}T{10 + version % 12}:30"))
+        place = ("location", "Place", (("name", TOWNS[luck >> 6 & 7]),))
+        return Thing("Event", about, (("performer", "Person", (("name", person),)), place))
     about = (("name", title), ("sku", f"T{luck & 0xFFFFF:06d}"))
-    return Thing("Product", about, "offers", ("Offer", (("price", f"{luck % 900 + 1}.90"), ("priceCurrency", "BRL"))))
+    price = f"{(luck + version) % 900 + 1}.90"
+    return Thing("Product", about, (("offers", "Offer", (("price", price), ("priceCurrency", "BRL"))),))
 
 
 def rdfa(it: Thing) -> str:
-    kind, properties = it.part
-    inner = "".join(f'<span property="{name}">{value}</span> ' for name, value in properties)
-    outer = "".join(f'<span property="{name}">{value}</span> ' for name, value in it.properties)
     return (
-        f'<div class="ficha" vocab="{SCHEMA}" typeof="{it.type}">{outer}'
-        f'<div property="{it.relation}" typeof="{kind}">{inner}</div></div>\n'
+        f'<div class="ficha" vocab="{SCHEMA}" typeof="{it.type}">{_spans("property", it.properties)}'
+        + "".join(f'<div property="{to}" typeof="{kind}">{_spans("property", its)}</div>' for to, kind, its in it.parts)
+        + "</div>\n"
     )
 
 
 def microdata(it: Thing) -> str:
-    kind, properties = it.part
-    inner = "".join(f'<span itemprop="{name}">{value}</span> ' for name, value in properties)
-    outer = "".join(f'<span itemprop="{name}">{value}</span> ' for name, value in it.properties)
     return (
-        f'<div class="ficha" itemscope itemtype="{SCHEMA}{it.type}">{outer}'
-        f'<div itemprop="{it.relation}" itemscope itemtype="{SCHEMA}{kind}">{inner}</div></div>\n'
+        f'<div class="ficha" itemscope itemtype="{SCHEMA}{it.type}">{_spans("itemprop", it.properties)}'
+        + "".join(
+            f'<div itemprop="{to}" itemscope itemtype="{SCHEMA}{kind}">{_spans("itemprop", its)}</div>'
+            for to, kind, its in it.parts
+        )
+        + "</div>\n"
     )
+
+
+def _spans(attribute: str, properties: Properties) -> str:
+    return "".join(f'<span {attribute}="{name}">{value}</span> ' for name, value in properties)
 
 
 def jsonld(it: Thing) -> str:
-    kind, properties = it.part
-    inner = ", ".join(f'"{name}": "{value}"' for name, value in properties)  # no value needs an escape
-    outer = ", ".join(f'"{name}": "{value}"' for name, value in it.properties)
+    parts = "".join(f', "{to}": {{"@type": "{kind}", {_pairs(its)}}}' for to, kind, its in it.parts)
     return (
-        f'<script type="application/ld+json">{{"@context": "{SCHEMA[:-1]}", "@type": "{it.type}", {outer}, '
-        f'"{it.relation}": {{"@type": "{kind}", {inner}}}}}</script>\n'
+        f'<script type="application/ld+json">{{"@context": "{SCHEMA[:-1]}", "@type": "{it.type}", '
+        f"{_pairs(it.properties)}{parts}}}</script>\n"
     )
+
+
+def _pairs(properties: Properties) -> str:
+    return ", ".join(f'"{name}": "{value}"' for name, value in properties)  # no value needs an escape
 
 
 WRITERS = {"rdfa": rdfa, "microdata": microdata, "jsonld": jsonld}

@@ -35,6 +35,7 @@ from tarrafa.web.site import (
 )
 from tarrafa.web.site import role as role_of
 from tarrafa.web.spelling import url
+from tarrafa.web.structured import Thing, thing
 from tarrafa.web.world import NAMES, Form, World
 
 
@@ -65,6 +66,7 @@ class TruthPage(msgspec.Struct, frozen=True, omit_defaults=True):
     language: str = ""
     charset: str = ""
     structured: str = ""
+    thing: Thing | None = None  # that its data describes, in this version
     noindex: bool = False
     nofollow: bool = False
     noarchive: bool = False
@@ -199,6 +201,7 @@ def describe(world: World, resource: Resource, now: float, form: Form = NAMES) -
         language=host.language,
         charset=about.charset,
         structured=about.structured,
+        thing=thing(card(world, no, n).bits >> 84, card(world, no, n).title, at.number) if about.structured else None,
         noindex=about.noindex,
         nofollow=about.nofollow,
         noarchive=about.noarchive,

@@ -104,6 +104,9 @@ class Texts(msgspec.Struct, frozen=True):
     why_this: str
     relations: str
     relations_of: str
+    declares: str
+    more_of_kind: str
+    terms: dict[str, str]  # what classes and properties are called, where their own names will not do
     updated: str
     pages: str
     previous: str

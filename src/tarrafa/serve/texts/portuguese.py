@@ -108,6 +108,26 @@ PORTUGUESE = Texts(
     why_this="Por que este resultado: {title}",
     relations="Relações",
     relations_of="Relações de {title}",
+    declares="O que a página declara",
+    more_of_kind="páginas que declaram algo assim",
+    terms={
+        "Event": "Evento", "Person": "Pessoa", "Product": "Produto", "Organization": "Organização", "Offer": "Oferta",
+        "Recipe": "Receita", "Article": "Artigo", "NewsArticle": "Notícia", "BlogPosting": "Artigo de blogue",
+        "Book": "Livro", "Movie": "Filme", "Place": "Lugar", "LocalBusiness": "Estabelecimento", "JobPosting": "Vaga",
+        "Review": "Crítica", "VideoObject": "Vídeo", "MusicRecording": "Música", "Course": "Curso",
+        "startDate": "começo", "endDate": "fim", "location": "lugar", "offers": "preço", "price": "preço",
+        "priceCurrency": "moeda", "availability": "disponibilidade", "aggregateRating": "avaliação",
+        "ratingValue": "avaliação", "author": "autor", "creator": "autor", "performer": "artista",
+        "byArtist": "artista",
+        "director": "direção", "organizer": "organização", "publisher": "editora", "brand": "marca",
+        "jobTitle": "ocupação", "worksFor": "trabalha para", "affiliation": "instituição", "birthDate": "nascimento",
+        "deathDate": "morte", "address": "endereço", "telephone": "telefone", "totalTime": "tempo total",
+        "cookTime": "tempo de cozimento", "prepTime": "tempo de preparo", "recipeYield": "rendimento",
+        "datePublished": "publicação", "duration": "duração", "sku": "código", "openingHours": "horário",
+        "numberOfPages": "páginas", "date": "data", "issued": "publicação", "name": "nome", "description": "descrição",
+        "image": "imagem", "nationality": "nacionalidade", "foundingDate": "fundação", "founder": "fundação por",
+        "uploadDate": "publicação", "title": "título", "label": "nome", "headline": "título",
+    },
     updated="Atualizada em {date}",
     pages="Páginas de resultados",
     previous="Anterior",
@@ -203,6 +223,7 @@ PORTUGUESE = Texts(
         Status.COPY: "mais uma cópia",
         Status.REPLACED: "deu lugar a uma página mais importante",
         Status.TAKEN_DOWN: "retirada",
+        Status.NOT_STRUCTURED: "sem dados estruturados",
         Status.HOSTILE: "página hostil",
         Status.STARVED: "a nossa máquina estava lenta demais",
     },
@@ -236,7 +257,9 @@ PORTUGUESE = Texts(
         ("rede lang:pt", "somente páginas neste idioma"),
         ("rede after:2026-01 before:2027", "mudadas a partir deste dia, mês ou ano, e antes daquele"),
         ("link:https://www.ufmg.br/", "páginas que apontam para este endereço"),
-        ("rede -lang:en", "toda condição pode ser invertida"),
+        ("type:schema:Event festival", "que declaram um evento do schema.org; também type:Event, type:schema:"),
+        ("type:schema:Event>=2026-12", "que declaram um deste dia, mês ou ano, ou de depois"),
+        ("rede -lang:en -type:Person", "toda condição pode ser invertida"),
     ),
     help_sameness="Acentos, maiúsculas e plurais não fazem diferença: “acoes” encontra “ações” e “Ação”.",
     help_switches="Chaves",
@@ -295,8 +318,12 @@ PORTUGUESE = Texts(
             "filetype: precisa de um tipo, como filetype:pdf ou filetype:text/html, não {}.",
         "{}: needs a date such as {}:2026-01-31, not {}.":
             "{}: precisa de uma data, como {}:2026-01-31, não {}.",
-        "type: is kept for classes of structured data, which cannot be searched here yet.":
-            "type: fica reservado para classes de dados estruturados, que ainda não se podem buscar aqui.",
+        "type: needs a class such as type:schema:Event or type:Event, perhaps with a day of it as in "
+        "type:schema:Event>=2026-01-31, not {}.":
+            "type: precisa de uma classe, como type:schema:Event ou type:Event, talvez com o dia, como em "
+            "type:schema:Event>=2026-01-31, não {}.",
+        "type: does not know the prefix of {}: write the whole address, in quotation marks.":
+            "type: não conhece o prefixo de {}: escreva o endereço inteiro, entre aspas.",
         "link: needs a URL such as link:http://www.example.br/, not {}.":
             "link: precisa de um URL, como link:http://www.example.br/, não {}.",
         "At most {} words can be added to a search.":

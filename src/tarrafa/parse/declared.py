@@ -1,0 +1,157 @@
+"""What does a page declare, in a line or two?
+
+An event's date and place, a product's price, a recipe's time: what a person wants to see of a page's data beside its
+title, and what a question for its kind of things asks for. Promises: a few things, those that the page is about rather
+than their parts, each with its kind, its name and a few facts; every text bounded. Pure.
+Knows nothing of indexes or of how it is shown.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from tarrafa.model import Declared
+from tarrafa.parse.prefixes import PREFIXES, expand, shorten
+from tarrafa.parse.statements import iri_of, value
+from tarrafa.parse.things import Thing, vocabularies, vocabulary_of
+
+DECLARED_MAX = 3
+FACTS_MAX = 5
+FACT_LENGTH_MAX = 120
+NAME_LENGTH_MAX = 200
+KINDS_MAX = 200  # that a page is found by
+
+_SHOWN_FIRST = """
+schema:startDate schema:endDate schema:location schema:offers schema:price schema:priceCurrency schema:lowPrice
+schema:availability schema:aggregateRating schema:ratingValue schema:reviewRating schema:author schema:byArtist
+schema:director schema:performer schema:organizer schema:publisher schema:brand schema:hiringOrganization
+schema:jobLocation schema:baseSalary schema:jobTitle schema:worksFor schema:affiliation schema:birthDate
+schema:deathDate schema:nationality schema:address schema:telephone schema:openingHours schema:totalTime
+schema:cookTime schema:prepTime schema:recipeYield schema:isbn schema:numberOfPages schema:datePublished
+schema:uploadDate schema:duration schema:sku schema:founder schema:foundingDate schema:email
+schema:streetAddress schema:addressLocality schema:validThrough
+foaf:mbox foaf:homepage dc:creator dc:date dc:issued dc:publisher dc11:creator dc11:date dc11:publisher
+ical:dtstart ical:dtend ical:location vcard:tel vcard:adr gr:hasPriceSpecification gr:hasCurrencyValue
+og:type og:site_name article:published_time article:author product:price.amount
+"""
+_NAMES = """
+schema:name schema:headline foaf:name rdfs:label dc:title dc11:title skos:prefLabel vcard:fn gr:name ical:summary
+schema:alternateName schema:legalName og:title v:name sioc:name schema:text
+"""
+_WHEN = """
+schema:startDate ical:dtstart schema:datePublished schema:uploadDate schema:dateCreated schema:datePosted
+schema:birthDate schema:foundingDate schema:validFrom dc:date dc:issued dc:created dc11:date article:published_time
+schema:dateModified schema:endDate
+"""
+# Of a thing that stands for a fact (a place, an offer), these say it.
+_SAYS = """
+schema:name schema:headline schema:price schema:lowPrice schema:ratingValue schema:value schema:addressLocality
+schema:streetAddress foaf:name rdfs:label vcard:fn gr:hasCurrencyValue
+"""
+_UNITS = """schema:priceCurrency schema:bestRating gr:hasCurrency"""
+
+
+def _iris(names: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(expand, names.split())))
+
+
+SHOWN_FIRST, NAMES, WHEN, SAYS, UNITS = map(_iris, (_SHOWN_FIRST, _NAMES, _WHEN, _SAYS, _UNITS))
+_RANK = {name: place for place, name in enumerate(SHOWN_FIRST)}
+_SECONDARY = frozenset(
+    _iris("""
+schema:WebPage schema:WebSite schema:BreadcrumbList schema:ListItem schema:ImageObject schema:SearchAction
+schema:EntryPoint schema:ReadAction schema:SiteNavigationElement schema:WPHeader schema:WPFooter schema:CollectionPage
+""")
+)  # what every page of some systems says of itself
+_date = re.compile(r"\s*(\d{4})(?:-(\d\d))?(?:-(\d\d))?", re.ASCII).match
+
+
+def name_of(thing: Thing) -> str:
+    """What a thing is called; empty if nobody says."""
+    return _text(thing.first(*NAMES), NAME_LENGTH_MAX)
+
+
+def day_of(thing: Thing) -> str:
+    """When a thing is, or was, to the day: `2026-01-31`; a month or a year counts as its first day."""
+    for name in WHEN:
+        for found, term in thing.properties:
+            said = value(term) if found == name else None
+            if said is not None and (match := _date(said.text)):
+                year, month, day = match.groups("01")
+                return f"{year}-{month}-{day}"
+    return ""
+
+
+def declared(things: Sequence[Thing]) -> tuple[Declared, ...]:
+    """What the page declares in the first place."""
+    known = {thing.subject: thing for thing in things}
+    parts = {term for thing in things for _, term in thing.properties if term in known and term != thing.subject}
+    classed = [thing for thing in things if thing.classes and not _is_secondary(thing)]
+    chosen = [thing for thing in classed if thing.subject not in parts] or classed
+    return tuple(_in_short(thing, known) for thing in chosen[:DECLARED_MAX]) or _open_graph(things)
+
+
+def kinds(things: Sequence[Thing]) -> list[str]:
+    """What a question for kinds of things may ask for, in small letters: each vocabulary of the page, each class by its
+    IRI and by its bare name (`:event`), and both with the day of such a thing (`:event@2026-01-31`)."""
+    found: dict[str, None] = {}
+    for thing in things:
+        day = day_of(thing)
+        for name in thing.classes:
+            for kind in (name, f":{name[len(vocabulary_of(name)) :]}"):
+                found[kind.lower()] = None
+                if day:
+                    found[f"{kind.lower()}@{day}"] = None
+        if len(found) > KINDS_MAX:
+            break
+    return [*islice(found, KINDS_MAX), *(vocabulary.lower() for vocabulary in vocabularies(things))]
+
+
+def _is_secondary(thing: Thing) -> bool:
+    return all(name in _SECONDARY for name in thing.classes)
+
+
+def _in_short(thing: Thing, known: dict[str, Thing]) -> Declared:
+    facts = sorted(thing.properties, key=lambda pair: _RANK.get(pair[0], len(_RANK)))
+    told: dict[str, str] = {}
+    for name, term in facts:
+        if name in NAMES or name not in _RANK or len(told) >= FACTS_MAX:
+            continue
+        text = _said(term, known)
+        if text and shorten(name) not in told:
+            told[shorten(name)] = text
+    return Declared(shorten(thing.classes[0]), name_of(thing), tuple(told.items()))
+
+
+def _said(term: str, known: dict[str, Thing]) -> str:
+    """A value as a person reads it: of a thing, what it is called or what it costs, with its unit."""
+    part = known.get(term)
+    if part is None:
+        return _text(term, FACT_LENGTH_MAX)
+    text, unit = _text(part.first(*SAYS), FACT_LENGTH_MAX), _text(part.first(*UNITS), FACT_LENGTH_MAX)
+    if not text and (deeper := next((known[one] for _, one in part.properties if one in known), None)):
+        text = _text(deeper.first(*SAYS), FACT_LENGTH_MAX)
+    return f"{text} {unit}".strip() if text else ""
+
+
+def _text(term: str, length_max: int) -> str:
+    said = value(term)
+    text = said.text if said is not None else _last_part(iri_of(term))
+    return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
+
+
+def _last_part(iri: str) -> str:
+    """`https://schema.org/InStock` is told as `InStock`; another address is told whole."""
+    vocabulary = next((one for one in PREFIXES.values() if iri.startswith(one)), "")
+    return iri[len(vocabulary) :]
+
+
+def _open_graph(things: Iterable[Thing]) -> tuple[Declared, ...]:
+    """A page that says what it is to those who share it, and no more."""
+    kind = expand("og:type") or ""
+    for thing in things:
+        if said := value(thing.first(kind)):
+            text = " ".join(said.text[:FACT_LENGTH_MAX].split())
+            if text and text not in ("website", "article"):  # most are; that tells nobody anything
+                return (Declared(f"og:{text}", name_of(thing)),)
+    return ()

@@ -1,0 +1,113 @@
+"""Pages are found by what their data says, and what it says is shown."""
+
+import operator
+import re
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tarrafa.index import follower as index
+from tarrafa.model import Declared
+from tarrafa.parse.statements import TYPE, Statements, iri, literal
+from tarrafa.search.matching import _days
+from tests.graph.small_web import a_record, new_data, write
+from tests.search.pages import Asker
+
+SCHEMA = "http://schema.org/"
+
+
+def event(day: str, name: str = "Festa", where: str = "Porto") -> str:
+    said = Statements()
+    thing, place = said.blank(), said.blank()
+    for subject, name_, term in (
+        (thing, "", iri(f"{SCHEMA}Event")),
+        (thing, "name", literal(name)),
+        (thing, "startDate", literal(day)),
+        (thing, "location", place),
+        (place, "", iri(f"{SCHEMA}Place")),
+        (place, "name", literal(where)),
+    ):
+        said.add(subject, iri(f"{SCHEMA}{name_}") if name_ else TYPE, term)  # type: ignore[arg-type]
+    return said.text()
+
+
+def person(name: str) -> str:
+    said = Statements()
+    said.add("<http://a.br/#p>", TYPE, "<http://xmlns.com/foaf/0.1/Person>")
+    said.add("<http://a.br/#p>", "<http://xmlns.com/foaf/0.1/name>", literal(name) or "")
+    return said.text()
+
+
+PAGES = {
+    "january": event("2026-01-15T19:30"),
+    "may": event("2026-05-02"),
+    "last": event("2025-12-31"),
+    "year": event("2027"),
+    "silva": person("Ana Silva"),
+    "plain": "",
+}
+
+
+@pytest.fixture(scope="module")
+def asker(tmp_path_factory):
+    data = new_data(tmp_path_factory.mktemp("declared") / "data")
+    records = []
+    for name, statements in PAGES.items():
+        record = a_record(f"http://{name}.br/", title=name, text="festa no mar")
+        assert record.page is not None
+        page = msgspec.structs.replace(record.page, statements=statements)
+        records.append(msgspec.structs.replace(record, page=page))
+    write(data, records)
+    index.catch_up(data)
+    return Asker(data)
+
+
+EVENTS = {"january", "may", "last", "year"}
+FOUND = {
+    "type:schema:Event": EVENTS,
+    "type:Event festa": EVENTS,
+    "type:schema:event": EVENTS,
+    'type:"https://schema.org/Event"': EVENTS,
+    "type:schema:": EVENTS,
+    "type:place": EVENTS,
+    "type:foaf:Person": {"silva"},
+    "type:schema:Person festa": set(),
+    "festa -type:schema:Event": {"silva", "plain"},
+    "festa -type:schema: -type:foaf:": {"plain"},
+    "type:schema:Event>=2026-01-01": {"january", "may", "year"},
+    "type:schema:Event>2026-01-15": {"may", "year"},
+    "type:schema:Event>=2026-01-15": {"january", "may", "year"},
+    "type:Event<2026": {"last"},
+    "type:Event<=2026": {"last", "january", "may"},
+    "type:Event>2026": {"year"},
+    "type:Event=2026-05": {"may"},
+    "type:Event>=2026-01 type:Event<2026-06": {"january", "may"},
+    "type:Place>=2000": set(),
+    "type:Event OR type:Person": {*EVENTS, "silva"},
+}
+
+
+@pytest.mark.parametrize("text", FOUND)
+def test_pages_are_found_by_the_things_they_declare(asker, text):
+    assert {hit.title for hit in asker.search(text, copies=True).hits} == FOUND[text]
+
+
+def test_a_hit_shows_what_its_page_declares(asker):
+    shown = {hit.title: hit.declared for hit in asker.search("festa", copies=True).hits}
+    assert shown["may"] == (
+        Declared("schema:Event", "Festa", (("schema:startDate", "2026-05-02"), ("schema:location", "Porto"))),
+    )
+    assert shown["silva"] == (Declared("foaf:Person", "Ana Silva"),)
+    assert shown["plain"] == ()
+
+
+DAYS = st.dates().map(str)
+PARTS = st.one_of(DAYS, DAYS.map(lambda day: day[:7]), DAYS.map(lambda day: day[:4]))
+
+
+@given(DAYS, PARTS, st.sampled_from(["<", "<=", "=", ">=", ">"]))
+def test_days_compare_as_far_as_a_part_of_one_goes(day, part, compared):
+    compare = {"<": operator.lt, "<=": operator.le, "=": operator.eq, ">=": operator.ge, ">": operator.gt}[compared]
+    assert bool(re.fullmatch(f"{_days(compared, part)}.*", day)) is compare(day[: len(part)], part)
