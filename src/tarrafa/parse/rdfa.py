@@ -12,7 +12,7 @@ Knows nothing of JSON-LD or microdata, nor of what is done with statements.
 from functools import cache
 from itertools import islice
 
-from turbohtml import Doctype, Document
+from turbohtml import Doctype, Document, Element
 
 from tarrafa.parse.rdfa_context import HTML, XHTML1, XHTML5, XML, Host, Rules
 from tarrafa.parse.rdfa_steps import HangsError, Steps
@@ -33,8 +33,9 @@ def read(document: Document, base: str, statements: Statements, host: Host = "ht
     if not found:
         return
     role = ",[role]" if rules.role else ""
-    if document.select_one("[vocab]") is not None:
-        found = document.select(_ANY_LINK + role)
+    if under := _under_a_vocabulary(document):
+        under.update(found)
+        found = [element for element in document.select(_ANY_LINK + role) if element in under]
     steps = Steps(base, location or base, statements, rules)
     try:
         steps.read(found)
@@ -49,6 +50,16 @@ def _speaking(terms: tuple[str, ...], *, role: bool) -> str:
     """What finds the elements that state something, as long as no @vocab gives a meaning to all words of @rel."""
     words = (f',[rel*="{term}" i],[rev*="{term}" i]' for term in terms)
     return _SPEAKING + "".join(words) + (",[role]" if role else "")
+
+
+def _under_a_vocabulary(document: Document) -> set[Element]:
+    """The links whose every word means something, and the elements that make it so."""
+    found: set[Element] = set()
+    for element in document.select("[vocab]"):
+        if element not in found:  # those inside of another are there already
+            found.add(element)
+            found.update(element.select("[vocab],[rel],[rev]"))
+    return found
 
 
 def _rules(document: Document, host: Host) -> Rules:

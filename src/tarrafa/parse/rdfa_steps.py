@@ -118,8 +118,8 @@ class Steps:
         return self._stated(Place(element, own, scope, language, outer))
 
     def _usual(self, place: Place) -> Context:
-        """The usual element by a shorter way: steps 5, 11 and 13 where a @property is helped by a @content or a link and
-        nothing else, and nothing hangs."""
+        """The usual element by a shorter way: steps 5, 11 and 13 where a @property has a @content, a link or nothing
+        beside it, and nothing hangs."""
         own, outer = place.own, place.outer
         links = not _LINKING.isdisjoint(own)
         content = own.get("content")

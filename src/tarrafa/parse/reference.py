@@ -42,7 +42,8 @@ class Base:
         cut = min((at for at in (reference.find("?"), reference.find("#")) if at >= 0), default=len(reference))
         path, rest = reference[:cut], reference[cut:]
         joined = path if first == "/" else self._folder + path
-        return self._origin + (_without_dots(joined) if "." in joined else joined) + rest
+        dots = "/." in joined or joined.startswith(".")
+        return self._origin + (_without_dots(joined) if dots else joined) + rest
 
     def within(self, reference: str) -> "Base":
         """The base that an xml:base makes of this one."""
