@@ -368,6 +368,7 @@ VALUES = [
     "pt",
     "rdf:XMLLiteral",
     "rdf:HTML",
+    "rdf:langString",
     "xsd:date",
     "rdfa:copy",
     "rdfa:Pattern",

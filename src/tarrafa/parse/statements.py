@@ -25,6 +25,9 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 TYPE = f"<{RDF}type>"
 STRING = f"{XSD}string"
 
+# The first is nobody's to write; the others go with a language only, and no tool reads them without.
+_NO_DATATYPES = (STRING, f"{RDF}langString", f"{RDF}dirLangString")
+
 _never_in_an_iri = re.compile(
     r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
 )
@@ -129,7 +132,7 @@ def literal(text: str, language: str = "", datatype: str = "") -> str | None:
         quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
     if language and _is_language(language):
         return f"{quoted}@{language.lower()}"
-    if datatype and datatype != STRING:
+    if datatype and datatype not in _NO_DATATYPES:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted
