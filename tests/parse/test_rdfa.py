@@ -429,6 +429,12 @@ def test_broken_markup_breaks_nothing(rubbish):
     count(f'<div property="og:x" about={rubbish}><b property={rubbish}>x</b>')
 
 
+def test_half_a_character_in_a_name_costs_that_element_only():
+    markup = '<p c\ud800=1 property="og:x">1</p><p property="og:y" datatype="rdf:XMLLiteral"><b d\ud800=2>2</b></p>'
+    (line,) = read(markup).text().splitlines()
+    assert "<b xmlns=" in line
+
+
 def test_statements_come_in_the_order_of_the_page_and_once():
     lines = read('<b property="og:b">1</b><b property="og:a">2</b><b property="og:b">1</b>').text().splitlines()
     assert [line.split()[1] for line in lines] == ["<http://ogp.me/ns#b>", "<http://ogp.me/ns#a>"]

@@ -19,6 +19,7 @@ from tarrafa.parse.rdfa_place import Context, Hanging, Lists, Place
 from tarrafa.parse.rdfa_value import Values
 from tarrafa.parse.reference import Base
 from tarrafa.parse.statements import RDF, STATEMENTS_LENGTH_MAX, STATEMENTS_MAX, TYPE, Statements
+from tarrafa.parse.xmlliteral import attributes
 
 ELEMENTS_MAX = 100_000  # looked at
 ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, whether they were made before or not
@@ -340,7 +341,7 @@ class Steps:
 
 def _attributes(element: Element) -> dict[str, str]:
     """All of them, @rel and @rev as texts. (Other lists of words that the tree makes, as of @class, concern nobody.)"""
-    own = cast("dict[str, str]", element.attrs.copy())
+    own = cast("dict[str, str]", attributes(element))
     for name in ("rel", "rev"):
         if name in own:
             own[name] = element.attr(name) or ""

@@ -49,7 +49,7 @@ def _tags(element: Element, parent: Namespace | None, around: Mapping[str, str],
     if not _fits(element.tag, around, as_xml=as_xml):
         return "", ""
     own: dict[str, str] = {}
-    for name, value in element.attrs.copy().items():
+    for name, value in attributes(element).items():
         declares = name == "xmlns" or name.startswith("xmlns:")
         if as_xml or (not declares and _fits(name, around, as_xml=False)):
             own[name] = value if isinstance(value, str) else " ".join(value or ())
@@ -60,6 +60,14 @@ def _tags(element: Element, parent: Namespace | None, around: Mapping[str, str],
         own["xmlns"] = _NAMESPACES[element.namespace]
     written = "".join(f' {name}="{escape(value)}"' for name, value in own.items())
     return f"<{element.tag}{written}>", f"</{element.tag}>"
+
+
+def attributes(element: Element) -> dict[str, str | list[str] | None]:
+    """All of them; none where the name of one holds half a character, which the tree takes and does not give."""
+    try:
+        return element.attrs.copy()
+    except UnicodeDecodeError:
+        return {}
 
 
 def _fits(name: str, around: Mapping[str, str], *, as_xml: bool) -> bool:
