@@ -176,8 +176,9 @@ class Scope:
         if not fresh:
             return self
         declared = dict(islice({**self.declared, **fresh}.items(), PREFIXES_MAX))
-        ours = {name.lower(): self._names.location.resolve(meant) for name, meant in declared.items() if name}
-        return self._changed(key, declared=declared, prefixes={**PREFIXES, **ours})
+        resolve = self._names.location.resolve
+        heard = {name.lower(): resolve(meant) for name, meant in fresh.items() if name and name in declared}
+        return self._changed(key, declared=declared, prefixes={**self.prefixes, **heard})
 
     def _changed(
         self,
