@@ -143,6 +143,10 @@ RULES = {
         '<p lang="pt"><b property="og:a" content="C">t</b><b property="og:b">t</b><b lang="" property="og:c">t</b></p>',
         '<> og:a "C"@pt; og:b "t"@pt; og:c "t" .',
     ),
+    "an old page's xml:lang counts where there is no lang": (
+        '<p xml:lang="en" property="og:a">t</p><p lang="pt" xml:lang="en" property="og:b">t</p>',
+        '<> og:a "t"@en; og:b "t"@pt .',
+    ),
     "a datatype replaces the language": (
         '<p lang="pt" property="og:a" datatype="xsd:integer">5</p>',
         '<> og:a "5"^^xsd:integer .',
@@ -181,6 +185,11 @@ RULES = {
     "a safe CURIE that means nothing is not there": (
         '<p about="[none:x]" property="og:x">1</p>',
         '<> og:x "1" .',
+    ),
+    "what no IRI can name is a thing without a name, and not the page": (
+        '<p about="http://[" property="og:x">1</p><p about="http://["><b property="og:y">2</b></p>'
+        f'<p about="{"x" * 3000}" property="og:z">3</p><a rel="og:r" href="http://["></a>',
+        '<> og:r _:a . _:a og:x "1"; og:y "2" . [] og:z "3" .',
     ),
     "blank nodes are no predicates": ('<p property="_:x">1</p><a rel="_:x" href="h">', ""),
     "head and body speak of the page": (
@@ -234,6 +243,9 @@ XHTML1 = '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML+RDFa 1.1//EN" "x.dtd"><html>{
             "^^rdf:XMLLiteral ."),
         ("xml", "<doc>{}</doc>", '<head xml:base="http://b.example/" lang="pt" about="a" property="og:x">1</head>',
             '<http://b.example/a> og:x "1" .'),
+        ("xml", '<doc xml:base="http://b.example/c/">{}</doc>',
+            '<a property="og:x">1</a><a about="d" property="og:x">2</a>',
+            '<http://b.example/c/> og:x "1" . <http://b.example/c/d> og:x "2" .'),
     ],
 )  # fmt: skip
 def test_rdfa_in_xhtml_and_xml(host, document, markup, expected):
@@ -251,6 +263,12 @@ def test_what_is_not_well_formed_is_no_xhtml(markup):
 def test_the_base_is_what_relative_references_are_seen_from():
     found = stated('<p about="../a" property="og:x">1</p><p property="og:x">2</p>', base="http://b.example/c/d/e#f")
     assert found == turtle('<http://b.example/c/a> og:x "1" . <http://b.example/c/d/e> og:x "2" .')
+
+
+@pytest.mark.parametrize("base", ["", "no base", "http://["])
+def test_a_page_that_lies_nowhere_is_a_thing_without_a_name(base):
+    found = stated('<p property="og:x">1</p><p about="a" property="og:x">2</p>', base=base)
+    assert found == turtle('[] og:x "1" . [] og:x "2" .')
 
 
 def test_markup_as_xml_is_well_formed_whatever_the_tree_holds():

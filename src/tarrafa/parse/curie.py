@@ -44,6 +44,10 @@ class Names:
         """The blank node that the page calls `_:label`."""
         return self._statements.blank(("rdfa", label)) if len(label) <= IRI_LENGTH_MAX else None
 
+    def unwritable(self, text: str) -> str:
+        """The blank node that stands for what no IRI can name."""
+        return self._statements.blank(("rdfa", None, text) if len(text) <= IRI_LENGTH_MAX else None)
+
     def write(self, text: str) -> str | None:
         """The IRI as a term."""
         known = self._written
@@ -93,8 +97,12 @@ class Scope:
         self._within: dict[object, Scope] = {}
 
     def iri(self, reference: str) -> str | None:
-        """@href and @src: an IRI, and never a CURIE."""
+        """An IRI, and never a CURIE; None if it is none."""
         return self._names.write(self.base.resolve(reference.strip()))
+
+    def reference(self, text: str) -> str:
+        """@href and @src. What cannot be an IRI is still a thing, and no other: a blank node."""
+        return self.iri(text) or self._names.unwritable(text)
 
     def resource(self, text: str) -> str | None:
         """@about and @resource: a SafeCURIE, a CURIE or an IRI. None: as if the attribute were not there."""
@@ -108,7 +116,7 @@ class Scope:
     def _resource(self, text: str) -> str | None:
         if text.startswith("[") and text.endswith("]"):
             return self._curie(text[1:-1])
-        return self._curie(text) or self._names.write(self.base.resolve(text))
+        return self._curie(text) or self.reference(text)
 
     def term(self, token: str) -> str | None:
         """@property, @rel, @rev, @typeof, @datatype: a term, a CURIE or an absolute IRI."""

@@ -82,13 +82,13 @@ class Rules(NamedTuple):
     terms: Mapping[str, str] = TERMS
     html5: bool = False  # HTML+RDFa: times, patterns, words of @rel that are HTML's own beside a @property
     head_and_body: bool = True  # they speak of what their parent speaks of
-    lang: bool = True  # beside xml:lang
+    languages: tuple[str, ...] = ("xml:lang", "lang")  # the first that is there counts
     as_xml: bool = True  # namespaces are more than attributes
     xml_base: bool = False
     role: bool = False  # Role Attribute 1.0 §4; in text/html a role is ARIA's, and says nothing about the page
 
 
-HTML = Rules(html5=True, as_xml=False)
+HTML = Rules(html5=True, languages=("lang", "xml:lang"), as_xml=False)
 XHTML1 = Rules(terms=XHTML_TERMS, role=True)
 XHTML5 = Rules(html5=True, role=True)
-XML = Rules(head_and_body=False, lang=False, xml_base=True, role=True)
+XML = Rules(head_and_body=False, languages=("xml:lang",), xml_base=True, role=True)

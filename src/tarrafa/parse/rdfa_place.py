@@ -50,6 +50,11 @@ class Context:
         self._plain: Context | None = None
         self._text: Context | None = None
 
+    @classmethod
+    def about(cls, page: str, scope: Scope, language: str) -> "Context":
+        """What is in force before anything was read."""
+        return cls(page, page, scope, language, Lists(page), None, 0)
+
     def but(self, scope: Scope, language: str) -> "Context":
         """The same inside an element that declares something, and states nothing."""
         if scope is self.scope and language == self.language:
@@ -89,7 +94,7 @@ class Place:
         """The first of these attributes that names something."""
         for name in names:
             if (text := self.own.get(name)) is not None:
-                found = self.scope.resource(text) if name in _MAY_BE_CURIE else self.scope.iri(text)
+                found = self.scope.resource(text) if name in _MAY_BE_CURIE else self.scope.reference(text)
                 if found is not None:
                     return found
         return None

@@ -64,7 +64,7 @@ class Steps:
         self._inside: dict[Element, Context] = {}
         scope = Scope(Names(statements, Base(location)), Base(base), rules.terms)
         self._page = scope.iri("") or statements.blank()
-        self._outside = Context(self._page, self._page, scope, "", Lists(self._page), None, 0)
+        self._outside = Context.about(self._page, scope, "")
 
     def read(self, found: Iterable[Element]) -> None:
         """Read these elements, in the order of the page."""
@@ -110,6 +110,8 @@ class Steps:
         scope, language = outer.scope, outer.language
         if namespaces or not _DECLARING.isdisjoint(own):
             scope, language = self._declared(own, outer)
+            if outer is self._outside and scope.base is not outer.scope.base:  # the root's xml:base is the document's
+                outer = Context.about(scope.iri("") or self._page, scope, language)
         if self._rules.role and "role" in own:
             self._role(own, scope)
         if _RESOURCEFUL.isdisjoint(own):
@@ -156,10 +158,9 @@ class Steps:
                 namespaces[""] = meant
         if namespaces or "prefix" in own:
             scope = scope.declaring(namespaces, own.get("prefix", ""))
-        if "xml:lang" in own:
-            language = own["xml:lang"].strip()
-        elif rules.lang and "lang" in own:
-            language = own["lang"].strip()
+        for name in rules.languages:
+            if name in own:
+                return scope, own[name].strip()
         return scope, language
 
     def _vocabulary(self, vocabulary: str, scope: Scope) -> Scope:
