@@ -27,7 +27,7 @@ from tarrafa.parse.statements import IRI_LENGTH_MAX, Statements, iri, literal
 BLOCKS_MAX = 64
 LENGTH_MAX = 1_000_000  # characters
 WORK_MAX = 400_000  # keys and items, each times its depth
-CONTEXTS_MAX = 1_000
+CONTEXTS_MAX = 4_000
 TERMS_MAX = 20_000  # defined, those of well-known contexts included
 SCOPED_WORK_MAX = 100_000  # terms of contexts inside contexts, times everything that they may be in force for
 # Of one block.
@@ -41,8 +41,9 @@ Scripts = Literal["each", "first", "together"]
 _SCRIPTS = 'script[type*="ld+json" i]'
 _MEDIA_TYPE = "application/ld+json"
 _NO_DATA = ("http://www.w3.org/ns/json-ld#context", "http://www.w3.org/ns/json-ld#frame")
-_ALIASES = {"id": "@id", "type": "@type"}  # of the well-known contexts
-_VALUE_KEYS = frozenset({"@value", "@type", "@language", "@direction", "@index"})
+_MAY_HAVE_ALIASES = ("@id", "@type")
+_CHECKED = frozenset({"@id", "@type", "@index", "@language", "@direction", "@reverse"})
+_VALUE_KEYS = frozenset({"@context", "@value", "@type", "@language", "@direction", "@index"})
 _words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # what may be a term or a prefix
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
 
@@ -131,16 +132,14 @@ class _Reader:
 
     def _convert(self, number: int, block: bytes) -> None:
         statements = self._statements
-        terms: dict[str, str | None] = {}
-
-        def written(name: str) -> str | None:
-            if name not in terms:
-                terms[name] = iri(name)
-            return terms[name]
+        iris: dict[str, str | None] = {}
 
         def term(node: NamedNode | BlankNode | RdfLiteral | Triple) -> str | None:
             if isinstance(node, NamedNode):
-                return written(node.value)
+                name = node.value
+                if name not in iris:
+                    iris[name] = iri(name)
+                return iris[name]
             if isinstance(node, BlankNode):
                 return statements.blank(("jsonld", number, node.value))
             if isinstance(node, RdfLiteral):
@@ -150,7 +149,8 @@ class _Reader:
         # Leniently: what may not stand in an IRI is escaped when the term is written, instead of being dropped.
         for quad in parse(block, RdfFormat.JSON_LD, base_iri=self._base, lenient=True):
             subject, predicate, value = term(quad.subject), term(quad.predicate), term(quad.object)
-            graph = "" if isinstance(quad.graph_name, DefaultGraph) else term(quad.graph_name)
+            name = quad.graph_name
+            graph = "" if isinstance(name, DefaultGraph) else term(name)
             if subject and predicate and value and graph is not None:
                 statements.add(subject, predicate, value, graph)
                 if statements.full:
@@ -186,7 +186,7 @@ class _Preparation:
         self._text = text
         self._names: frozenset[str] | None = None
         self._bounds = bounds
-        self._aliased = False
+        self._aliases: dict[str, str] = {}
         self._own_terms = CONTEXT_TERMS_MAX
         self._own_length = CONTEXT_LENGTH_MAX
         self._scoped_terms = 0
@@ -244,7 +244,7 @@ class _Preparation:
         if self._names is None:
             self._names = frozenset(_words(self._text))
         found = context.only(self._names)
-        self._aliased = self._aliased or not _ALIASES.keys().isdisjoint(found)
+        self._aliases |= {term: meaning for term, meaning in found.items() if meaning in _MAY_HAVE_ALIASES}
         self._bounds.terms -= len(found)
         return found
 
@@ -261,6 +261,9 @@ class _Preparation:
                     found[term] = f"{meaning}/" if term == "@vocab" and _lacks_slash(meaning) else meaning
             elif term and (meaning is None or isinstance(meaning, str | dict)):
                 found[term] = meaning
+                keyword = meaning.get("@id") if isinstance(meaning, dict) else meaning
+                if keyword in _MAY_HAVE_ALIASES:
+                    self._aliases[term] = keyword
             self._own_length -= len(term) + (len(meaning) if isinstance(meaning, str) else 0)
             if isinstance(meaning, dict):
                 self._own_length -= sum(len(value) for value in meaning.values() if isinstance(value, str))
@@ -272,26 +275,41 @@ class _Preparation:
 
     def _mend(self, node: dict[str, Any]) -> None:
         """Drop what has the parser refuse the whole block: an identifier that is a number, a type that is an object."""
-        if self._aliased:
-            for alias, keyword in _ALIASES.items():
-                if alias in node and (keyword in node or not _fits(keyword, node[alias])):
-                    del node[alias]
-        if "@id" in node and not _fits("@id", node["@id"]):
-            del node["@id"]
+        if max(map(len, node), default=0) > IRI_LENGTH_MAX:
+            for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
+                del node[key]
+        for alias, keyword in self._aliases.items():
+            if alias in node and (keyword in node or not _fits(keyword, node[alias])):
+                del node[alias]
+        for keyword in _CHECKED & node.keys():
+            if _fits(keyword, node[keyword]):
+                continue
+            unfit = node.pop(keyword)
+            if keyword == "@type" and isinstance(unfit, list):
+                node["@type"] = [kind for kind in unfit if isinstance(kind, str)]
         if "@value" in node:
             _mend_value(node)
-        elif "@type" in node and not _fits("@type", node["@type"]):
-            kinds = node.pop("@type")
-            if isinstance(kinds, list):
-                node["@type"] = [kind for kind in kinds if isinstance(kind, str)]
-        if "@reverse" in node and not isinstance(node["@reverse"], dict):
-            del node["@reverse"]
+        elif len(node) > 1:
+            for keyword in ("@list", "@set"):
+                if keyword in node:
+                    _keep(node, frozenset({keyword, "@index", "@context"}))
 
 
 def _fits(keyword: str, value: object) -> bool:
-    if isinstance(value, str):
-        return True
-    return keyword == "@type" and isinstance(value, list) and all(isinstance(kind, str) for kind in value)
+    match keyword:
+        case "@type":
+            return isinstance(value, str) or (isinstance(value, list) and all(isinstance(kind, str) for kind in value))
+        case "@reverse":
+            return isinstance(value, dict)
+        case "@direction":
+            return value in ("ltr", "rtl")
+        case _:  # repeated with each statement about the node: it must not be long
+            return isinstance(value, str) and len(value) <= IRI_LENGTH_MAX
+
+
+def _keep(node: dict[str, Any], keys: frozenset[str]) -> None:
+    for key in node.keys() - keys:
+        del node[key]
 
 
 def _mend_value(node: dict[str, Any]) -> None:
@@ -300,12 +318,10 @@ def _mend_value(node: dict[str, Any]) -> None:
         node["@value"] = None
     if kind is not None and not isinstance(kind, str):
         del node["@type"]
-    language = node.get("@language")
-    if language is not None and (not isinstance(language, str) or kind or not isinstance(node["@value"], str)):
+        kind = None
+    if "@language" in node and (kind or not isinstance(node["@value"], str)):
         del node["@language"]
-    if not node.keys() <= _VALUE_KEYS:
-        for key in node.keys() - _VALUE_KEYS:
-            del node[key]
+    _keep(node, _VALUE_KEYS)
 
 
 def _text_or_null(value: object) -> bool:

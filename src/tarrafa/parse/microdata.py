@@ -63,6 +63,9 @@ _moments = [
 ]
 
 
+_Names = tuple[list[str], list[str]]  # the properties that an element is, forwards and backwards
+
+
 class _Place(NamedTuple):
     """What lies above an element, itself included."""
 
@@ -81,17 +84,21 @@ class _Item(NamedTuple):
 
 def read(document: Document, base: str, statements: Statements, registry: Registry = REGISTRY) -> None:
     """Add what the items of the page state."""
-    if document.select_one(_ITEMS) is not None:
-        _Reader(document, base, statements, registry).read()
+    items = document.select(_ITEMS)
+    if items:
+        _Reader(document, items, base, statements, registry).read()
 
 
 class _Reader:
     """Goes through the items of one page."""
 
-    def __init__(self, document: Document, base: str, statements: Statements, registry: Registry) -> None:
-        self._base = base
+    def __init__(
+        self, document: Document, items: list[Element], base: str, statements: Statements, registry: Registry
+    ) -> None:
+        self._base = base if len(base) <= IRI_LENGTH_MAX else ""
         self._statements = statements
         self._registry = registry
+        self._items = frozenset(items)
         self._elements = document.select(_PROPERTIES)[:ELEMENTS_MAX]
         self._named = self._find_named(document)
         self._holders = frozenset(self._named.values())
@@ -99,6 +106,8 @@ class _Reader:
         self._held: dict[Element, list[Element]] = {}
         self._subjects: dict[Element, str] = {}
         self._values: dict[Element, str | None] = {}
+        self._names: dict[Element, _Names] = {}  # attributes may be long, and read by way of many itemrefs
+        self._predicates: dict[tuple[str, str], str | None] = {}
         self._waiting: deque[_Item] = deque()
         self._steps = STEPS_MAX
 
@@ -106,7 +115,7 @@ class _Reader:
         """Items that are nobody's property first, in the page's order; those below as they are met."""
         self._hold()
         for element in self._elements:
-            if element.attr("itemscope") is not None and element.attr("itemprop") is None:
+            if element in self._items and element.attr("itemprop") is None:
                 self._subject(element, "")
                 while self._waiting:
                     self._tell(self._waiting.popleft())
@@ -143,7 +152,7 @@ class _Reader:
         place = places[at] if isinstance(at, Element) else _Place(None, "", 0)
         for node in reversed(path):
             language = node.attr("lang")
-            item = node.attr("itemscope") is not None
+            item = node in self._items
             text = not item and node.attr("itemprop") is not None
             place = _Place(
                 node if item or node in self._holders else place.holder,
@@ -178,8 +187,7 @@ class _Reader:
 
     def _state(self, subject: str, element: Element, value: str, vocabulary: str) -> None:
         add = self._statements.add
-        names = _words(element.attr("itemprop"), NAMES_MAX)
-        reverse = _words(element.attr("itemprop-reverse"), NAMES_MAX)
+        names, reverse = self._names[element]
         self._steps -= len(names) + len(reverse)
         more = self._registry.get(vocabulary, {})
         is_text = value.startswith('"')
@@ -204,9 +212,14 @@ class _Reader:
             if element in met:
                 continue
             met.add(element)
-            if element.attr("itemscope") is None:
-                pending += reversed(self._held.get(element, []))
-            if element.attr("itemprop") is not None or element.attr("itemprop-reverse") is not None:
+            if element not in self._items and element in self._held:
+                pending += reversed(self._held[element])
+            names = self._names.get(element)
+            if names is None:
+                reverse = element.attr("itemprop-reverse")
+                names = _words(element.attr("itemprop"), NAMES_MAX), _words(reverse, NAMES_MAX)
+                self._names[element] = names
+            if names[0] or names[1]:
                 yield element
 
     def _vocabulary(self, item_type: str) -> str:
@@ -219,6 +232,12 @@ class _Reader:
         return item_type[: path + 1] if path >= 0 else f"{item_type}#"
 
     def _predicate(self, name: str, vocabulary: str) -> str | None:
+        key = vocabulary, name
+        if key not in self._predicates:
+            self._predicates[key] = self._written_predicate(name, vocabulary)
+        return self._predicates[key]
+
+    def _written_predicate(self, name: str, vocabulary: str) -> str | None:
         if _absolute(name):
             return iri(name)
         if vocabulary:
@@ -226,7 +245,7 @@ class _Reader:
         return iri(f"{self._base.partition('#')[0]}#{name.replace('#', '%23')}")
 
     def _value(self, element: Element, vocabulary: str) -> str | None:
-        if element.attr("itemscope") is not None:
+        if element in self._items:
             return self._subject(element, vocabulary)
         if element not in self._values:
             self._values[element] = self._read_value(element)
@@ -259,7 +278,12 @@ class _Reader:
 
 
 def _words(attribute: str | None, most: int) -> list[str]:
-    return list(dict.fromkeys(attribute.split(maxsplit=most)[:most])) if attribute else []
+    if not attribute:
+        return []
+    words = attribute.split(None, most)
+    if len(words) > 1:
+        words = list(dict.fromkeys(words[:most]))
+    return words if len(attribute) <= IRI_LENGTH_MAX else [word for word in words if len(word) <= IRI_LENGTH_MAX]
 
 
 def _number(text: str) -> tuple[str, str] | None:

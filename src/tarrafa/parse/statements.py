@@ -9,19 +9,22 @@ Knows nothing of RDFa, JSON-LD or microdata.
 
 import re
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
-from pyoxigraph import NamedNode
+from pyoxigraph import Literal, NamedNode
 
 STATEMENTS_MAX = 10_000  # of one page
 STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
 LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
 IRI_LENGTH_MAX = 2_048
+LANGUAGE_LENGTH_MAX = 64
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 TYPE = f"<{RDF}type>"
 STRING = f"{XSD}string"
+_UNSAID = frozenset({STRING, f"{RDF}langString", f"{RDF}dirLangString"})  # said by having no datatype, or a language
 
 _never_in_an_iri = re.compile(
     r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
@@ -31,7 +34,6 @@ _unfit = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufdd0-\ufdef\u
 _special = re.compile(r'[\\"\n\r]')
 _ESCAPED = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r"}
 _UNESCAPED = {escaped: plain for plain, escaped in _ESCAPED.items()}
-_language = re.compile(r"[a-zA-Z]{1,8}(?:-[a-zA-Z0-9]{1,8}){0,8}").fullmatch
 _statement = re.compile(
     r'(<[^>]*>|_:\S+) (<[^>]*>) (<[^>]*>|_:\S+|"(?:[^"\\]|\\.)*"(?:@\S+|\^\^<[^>]*>)?)(?: (<[^>]*>|_:\S+))? \.'
 ).fullmatch
@@ -119,17 +121,26 @@ def _percent(found: re.Match[str]) -> str:
 def literal(text: str, language: str = "", datatype: str = "") -> str | None:
     """A text as a term. `datatype` is an IRI; a language that is none is left out. None: too long for what it is."""
     if len(text) > LITERAL_LENGTH_MAX:
-        if datatype and datatype != STRING:
+        if datatype and datatype not in _UNSAID:
             return None
         text = text[:LITERAL_LENGTH_MAX]
     text = _unfit.sub("�", text)
     quoted = f'"{_special.sub(_escaped, text)}"'
-    if language and _language(language):
+    if language and _is_language(language):
         return f"{quoted}@{language.lower()}"
-    if datatype and datatype != STRING:
+    if datatype and datatype not in _UNSAID:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted
+
+
+@lru_cache(1024)
+def _is_language(tag: str) -> bool:
+    """By BCP 47, as strictly as those who read it: letters and hyphens alone are not enough."""
+    try:
+        return len(tag) <= LANGUAGE_LENGTH_MAX and bool(Literal("", language=tag))
+    except ValueError:
+        return False
 
 
 def _escaped(found: re.Match[str]) -> str:
