@@ -42,7 +42,8 @@ _SCRIPTS = 'script[type*="ld+json" i]'
 _MEDIA_TYPE = "application/ld+json"
 _NO_DATA = ("http://www.w3.org/ns/json-ld#context", "http://www.w3.org/ns/json-ld#frame")
 _MAY_HAVE_ALIASES = ("@id", "@type")
-_CHECKED = frozenset({"@id", "@type", "@index", "@language", "@direction", "@reverse"})
+_ALONE = frozenset({"@value", "@list", "@set"})  # nearly: few keys may stand beside them
+_CHECKED = frozenset({"@id", "@type", "@index", "@language", "@direction", "@reverse"}) | _ALONE
 _VALUE_KEYS = frozenset({"@context", "@value", "@type", "@language", "@direction", "@index"})
 _words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # what may be a term or a prefix
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
@@ -132,14 +133,14 @@ class _Reader:
 
     def _convert(self, number: int, block: bytes) -> None:
         statements = self._statements
-        iris: dict[str, str | None] = {}
+        names: dict[str, str | None] = {}
 
         def term(node: NamedNode | BlankNode | RdfLiteral | Triple) -> str | None:
             if isinstance(node, NamedNode):
                 name = node.value
-                if name not in iris:
-                    iris[name] = iri(name)
-                return iris[name]
+                if name not in names:
+                    names[name] = iri(name)
+                return names[name]
             if isinstance(node, BlankNode):
                 return statements.blank(("jsonld", number, node.value))
             if isinstance(node, RdfLiteral):
@@ -149,10 +150,10 @@ class _Reader:
         # Leniently: what may not stand in an IRI is escaped when the term is written, instead of being dropped.
         for quad in parse(block, RdfFormat.JSON_LD, base_iri=self._base, lenient=True):
             subject, predicate, value = term(quad.subject), term(quad.predicate), term(quad.object)
-            name = quad.graph_name
-            graph = "" if isinstance(name, DefaultGraph) else term(name)
-            if subject and predicate and value and graph is not None:
-                statements.add(subject, predicate, value, graph)
+            graph = quad.graph_name
+            group = "" if isinstance(graph, DefaultGraph) else term(graph)
+            if subject and predicate and value and group is not None:
+                statements.add(subject, predicate, value, group)
                 if statements.full:
                     return
 
@@ -203,13 +204,23 @@ class _Preparation:
             bounds.work -= (len(node) + 1) * depth
             if depth > NESTING_MAX or bounds.work < 0:
                 raise _Unreadable("nested too deep, or too large")
-            values: Iterable[Any] = node
-            if type(node) is dict:
-                if "@context" in node:
-                    inherited = self._settle_context(node, inherited)
+            depth += 1
+            if type(node) is list:
+                pending += [(value, depth, inherited) for value in node if type(value) in (dict, list)]
+                continue
+            if "@context" in node:
+                inherited = self._settle_context(node, inherited)
+            suspicious = False
+            for key, value in node.items():
+                kind = type(value)
+                if (kind is dict or kind is list) and key != "@context":
+                    pending.append((value, depth, inherited))
+                if key in _CHECKED:
+                    suspicious = suspicious or kind is not str or len(value) > IRI_LENGTH_MAX or key in _ALONE
+                elif key in self._aliases or len(key) > IRI_LENGTH_MAX:
+                    suspicious = True
+            if suspicious:
                 self._mend(node)
-                values = (value for key, value in node.items() if key != "@context")
-            pending.extend((value, depth + 1, inherited) for value in values if type(value) in (dict, list))
         bounds.scoped_work -= self._scoped_terms * items
         bounds.check()
 
@@ -275,13 +286,12 @@ class _Preparation:
 
     def _mend(self, node: dict[str, Any]) -> None:
         """Drop what has the parser refuse the whole block: an identifier that is a number, a type that is an object."""
-        if max(map(len, node), default=0) > IRI_LENGTH_MAX:
-            for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
-                del node[key]
+        for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
+            del node[key]
         for alias, keyword in self._aliases.items():
             if alias in node and (keyword in node or not _fits(keyword, node[alias])):
                 del node[alias]
-        for keyword in _CHECKED & node.keys():
+        for keyword in (_CHECKED - _ALONE) & node.keys():
             if _fits(keyword, node[keyword]):
                 continue
             unfit = node.pop(keyword)
