@@ -42,8 +42,9 @@ _SCRIPTS = 'script[type*="ld+json" i]'
 _MEDIA_TYPE = "application/ld+json"
 _NO_DATA = ("http://www.w3.org/ns/json-ld#context", "http://www.w3.org/ns/json-ld#frame")
 _MAY_HAVE_ALIASES = ("@id", "@type")
-_ALONE = frozenset({"@value", "@list", "@set"})  # nearly: few keys may stand beside them
-_CHECKED = frozenset({"@id", "@type", "@index", "@language", "@direction", "@reverse"}) | _ALONE
+_COLLECTIONS = frozenset({"@list", "@set"})
+_TEXTS = frozenset({"@id", "@type", "@index", "@language"})  # good if it is a short text, and mostly it is
+_CHECKED = _TEXTS | {"@direction", "@reverse"}
 _VALUE_KEYS = frozenset({"@context", "@value", "@type", "@language", "@direction", "@index"})
 _words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # what may be a term or a prefix
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
@@ -215,9 +216,9 @@ class _Preparation:
                 kind = type(value)
                 if (kind is dict or kind is list) and key != "@context":
                     pending.append((value, depth, inherited))
-                if key in _CHECKED:
-                    suspicious = suspicious or kind is not str or len(value) > IRI_LENGTH_MAX or key in _ALONE
-                elif key in self._aliases or len(key) > IRI_LENGTH_MAX:
+                if key in _TEXTS:
+                    suspicious = suspicious or kind is not str or len(value) > IRI_LENGTH_MAX
+                elif key[:1] == "@" or key in self._aliases or len(key) > IRI_LENGTH_MAX:
                     suspicious = True
             if suspicious:
                 self._mend(node)
@@ -267,22 +268,35 @@ class _Preparation:
         if scoped:
             self._scoped_terms += len(context)
         for term, meaning in context.items():
+            self._count(term, meaning)
             if term.startswith("@"):
                 if (check := _KEYWORDS.get(term)) and check(meaning):
                     found[term] = f"{meaning}/" if term == "@vocab" and _lacks_slash(meaning) else meaning
             elif term and (meaning is None or isinstance(meaning, str | dict)):
-                found[term] = meaning
+                if self.lacks_context and "@vocab" not in context and not _stands_alone(term, meaning):
+                    continue
+                found[term] = self._definition(meaning, depth) if isinstance(meaning, dict) else meaning
                 keyword = meaning.get("@id") if isinstance(meaning, dict) else meaning
                 if keyword in _MAY_HAVE_ALIASES:
                     self._aliases[term] = keyword
-            self._own_length -= len(term) + (len(meaning) if isinstance(meaning, str) else 0)
-            if isinstance(meaning, dict):
-                self._own_length -= sum(len(value) for value in meaning.values() if isinstance(value, str))
-                if "@context" in meaning:
-                    meaning["@context"] = self._settled(meaning["@context"], depth + 1, scoped=True)
+        return found
+
+    def _definition(self, meaning: dict[str, Any], depth: int) -> contexts.Definitions:
+        found: contexts.Definitions = {
+            key: value for key, value in meaning.items() if isinstance(value, str | bool | None)
+        }
+        container = meaning.get("@container")
+        if isinstance(container, list):
+            found["@container"] = [kind for kind in container if isinstance(kind, str)]
+        if "@context" in meaning:
+            found["@context"] = self._settled(meaning["@context"], depth + 1, scoped=True)
+        return found
+
+    def _count(self, term: str, meaning: object) -> None:
+        said = meaning.values() if isinstance(meaning, dict) else (meaning,)
+        self._own_length -= len(term) + sum(len(value) for value in said if isinstance(value, str))
         if self._own_terms < 0 or self._own_length < 0:
             raise _Unreadable("too many terms")
-        return found
 
     def _mend(self, node: dict[str, Any]) -> None:
         """Drop what has the parser refuse the whole block: an identifier that is a number, a type that is an object."""
@@ -291,7 +305,7 @@ class _Preparation:
         for alias, keyword in self._aliases.items():
             if alias in node and (keyword in node or not _fits(keyword, node[alias])):
                 del node[alias]
-        for keyword in (_CHECKED - _ALONE) & node.keys():
+        for keyword in _CHECKED & node.keys():
             if _fits(keyword, node[keyword]):
                 continue
             unfit = node.pop(keyword)
@@ -300,9 +314,14 @@ class _Preparation:
         if "@value" in node:
             _mend_value(node)
         elif len(node) > 1:
-            for keyword in ("@list", "@set"):
-                if keyword in node:
-                    _keep(node, frozenset({keyword, "@index", "@context"}))
+            for keyword in _COLLECTIONS & node.keys():
+                _keep(node, frozenset({keyword, "@index", "@context"}))
+
+
+def _stands_alone(term: str, meaning: str | dict[str, Any] | None) -> bool:
+    """Does a definition make sense without the context that it was to build upon?"""
+    named = meaning.get("@id", meaning.get("@reverse", term)) if isinstance(meaning, dict) else meaning
+    return not isinstance(named, str) or ":" in named or named.startswith("@")
 
 
 def _fits(keyword: str, value: object) -> bool:
@@ -355,5 +374,5 @@ _KEYWORDS: dict[str, Callable[[object], bool]] = {
     "@propagate": _truth,
     "@protected": _truth,
     "@version": lambda value: value == 1.1,
-    "@type": lambda value: isinstance(value, dict),
+    "@type": lambda value: value in ({"@container": "@set"}, {"@container": "@set", "@protected": True}),
 }
