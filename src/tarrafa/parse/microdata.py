@@ -23,7 +23,6 @@ STEPS_MAX = 200_000  # elements met while going through items, those met again b
 NAMES_MAX = 64  # in one itemprop or itemtype
 REFERENCES_MAX = 4_096  # in one itemref
 TEXTS_NESTED_MAX = 16  # texts that are part of each other; what lies deeper has no value
-LANGUAGE_LENGTH_MAX = 64
 
 # A vocabulary's prefix, and the properties that say something else beside: additionalType is a type.
 Registry = Mapping[str, Mapping[str, str]]
@@ -156,7 +155,7 @@ class _Reader:
             text = not item and node.attr("itemprop") is not None
             place = _Place(
                 node if item or node in self._holders else place.holder,
-                place.language if language is None else language[:LANGUAGE_LENGTH_MAX],
+                place.language if language is None else language,
                 place.texts + text,
             )
             places[node] = place

@@ -18,7 +18,8 @@ STATEMENTS_MAX = 10_000  # of one page
 STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
 LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
 IRI_LENGTH_MAX = 2_048
-LANGUAGE_LENGTH_MAX = 64
+TAG_LENGTH_MAX = 64
+TAGS_CACHED_MAX = 256
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
@@ -83,7 +84,7 @@ class Statements:
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
-        if self.full:
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, for every statement of the crawl
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
@@ -124,23 +125,25 @@ def literal(text: str, language: str = "", datatype: str = "") -> str | None:
         if datatype and datatype not in _UNSAID:
             return None
         text = text[:LITERAL_LENGTH_MAX]
-    text = _unfit.sub("�", text)
-    quoted = f'"{_special.sub(_escaped, text)}"'
-    if language and _is_language(language):
-        return f"{quoted}@{language.lower()}"
+    if text.isprintable() and '"' not in text and "\\" not in text:  # most are
+        quoted = f'"{text}"'
+    else:
+        quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
+    if language and (tag := _tag(language)):
+        return f"{quoted}@{tag}"
     if datatype and datatype not in _UNSAID:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted
 
 
-@lru_cache(1024)
-def _is_language(tag: str) -> bool:
+@lru_cache(maxsize=TAGS_CACHED_MAX)
+def _tag(language: str) -> str:
     """By BCP 47, as strictly as those who read it: letters and hyphens alone are not enough."""
     try:
-        return len(tag) <= LANGUAGE_LENGTH_MAX and bool(Literal("", language=tag))
+        return (Literal("", language=language).language or "").lower() if len(language) <= TAG_LENGTH_MAX else ""
     except ValueError:
-        return False
+        return ""
 
 
 def _escaped(found: re.Match[str]) -> str:
