@@ -358,8 +358,8 @@ LARGE: dict[str, Any] = {
         "@context": "https://schema.org", "a": [{"@context": "https://schema.org", **node} for node in MANY[:6_000]],
     },
     "a long list": {"@context": OWN, "a": {"@list": list(range(50_000))}},
-    "a map of graphs": {
-        "@context": {**OWN, "a": {"@container": ["@graph", "@id"]}},
+    "a map of nodes": {
+        "@context": {**OWN, "a": {"@container": "@id"}},
         "a": {f"http://x/{number}": {"k": number} for number in range(20_000)},
     },
     "reverse": {"@context": OWN, "@reverse": {"a": [{"@id": f"x:{number}"} for number in range(20_000)]}},
@@ -370,6 +370,13 @@ LARGE: dict[str, Any] = {
 def test_a_large_block_is_read_until_there_are_enough_statements(name):
     statements, unread = read(block(LARGE[name]))
     assert (len(statements), unread) == (STATEMENTS_MAX, 0)
+
+
+@pytest.mark.parametrize("container", ["@graph", ["@graph", "@id"], ["@graph", "@index"], [["@graph"]]])
+@pytest.mark.parametrize("inner", [{"@set": []}, {"@list": 1}, {"_:m": {"@set": 2.5}}, {"@graph": {"@list": "x"}}])
+def test_a_container_of_graphs_does_not_end_the_process(container, inner):
+    content = {"@context": {**OWN, "a": {"@container": container}}, "a": inner, "b": {"a": inner}, "c": "x"}
+    read(block(content))
 
 
 def test_the_deepest_that_is_read_is_read():
@@ -409,10 +416,26 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=120, deadline=None)
-@given(
-    VALUES, st.sampled_from(["https://schema.org", OWN, ["https://schema.org", {"url": {"@container": "@language"}}]])
+CONTAINERS = ["@list", "@set", "@language", "@index", "@id", "@type", "@graph", ["@graph", "@id"], ["@set", "@index"]]
+DEFINITIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "@id": st.sampled_from(["http://x/a", "name", "@nest", "schema:b"]),
+        "@reverse": st.just("http://x/r"),
+        "@container": st.sampled_from(CONTAINERS),
+        "@type": st.sampled_from(["@id", "@vocab", "@json", "http://t/"]),
+        "@context": st.just({"name": "http://x/name", "@vocab": "http://w/"}),
+    },
 )
+CONTEXTS = st.sampled_from([
+    "https://schema.org", OWN, ["https://schema.org", {"url": {"@container": "@language"}}]
+]) | st.dictionaries(st.sampled_from(["a", "name", "url", "type", "id"]), DEFINITIONS, max_size=4).map(
+    lambda terms: {**OWN, **terms}
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(VALUES, CONTEXTS)
 @example({"@language": "a", "name": {"@value": "x", "@language": "a"}}, OWN)
 @example({"name": {"@value": "x", "@type": "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"}}, OWN)
 def test_whatever_a_block_holds_its_statements_are_valid(value, context):

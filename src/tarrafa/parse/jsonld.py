@@ -42,6 +42,8 @@ _SCRIPTS = 'script[type*="ld+json" i]'
 _MEDIA_TYPE = "application/ld+json"
 _NO_DATA = ("http://www.w3.org/ns/json-ld#context", "http://www.w3.org/ns/json-ld#frame")
 _MAY_HAVE_ALIASES = ("@id", "@type")
+# Not "@graph": a list or a set where such a container is in force ends the process (pyoxigraph 0.5.13).
+_CONTAINERS = ("@list", "@set", "@language", "@index", "@id", "@type")
 _COLLECTIONS = frozenset({"@list", "@set"})
 _TEXTS = frozenset({"@id", "@type", "@index", "@language"})  # good if it is a short text, and mostly it is
 _CHECKED = _TEXTS | {"@direction", "@reverse"}
@@ -285,9 +287,11 @@ class _Preparation:
         found: contexts.Definitions = {
             key: value for key, value in meaning.items() if isinstance(value, str | bool | None)
         }
-        container = meaning.get("@container")
-        if isinstance(container, list):
-            found["@container"] = [kind for kind in container if isinstance(kind, str)]
+        container = found.pop("@container", None) or meaning.get("@container")
+        if kinds := [
+            kind for kind in _CONTAINERS if kind == container or (isinstance(container, list) and kind in container)
+        ]:
+            found["@container"] = kinds
         if "@context" in meaning:
             found["@context"] = self._settled(meaning["@context"], depth + 1, scoped=True)
         return found
