@@ -245,9 +245,13 @@ def test_lenient_slips_of_the_pen_are_mended(value, text):
 
 
 def test_lenient_quotes_written_as_entities_are_quotes():
-    assert said("{&quot;@context&quot;: &quot;http://schema.org&quot;, &quot;name&quot;: &quot;A &amp; B&quot;}") == [
-        f'_:b0 <{SCHEMA}name> "A & B"'
+    assert said("{&quot;@context&quot;: &quot;http://schema.org&quot;, &quot;url&quot;: &quot;/a?b&amp;c&quot;}") == [
+        f"_:b0 <{SCHEMA}url> <http://h.test/a?b&c>"
     ]
+
+
+def test_a_term_is_known_however_its_letters_are_written():
+    assert said('{"@context": "http://schema.org", "\\u0075rl": "/a"}') == [f"_:b0 <{SCHEMA}url> <http://h.test/a>"]
 
 
 def test_lenient_several_objects_in_a_row_are_all_read():

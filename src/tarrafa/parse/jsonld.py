@@ -77,7 +77,7 @@ def read(document: Document, base: str, statements: Statements, *, scripts: Scri
     blocks = reader.decoded(texts[:BLOCKS_MAX])
     if scripts == "together":
         blocks = _joined(blocks)
-    return unread + sum(not reader.read(number, *block) for number, block in enumerate(blocks))
+    return unread + sum(not reader.read(number, block) for number, block in enumerate(blocks))
 
 
 def _holds_data(script: Element) -> bool:
@@ -85,18 +85,15 @@ def _holds_data(script: Element) -> bool:
     return kind.strip().lower() == _MEDIA_TYPE and not any(profile in parameters for profile in _NO_DATA)
 
 
-def _joined(blocks: Iterable[tuple[str, object]]) -> Iterator[tuple[str, object]]:
+def _joined(blocks: Iterable[object]) -> Iterator[object]:
     """All as one; one that is no JSON spoils them all, as the JSON-LD API has it."""
-    texts: list[str] = []
     nodes: list[object] = []
-    for text, block in blocks:
+    for block in blocks:
         if block is None:
-            yield text, None
+            yield None
             return
-        texts.append(text)
         nodes += block if isinstance(block, list) else [block]
-    if texts:
-        yield "\n".join(texts), nodes
+    yield nodes
 
 
 class _Reader:
@@ -109,26 +106,23 @@ class _Reader:
         self._length = LENGTH_MAX
         self._bounds = _Bounds()
 
-    def decoded(self, texts: Iterable[str]) -> Iterator[tuple[str, object]]:
-        """The blocks with their text, in which terms are looked for; None: no JSON, or too much of it."""
+    def decoded(self, texts: Iterable[str]) -> Iterator[object]:
+        """The blocks; None: no JSON, or too much of it."""
         for text in texts:
             self._length -= len(text)
-            if self._length < 0:
-                yield text, None
-                continue
             try:
-                yield text, decode(text)
+                yield decode(text) if self._length >= 0 else None
             except ValueError:
-                yield text, None
+                yield None
 
-    def read(self, number: int, text: str, block: object) -> bool:
+    def read(self, number: int, block: object) -> bool:
         """Add what a block states; was it read?"""
         if not isinstance(block, dict | list):
             return False
         before = len(self._statements)
         try:
-            prepared = _Preparation(text, self._bounds)
-            prepared.settle(block)
+            prepared = _Preparation(block, self._bounds)
+            prepared.settle()
             self._convert(number, _encoded(block))
         except (_Unreadable, SyntaxError, ValueError, RecursionError):
             return False
@@ -185,9 +179,9 @@ class _Bounds:
 class _Preparation:
     """Makes one block fit for the parser: contexts in place, nothing that would have it refuse the whole."""
 
-    def __init__(self, text: str, bounds: _Bounds) -> None:
+    def __init__(self, block: dict[str, Any] | list[Any], bounds: _Bounds) -> None:
         self.lacks_context = False
-        self._text = text
+        self._block = block
         self._names: frozenset[str] | None = None
         self._bounds = bounds
         self._aliases: dict[str, str] = {}
@@ -195,12 +189,12 @@ class _Preparation:
         self._own_length = CONTEXT_LENGTH_MAX
         self._scoped_terms = 0
 
-    def settle(self, block: dict[str, Any] | list[Any]) -> None:
+    def settle(self) -> None:
         """Walk the block and change it in place."""
         bounds = self._bounds
         items = 0
         # With each node: the address of the one context that is in force there, if it is one and has an address.
-        pending: list[tuple[Any, int, str]] = [(block, 1, "")]
+        pending: list[tuple[Any, int, str]] = [(self._block, 1, "")]
         while pending:
             node, depth, inherited = pending.pop()
             items += len(node)
@@ -256,7 +250,7 @@ class _Preparation:
             self.lacks_context = True
             return {}
         if self._names is None:
-            self._names = frozenset(_words(self._text))
+            self._names = frozenset(_words(_encoded(self._block).decode()))
         found = context.only(self._names)
         self._aliases |= {term: meaning for term, meaning in found.items() if meaning in _MAY_HAVE_ALIASES}
         self._bounds.terms -= len(found)
