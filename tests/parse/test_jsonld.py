@@ -7,9 +7,9 @@ import pytest
 import turbohtml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from pyoxigraph import RdfFormat, parse
+from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
-from tarrafa.parse import contexts, jsonld
+from tarrafa.parse import contexts, jsonld, plain_jsonld
 from tarrafa.parse.broken_json import decode
 from tarrafa.parse.statements import IRI_LENGTH_MAX, STATEMENTS_MAX, Statements
 
@@ -444,6 +444,60 @@ CONTEXTS = st.sampled_from([
 @example({"name": {"@value": "x", "@type": "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"}}, OWN)
 def test_whatever_a_block_holds_its_statements_are_valid(value, context):
     read(block({"@context": context, "a": value}) + block(json.dumps(value)))
+
+
+ADDRESSES = [
+    "", "#a", "/p/q", "/p/../q", "//h/x", "a/b", "?q", "http://x/a b{c}", "https://x/?d=e#f", "http://[bad", "schema:x",
+    "mailto:a@b", "_:b", "@id", "Person", "HTTP://X/", "/a#b?c",
+]  # fmt: skip
+SCALARS = st.sampled_from(ADDRESSES) | st.floats(-1e18, 1e18) | st.integers() | st.booleans() | st.none() | st.text()
+PLAIN = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["name", "url", "image", "datePublished", "sameAs", "a b", "é", "time", "price"]),
+            inner,
+            max_size=4,
+        ).flatmap(
+            lambda node: st.fixed_dictionaries(
+                {name: st.just(value) for name, value in node.items()},
+                optional={
+                    "@id": st.sampled_from(ADDRESSES),
+                    "@type": st.sampled_from(["Person", "http://t/x", ["A", "B"], "schema:P", []]),
+                },
+            )
+        )
+    ),
+    max_leaves=20,
+)
+
+
+def canonical(statements: Statements) -> Dataset:
+    dataset = Dataset(parse(statements.text(), RdfFormat.N_QUADS))
+    dataset.canonicalize(CanonicalizationAlgorithm.RDFC_1_0)
+    return dataset
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLAIN, st.sampled_from(["https://schema.org", "https://www.w3.org/ns/activitystreams"]), st.booleans())
+@example(4.173424101887011e16, "https://schema.org", False)
+def test_a_plain_block_is_told_as_the_parser_tells_it(value, context, grouped):
+    content = {"@context": context, "@graph": [{"a": value}]} if grouped else {"@context": context, "a": value}
+    quickly, slowly = Statements(), Statements()
+    if plain_jsonld.tell(content, PAGE) is not None:
+        assert jsonld.Reader(PAGE, quickly).read(0, content) and jsonld.Reader(PAGE, slowly).parse(0, content)
+        assert canonical(quickly) == canonical(slowly)
+
+
+def test_what_pages_mostly_hold_is_plain():
+    product = {
+        "@context": "https://schema.org", "@type": ["Product"], "@id": "#p", "name": "Camisa", "image": ["/a.jpg"],
+        "offers": {"@type": "Offer", "price": 19.9, "availability": "https://schema.org/InStock", "url": "http://x/"},
+        "datePublished": "2026-01-02", "isPartOf": {"@id": "http://h.test/#site"}, "sku": None,
+    }  # fmt: skip
+    for content in (product, [product, product], {"@context": "https://schema.org", "@graph": [{"@type": "Thing"}]}):
+        assert plain_jsonld.tell(content, PAGE)
 
 
 @settings(max_examples=200, deadline=None)

@@ -19,7 +19,7 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Triple, pa
 from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
-from tarrafa.parse import contexts
+from tarrafa.parse import contexts, plain_jsonld
 from tarrafa.parse.broken_json import decode
 from tarrafa.parse.statements import IRI_LENGTH_MAX, Statements, iri, literal
 
@@ -73,7 +73,7 @@ def read(document: Document, base: str, statements: Statements, *, scripts: Scri
     wanted = [script for script in found if _holds_data(script)]
     texts = [text for script in (wanted[:1] if scripts == "first" else wanted) if (text := script.text.strip())]
     unread = max(0, len(texts) - BLOCKS_MAX) + (1 if target and not wanted else 0)
-    reader = _Reader(base, statements)
+    reader = Reader(base, statements)
     blocks = reader.decoded(texts[:BLOCKS_MAX])
     if scripts == "together":
         blocks = _joined(blocks)
@@ -96,7 +96,7 @@ def _joined(blocks: Iterable[object]) -> Iterator[object]:
     yield nodes
 
 
-class _Reader:
+class Reader:
     """Reads the blocks of one page, within bounds that they share."""
 
     def __init__(self, base: str, statements: Statements) -> None:
@@ -119,6 +119,14 @@ class _Reader:
         """Add what a block states; was it read?"""
         if not isinstance(block, dict | list):
             return False
+        told = plain_jsonld.tell(block, self._base)
+        if told is None:
+            return self.parse(number, block)
+        self._add(number, told)
+        return True
+
+    def parse(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
+        """The same by the parser, which knows all of JSON-LD."""
         before = len(self._statements)
         try:
             prepared = _Preparation(block, self._bounds)
@@ -127,6 +135,15 @@ class _Reader:
         except (_Unreadable, SyntaxError, ValueError, RecursionError):
             return False
         return len(self._statements) > before or not prepared.lacks_context or self._statements.full
+
+    def _add(self, number: int, told: plain_jsonld.Told) -> None:
+        blank, add = self._statements.blank, self._statements.add
+        for subject, predicate, value in told:
+            add(
+                subject if isinstance(subject, str) else blank(("jsonld", number, subject)),
+                predicate,
+                value if isinstance(value, str) else blank(("jsonld", number, value)),
+            )
 
     def _convert(self, number: int, block: bytes) -> None:
         statements = self._statements
