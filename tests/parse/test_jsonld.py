@@ -179,6 +179,12 @@ def test_a_graph_with_a_name_is_told():
     assert said(content) == ['<http://a/> <http://v/a> "1" <http://g/>']
 
 
+@pytest.mark.parametrize("context", ["https://schema.org", {"@vocab": SCHEMA}])
+def test_json_ld_11_a_graph_in_a_list_has_a_name(context):
+    content = [{"@context": context, "@graph": [{"@id": "http://a/", "name": "Ana"}]}]
+    assert said(content) == [f'<http://a/> <{SCHEMA}name> "Ana" _:b0']
+
+
 def test_the_base_is_the_callers():
     assert said({"@context": OWN, "@id": "", "a": "1"}, base="http://b.test/x") == [
         '<http://b.test/x> <http://v/a> "1"'

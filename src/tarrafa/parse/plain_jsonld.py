@@ -37,11 +37,25 @@ def tell(block: dict[str, Any] | list[Any], base: str | None) -> Told | None:
     told: Told = []
     blanks = count()
     try:
-        for part in block if isinstance(block, list) else (block,):
-            _Telling(part, base, told, blanks).tell(part)
+        if isinstance(block, dict):
+            _Telling(block, base, told, blanks).tell(_roots(block))
+        else:
+            for part in block:
+                _Telling(part, base, told, blanks).tell([part])  # in a list, a @graph has a name: not plain
     except _Unusual:
         return None
     return told
+
+
+def _roots(block: dict[str, Any]) -> list[dict[str, Any]]:
+    """The block itself, or the nodes of the graph that is all of it."""
+    if "@graph" not in block:
+        return [block]
+    graph = block["@graph"]
+    roots = graph if isinstance(graph, list) else [graph]
+    if block.keys() != {"@context", "@graph"} or not all(type(node) is dict for node in roots):
+        raise _Unusual
+    return roots
 
 
 class _Telling:
@@ -59,13 +73,7 @@ class _Telling:
         self._written: dict[str, str | None] = {}
         self._blanks = blanks
 
-    def tell(self, part: dict[str, Any]) -> None:
-        roots = [part]
-        if "@graph" in part:
-            graph = part["@graph"]
-            roots = graph if isinstance(graph, list) else [graph]
-            if part.keys() != {"@context", "@graph"} or not all(type(node) is dict for node in roots):
-                raise _Unusual
+    def tell(self, roots: list[dict[str, Any]]) -> None:
         pending: list[tuple[dict[str, Any], Term, int]] = [(node, self._subject(node), 1) for node in roots]
         items = 0
         while pending:
@@ -104,15 +112,9 @@ class _Telling:
 
     def _property(self, subject: Term, key: str, value: object, pending: list[Any], depth: int) -> None:
         definition = self._terms.get(key) or {"@id": self._vocabulary + key, "@type": ""}
-        if (
-            not key
-            or ":" in key
-            or len(key) > IRI_LENGTH_MAX
-            or isinstance(definition, str)
-            or definition.keys() != _PLAIN
-        ):
+        if isinstance(definition, str) or definition.keys() != _PLAIN:
             raise _Unusual
-        if isinstance(value, list) and len(value) > ITEMS_MAX:
+        if not 0 < len(key) <= IRI_LENGTH_MAX or ":" in key or (isinstance(value, list) and len(value) > ITEMS_MAX):
             raise _Unusual
         kind = definition["@type"]
         predicate = self._iri(definition["@id"])
