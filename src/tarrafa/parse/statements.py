@@ -18,14 +18,15 @@ STATEMENTS_MAX = 10_000  # of one page
 STATEMENTS_LENGTH_MAX = 2_000_000  # characters, all together
 LITERAL_LENGTH_MAX = 32_768  # a longer text is cut; with a datatype it would then be another value, and is dropped
 IRI_LENGTH_MAX = 2_048
-TAG_LENGTH_MAX = 64
-TAGS_CACHED_MAX = 256
+LANGUAGE_LENGTH_MAX = 35  # BCP 47 §4.4.1
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 TYPE = f"<{RDF}type>"
 STRING = f"{XSD}string"
-_UNSAID = frozenset({STRING, f"{RDF}langString", f"{RDF}dirLangString"})  # said by having no datatype, or a language
+
+# The first is nobody's to write; the others go with a language only, and no tool reads them without.
+_NO_DATATYPES = (STRING, f"{RDF}langString", f"{RDF}dirLangString")
 
 _never_in_an_iri = re.compile(
     r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
@@ -84,7 +85,7 @@ class Statements:
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
-        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, for every statement of the crawl
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, asked for every statement of the crawl
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
@@ -122,28 +123,31 @@ def _percent(found: re.Match[str]) -> str:
 def literal(text: str, language: str = "", datatype: str = "") -> str | None:
     """A text as a term. `datatype` is an IRI; a language that is none is left out. None: too long for what it is."""
     if len(text) > LITERAL_LENGTH_MAX:
-        if datatype and datatype not in _UNSAID:
+        if datatype and datatype != STRING:
             return None
         text = text[:LITERAL_LENGTH_MAX]
     if text.isprintable() and '"' not in text and "\\" not in text:  # most are
         quoted = f'"{text}"'
     else:
         quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
-    if language and (tag := _tag(language)):
-        return f"{quoted}@{tag}"
-    if datatype and datatype not in _UNSAID:
+    if language and _is_language(language):
+        return f"{quoted}@{language.lower()}"
+    if datatype and datatype not in _NO_DATATYPES:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted
 
 
-@lru_cache(maxsize=TAGS_CACHED_MAX)
-def _tag(language: str) -> str:
-    """By BCP 47, as strictly as those who read it: letters and hyphens alone are not enough."""
+@lru_cache(1_000)
+def _is_language(tag: str) -> bool:
+    """BCP 47."""
+    if len(tag) > LANGUAGE_LENGTH_MAX:
+        return False
     try:
-        return (Literal("", language=language).language or "").lower() if len(language) <= TAG_LENGTH_MAX else ""
+        Literal("", language=tag)
     except ValueError:
-        return ""
+        return False
+    return True
 
 
 def _escaped(found: re.Match[str]) -> str:
