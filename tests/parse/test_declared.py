@@ -6,7 +6,7 @@ from tarrafa.model import Declared
 from tarrafa.parse.declared import DECLARED_MAX, day_of, declared, kinds
 from tarrafa.parse.prefixes import PREFIXES, expand, shorten
 from tarrafa.parse.statements import read
-from tarrafa.parse.things import Thing, things, vocabularies
+from tarrafa.parse.things import Thing, one_spelling, things, vocabularies
 
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
 
@@ -87,6 +87,22 @@ def test_schema_org_is_one_vocabulary_however_it_is_spelt():
         ("https://schema.org/Person", "https://schema.org/name")
     }
     assert vocabularies(found) == ("https://schema.org/",)
+
+
+SPELLINGS = {
+    "https://ogp.me/ns#title": "http://ogp.me/ns#title",
+    "http://ogp.me/ns#title": "http://ogp.me/ns#title",
+    "https://ogp.me/ns/article#author": "http://ogp.me/ns/article#author",
+    "http://opengraphprotocol.org/schema/title": "http://ogp.me/ns#title",
+    "https://www.schema.org/name": "https://schema.org/name",
+    "http://schema.org.evil.br/name": "http://schema.org.evil.br/name",
+    "http://ogp.me.evil.br/ns#title": "http://ogp.me.evil.br/ns#title",
+}
+
+
+@pytest.mark.parametrize("spelt", SPELLINGS)
+def test_what_people_spell_in_several_ways_is_asked_for_in_one(spelt):
+    assert one_spelling(spelt) == SPELLINGS[spelt]
 
 
 def test_what_only_says_how_something_is_said_is_no_vocabulary_of_the_page():

@@ -1,8 +1,8 @@
 """Which things does a page speak of?
 
 A *thing* is whatever statements are about: their subject, with its classes and properties. Promises: the things in the
-order in which the page first says something of them; schema.org under one spelling, whatever the page's (`http`,
-`www.`), in classes, properties and vocabularies alike. Pure: statements in, things out.
+order in which the page first says something of them; schema.org and Open Graph under one spelling, whatever the
+page's (`http`, `www.`), in classes, properties and vocabularies alike. Pure: statements in, things out.
 Knows nothing of where they are kept.
 """
 
@@ -16,13 +16,18 @@ VOCABULARIES_MAX = 32
 VOCABULARY_LENGTH_MAX = 256
 
 SCHEMA = "https://schema.org/"
+OPEN_GRAPH = "http://ogp.me"
 # These say how something is said, and nothing of what: rel="next", "uses this vocabulary", lists.
 _PLUMBING = frozenset({
     "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/ns/rdfa#", "http://www.w3.org/1999/xhtml/vocab#",
     "http://www.w3.org/ns/md#",
 })  # fmt: skip
 
-_schema = re.compile(r"http(s?)://(www\.)?schema\.org/", re.IGNORECASE).match
+_other_spelling = re.compile(
+    r"https?://(?:(?P<schema>(?:www\.)?schema\.org/)|(?:www\.)?(?:ogp\.me|opengraphprotocol\.org/schema)"
+    r"(?P<graph>/ns#|/ns/[a-z]+#|/))",
+    re.IGNORECASE,
+).match
 
 
 @dataclass(slots=True)
@@ -60,8 +65,13 @@ def one_spelling(iri: str) -> str:
     """The IRI under the spelling that it is asked for by."""
     if iri.startswith(SCHEMA):
         return iri
-    found = _schema(iri)
-    return f"{SCHEMA}{iri[found.end() :]}" if found else iri
+    found = _other_spelling(iri)
+    if found is None:
+        return iri
+    vocabulary = (
+        SCHEMA if found["schema"] else f"{OPEN_GRAPH}{found['graph'].lower() if found['graph'] != '/' else '/ns#'}"
+    )
+    return vocabulary + iri[found.end() :]
 
 
 def vocabulary_of(iri: str) -> str:
