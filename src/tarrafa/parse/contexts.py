@@ -10,7 +10,7 @@ import re
 from collections.abc import Set
 from typing import Any, NamedTuple
 
-from tarrafa.parse.vocabulary import PREFIXES
+from tarrafa.parse.prefixes import PREFIXES
 
 Definitions = dict[str, Any]  # a context, as JSON has it
 

@@ -14,13 +14,12 @@ from turbohtml import Document, Element, Namespace, PlainText
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
-from tarrafa.parse import charset, fingerprint, language, robots_meta
+from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
 from tarrafa.parse.document import DOCUMENT_KINDS, OFFICE_TYPES, clean, document_kind, read_document
 from tarrafa.parse.links import Links
 from tarrafa.parse.url import Identity, base_of, canonical, host_name
-from tarrafa.parse.vocabulary import vocabularies
 
-PARSER = "tarrafa-parse/2"  # stands in every record: raise it when the same bytes give another page
+PARSER = "tarrafa-parse/3"  # stands in every record: raise it when the same bytes give another page
 
 BODY_BYTES_MAX = 16 << 20  # what is behind is not read
 TEXT_LENGTH_MAX = 500_000
@@ -139,7 +138,7 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in said.frames:
         links.add(src, "", "")
-    structured = vocabularies(document)
+    stated = structured.read(document, markup, own or url, said.base, content_type)
     _drop(document, _SILENT)
     text = tidy(document.to_text(_LAYOUT))
     folded = fingerprint.fold(f"{said.title}\n{text}")
@@ -155,7 +154,9 @@ def _parse_html(
         robots=robots_meta.together([asked, *said.asked]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
-        vocabularies=structured,
+        vocabularies=stated.vocabularies,
+        statements=stated.statements,
+        unread=stated.unread,
         refresh=refresh,
         refresh_s=said.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),
