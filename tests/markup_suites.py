@@ -8,8 +8,8 @@ from urllib.parse import urldefrag, urljoin
 import turbohtml
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
-from tarrafa.parse import jsonld, microdata
 from tarrafa.parse.statements import Statements
+from tarrafa.parse.structured import jsonld, microdata
 from tests.conformance import PLACE
 
 JSONLD = "jsonld/html-manifest.jsonld"

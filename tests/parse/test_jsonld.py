@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
-from tarrafa.parse import contexts, jsonld, plain_jsonld
-from tarrafa.parse.broken_json import decode
 from tarrafa.parse.statements import IRI_LENGTH_MAX, STATEMENTS_MAX, Statements
+from tarrafa.parse.structured import contexts, jsonld, plain_jsonld
+from tarrafa.parse.structured.broken_json import decode
 
 PAGE = "http://h.test/dir/page?q=1"
 SCHEMA = "http://schema.org/"

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import RdfFormat, parse
 
-from tarrafa.parse import microdata
 from tarrafa.parse.statements import STATEMENTS_MAX, Statements
+from tarrafa.parse.structured import microdata
 
 PAGE = "http://h.test/dir/page"
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"

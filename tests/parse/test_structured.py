@@ -58,6 +58,16 @@ def test_a_thing_is_the_same_thing_in_each_syntax(luck):
     assert [sorted(map(str, one)) for one in told] == [sorted(map(str, told[0]))] * 3
 
 
+def test_a_fragment_names_the_block_that_is_meant():
+    blocks = "".join(
+        f'<script id="{name}" type="application/ld+json">{{"http://schema.org/name": "{name}"}}</script>'
+        for name in ("a", "b")
+    ).encode()
+    assert names(extract(blocks, f"{URL}#b", HTML)) == ['"b"']
+    assert names(extract(blocks, f"{URL}#top", HTML)) == ['"a"', '"b"'], "it is a place on the page"
+    assert extract(blocks, f"{URL}#top", HTML, only="jsonld") == ""
+
+
 def test_references_are_seen_from_the_base_of_the_page():
     markup = b'<base href="/outra/"><a property="http://schema.org/url" href="y">y</a>'
     assert "<http://a.br/outra/> <http://schema.org/url> <http://a.br/outra/y> ." in extract(markup, URL, HTML)

@@ -62,15 +62,18 @@ def parse(
     x_robots_tag: str = "",
     identity: Identity = _PLAIN,
     agent: str = robots_meta.AGENT,
+    *,
+    careful: bool = False,
 ) -> Page:
-    """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name."""
+    """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name.
+    `careful`: raise `Risky` rather than let a page near what it could crash."""
     kind = _kind(body, content_type)
     asked = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
     if kind in DOCUMENT_KINDS:
         return _parse_document(kind, body, url, asked, identity)
     body = body[:BODY_BYTES_MAX]
     if kind == "html":
-        return _parse_html(body, url, content_type, asked, identity, agent)
+        return _parse_html(body, url, content_type, asked, identity, agent, careful)
     if kind == "plain":
         return _parse_plain(body, url, content_type, asked)
     return Page(url=url, robots=robots_meta.together([asked]), parser=PARSER)
@@ -118,7 +121,7 @@ class _Said:
 
 
 def _parse_html(
-    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: Identity, agent: str
+    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: Identity, agent: str, careful: bool
 ) -> Page:
     own = canonical(url) or ""
     markup, encoding = charset.decode(body, content_type, _top_level(own))
@@ -138,7 +141,7 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in said.frames:
         links.add(src, "", "")
-    stated = structured.read(document, markup, own or url, said.base, content_type)
+    stated = structured.read(document, markup, own or url, said.base, content_type, careful=careful)
     _drop(document, _SILENT)
     text = tidy(document.to_text(_LAYOUT))
     folded = fingerprint.fold(f"{said.title}\n{text}")

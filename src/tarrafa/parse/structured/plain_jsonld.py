@@ -13,8 +13,8 @@ from decimal import Decimal
 from itertools import count
 from typing import Any
 
-from tarrafa.parse import contexts
 from tarrafa.parse.statements import IRI_LENGTH_MAX, TYPE, XSD, iri, literal
+from tarrafa.parse.structured import contexts
 
 Term = str | int  # as N-Quads write it; a number stands for a blank node
 Told = list[tuple[Term, str, Term]]

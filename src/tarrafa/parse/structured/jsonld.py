@@ -19,9 +19,10 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Triple, pa
 from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
-from tarrafa.parse import contexts, plain_jsonld
-from tarrafa.parse.broken_json import decode
+from tarrafa.parse.refusal import Risky
 from tarrafa.parse.statements import IRI_LENGTH_MAX, Statements, iri, literal
+from tarrafa.parse.structured import contexts, plain_jsonld
+from tarrafa.parse.structured.broken_json import decode
 
 # Of one page, all blocks together.
 BLOCKS_MAX = 64
@@ -56,12 +57,21 @@ class _Unreadable(ValueError):
     """This block is not read, or not to its end."""
 
 
-def read(document: Document, base: str, statements: Statements, *, scripts: Scripts = "each", target: str = "") -> int:
+def read(
+    document: Document,
+    base: str,
+    statements: Statements,
+    *,
+    scripts: Scripts = "each",
+    target: str = "",
+    careful: bool = False,
+) -> int:
     """Add what the blocks state; how many could not be read.
 
     `scripts`: each of them as a document of its own; only the first; or all as one document (the `extractAllScripts`
     of the JSON-LD API, in which a `@graph` becomes a graph with a name). `target`: the id of the only one wanted; where
-    there is no such script, that is one that could not be read.
+    there is no such script, that is one that could not be read. `careful`: a block for which the parser would be needed
+    raises `Risky`.
     """
     found = document.select(_SCRIPTS)
     if target:
@@ -73,7 +83,7 @@ def read(document: Document, base: str, statements: Statements, *, scripts: Scri
     wanted = [script for script in found if _holds_data(script)]
     texts = [text for script in (wanted[:1] if scripts == "first" else wanted) if (text := script.text.strip())]
     unread = max(0, len(texts) - BLOCKS_MAX) + (1 if target and not wanted else 0)
-    reader = Reader(base, statements)
+    reader = Reader(base, statements, careful)
     blocks = reader.decoded(texts[:BLOCKS_MAX])
     if scripts == "together":
         blocks = _joined(blocks)
@@ -99,10 +109,10 @@ def _joined(blocks: Iterable[object]) -> Iterator[object]:
 class Reader:
     """Reads the blocks of one page, within bounds that they share."""
 
-    def __init__(self, base: str, statements: Statements) -> None:
+    def __init__(self, base: str, statements: Statements, careful: bool = False) -> None:
         written = iri(base)
         self._base = written[1:-1] if written else None
-        self._statements = statements
+        self._statements, self._careful = statements, careful
         self._length = LENGTH_MAX
         self._bounds = _Bounds()
 
@@ -121,6 +131,8 @@ class Reader:
             return False
         told = plain_jsonld.tell(block, self._base)
         if told is None:
+            if self._careful:
+                raise Risky("a block of JSON-LD that is not plain")
             return self.parse(number, block)
         self._add(number, told)
         return True
