@@ -282,6 +282,20 @@ def test_half_a_store_is_made_again(data, lost):
     assert urls(contents(data)) == {A, B}
 
 
+@pytest.mark.parametrize("file", ["followed.sqlite", "store/CURRENT"])
+def test_a_damaged_store_is_said_in_one_line_and_made_again_by_rebuild(data, file):
+    write(data, [a_page(A, 1, a_person("Ana"))])
+    catch_up(data)
+    (data.triples / file).write_bytes(b"no such thing\n" * 1000)
+    for path in data.triples.glob("*-wal"):
+        path.unlink()
+    with pytest.raises(DataError, match="`tarrafa rebuild triples` makes it") as caught:
+        catch_up(data)
+    assert "\n" not in str(caught.value)
+    assert rebuild(data) == 1
+    assert names(data) == ["Ana"]
+
+
 def test_a_store_that_another_version_laid_out_is_made_again(data, monkeypatch, caplog):
     write(data, [a_page(A, 1, a_person("Ana"))])
     catch_up(data)
