@@ -28,6 +28,7 @@ from typing import NamedTuple
 from tarrafa.errors import QueryError
 
 QUERY_CHARS_MAX = 100_000
+PREFIX_CHARS_MAX = 100  # of a longer one the end is read as a word
 NESTING_MAX = 64  # of ( [ {; the parser goes down with each of them, and its time may double
 
 NO_SERVICE = (
@@ -51,7 +52,8 @@ _long = re.compile(r"'''(?:''?(?!')|[^'\\]|\\.)*'''|\"\"\"(?:\"\"?(?!\")|[^\"\\]
 _short = re.compile(r"'(?:[^'\\\r\n]|\\.)*'|\"(?:[^\"\\\r\n]|\\.)*\"")
 _variable = re.compile(rf"[?$][{_U}0-9][{_U}0-9\u00b7\u0300-\u036f\u203f-\u2040]*")
 _node = re.compile(rf"_:[{_U}0-9][{_CHARS}]*")
-_name = re.compile(rf"((?:[{_BASE}](?:[{_CHARS}]|\.+(?=[{_CHARS}]))*)?):((?:{_LOCAL})?)")
+_PREFIX = rf"[{_BASE}](?:[{_CHARS}]|\.(?=\.*[{_CHARS}])){{0,{PREFIX_CHARS_MAX}}}"
+_name = re.compile(rf"((?:{_PREFIX})?):((?:{_LOCAL})?)")
 _word = re.compile(r"[A-Za-z0-9_]+")
 _codepoint = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 _prefix_iri = re.compile(r":(?:[ \t\r\n]|#[^\r\n]*)*<([^>]*)>")
@@ -67,8 +69,11 @@ class Skeleton(NamedTuple):
     def has(self, word: str) -> bool:
         return word in self.text
 
-    def has_any(self, pattern: re.Pattern[str]) -> str:
-        """The first of these words that is there."""
+    def count(self, word: str) -> int:
+        return self.text.count(word)
+
+    def first(self, pattern: re.Pattern[str]) -> str:
+        """The first of these words that is there; empty: none is."""
         found = pattern.search(self.text)
         return " ".join(found[0].split()) if found else ""
 
