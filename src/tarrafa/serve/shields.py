@@ -16,8 +16,11 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+# YASGUI sets the size of its parts in their style attributes and draws its signs from data: URLs.
+EDITOR_POLICY = POLICY
+POLICY_NAME = "Content-Security-Policy"
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    POLICY_NAME: POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -39,7 +42,7 @@ class Shields:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers[name] = value if name != POLICY_NAME else headers.get(name, value)
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
