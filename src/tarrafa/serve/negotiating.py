@@ -46,11 +46,6 @@ def choose(accept: str, offers: Sequence[Offer]) -> Offer | None:
     return best
 
 
-def weight_of(accept: str, media_type: str) -> float:
-    """How much this type is wanted: 0 is not at all, also where nothing is said."""
-    return _weight(_ranges(accept), media_type)
-
-
 def _weight(ranges: list[_Range], media_type: str) -> float:
     covering = [(one.exactness(media_type), one.weight) for one in ranges]
     return max(covering, default=(0, 0.0))[1] if any(exactness for exactness, _ in covering) else 0.0

@@ -16,6 +16,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from pyoxigraph import RdfFormat, parse, serialize
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
@@ -25,13 +26,14 @@ from tarrafa.errors import Busy, DataError, QueryError, TarrafaError, TooCostly
 from tarrafa.index.shards import parts
 from tarrafa.serve.examples import examples
 from tarrafa.serve.guard import body_of
-from tarrafa.serve.negotiating import Offer, choose, weight_of
+from tarrafa.serve.negotiating import Offer, choose
 from tarrafa.serve.replies import Replies
 from tarrafa.serve.shields import EDITOR_POLICY, POLICY_NAME
 from tarrafa.triples.answering import Answer, Question
 from tarrafa.triples.asking import Asking, Unwanted
 from tarrafa.triples.publishing import newest
 from tarrafa.triples.wording import QUERY_CHARS_MAX
+from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, forms
 
 BODY_BYTES_MAX = 8 * QUERY_CHARS_MAX  # every character may need several bytes, and each of them an escape
 FIELDS_MAX = 2_000
@@ -58,6 +60,8 @@ GRAPHS = (
     Offer("application/xml", "rdf"),
     Offer("text/xml", "rdf"),
 )
+FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
+PAGE = Offer("text/html", "html")
 CODES: dict[type[TarrafaError], int] = {Unwanted: 406, QueryError: 400, TooCostly: 503, Busy: 503, DataError: 503}
 IN_UTF8 = ("text/csv", "text/tab-separated-values", "text/turtle")
 
@@ -123,9 +127,9 @@ class SparqlPages:
 
     def _without_a_query(self, request: Request, given: _Given) -> Response:
         accept, form = request.headers.get("accept", ""), given.one("format")
-        if not form and weight_of(accept, "text/html") > 0:
+        offer = _named(form, GRAPHS) if form else choose(accept, (*GRAPHS, PAGE))
+        if offer is PAGE:
             return self._editor(request)
-        offer = _named(form, GRAPHS) if form else choose(accept, GRAPHS)
         if offer is None:
             raise _Wrong(406, f"what is served here can be described in {_listed(GRAPHS)}")
         body = _description(self._replies.base(request), offer.form)
@@ -142,6 +146,7 @@ class SparqlPages:
             limits=self._asking.limits,
         )
         response.headers[POLICY_NAME] = EDITOR_POLICY
+        response.headers["Vary"] = "Accept, Accept-Language, Cookie"
         return response
 
 
@@ -179,14 +184,10 @@ def _question(text: str, accept: str, given: _Given, most: int) -> tuple[Questio
     """What is asked, and under which media type each form is sent."""
     form, limit = given.one("format"), given.one("limit") or ""
     if form:
-        solutions, graph = _named(form, SOLUTIONS), _named(form, GRAPHS)
+        of_solutions, of_graph = forms(form)
+        solutions, graph = _named(of_solutions, SOLUTIONS), _named(of_graph, GRAPHS)
         if solutions is None and graph is None:
-            known = dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS))
-            raise _Wrong(400, f"format must be one of {', '.join(known)}, not {form[:40]!r}")
-        if form == "json":  # for whatever comes
-            graph = _named("jsonld", GRAPHS)
-        if form == "xml":
-            graph = _named("rdf", GRAPHS)
+            raise _Wrong(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
     else:
         solutions, graph = choose(accept, SOLUTIONS), choose(accept, GRAPHS)
     if solutions is None and graph is None:
@@ -248,10 +249,6 @@ def _listed(offers: tuple[Offer, ...]) -> str:
 
 def _description(base: str, form: str) -> bytes:
     """What is served here, for programs."""
-    from pyoxigraph import RdfFormat, parse, serialize
-
-    from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS
-
     iris = [one.iri for one in SOLUTION_FORMATS.values()] + [one.iri for one in GRAPH_FORMATS.values()]
     formats = " , ".join(f"<{iri}>" for iri in iris)
     text = f"""

@@ -29,7 +29,7 @@ from tarrafa.index.shards import parts
 from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, say
 from tarrafa.triples.publishing import Snapshot, folder, newest
 from tarrafa.triples.wording import Skeleton, read
-from tarrafa.triples.writing import PREFIXES, Solutions, Statements, Truth
+from tarrafa.triples.writing import GRAPH_FORMATS, PREFIXES, SOLUTION_FORMATS, Solutions, Statements, Truth
 
 GROWN_KB = 512 << 10
 LOOK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
@@ -40,6 +40,7 @@ MEMORY_BYTES = 1 << 30  # for one question, beyond what the process has when it 
 _together = re.compile(
     r"\b(?:COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(|GROUP\s*BY|HAVING|ORDER\s*BY|OFFSET|MINUS|EXISTS"
 )
+_letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|.)'[^\]]*)\]").sub
 _other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
 
 Found = QuerySolutions | QueryBoolean | QueryTriples
@@ -147,13 +148,20 @@ def answer(question: Question, shelf: Shelf) -> Answer:
             shelf.forget()
             return _asked(question, skeleton, shelf)
     except (SyntaxError, ValueError, RuntimeError) as error:
-        return Answer(trouble=Trouble.MALFORMED, sentence=str(error)[:MESSAGE_CHARS_MAX])
+        return Answer(trouble=Trouble.MALFORMED, sentence=_complaint(str(error)))
     except (QueryError, ConfigError) as error:
         return Answer(trouble=Trouble.MALFORMED, sentence=str(error))
     except TooCostly as error:
         return Answer(trouble=Trouble.COSTLY, sentence=str(error))
     except (DataError, OSError) as error:
         return Answer(trouble=Trouble.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
+
+
+def _complaint(said: str) -> str:
+    """What the parser says, in one line, without the tables of letters that it would have taken."""
+    plain = " ".join(_letters("", said).split()).replace("expected one of,", "expected one of").rstrip(", ")
+    plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
+    return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]
 
 
 def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
@@ -168,10 +176,13 @@ def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
         if not taken.take(found):
             break
     assert taken is not None  # there is always a part
-    form = question.graph_as if isinstance(taken, Statements) else question.solutions_as
+    is_graph = isinstance(taken, Statements)
+    form = question.graph_as if is_graph else question.solutions_as
     if not form:
-        kind = "statements" if isinstance(taken, Statements) else "solutions, or yes or no"
-        return Answer(trouble=Trouble.UNWANTED, sentence=f"the answer is one of {kind}: no form that has is wanted")
+        kind = "statements" if is_graph else "solutions, or yes or no"
+        formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
+        sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
+        return Answer(trouble=Trouble.UNWANTED, sentence=sentence)
     return Answer(taken.written(form), form, len(taken), taken.is_cut)
 
 

@@ -55,6 +55,12 @@ Term = NamedNode | BlankNode | Literal | Triple
 _encode = msgspec.json.encode
 
 
+def forms(name: str) -> tuple[str, str]:
+    """For solutions and for statements, what somebody who says `json` means; empty: he wants the other kind only."""
+    graph = {"json": "jsonld", "xml": "rdf"}.get(name, name)
+    return name if name in SOLUTION_FORMATS else "", graph if graph in GRAPH_FORMATS else ""
+
+
 class Solutions:
     """Rows, from one store after the other. `distinct`: each one once, whichever store it came from."""
 
@@ -121,7 +127,9 @@ class Statements:
         return True
 
     def written(self, name: str) -> bytes:
-        return _bounded(serialize(self._triples, format=GRAPH_FORMATS[name], prefixes=PREFIXES) or b"")
+        plain = serialize(self._triples, format=RdfFormat.N_TRIPLES) or b""
+        used = {prefix: iri for prefix, iri in PREFIXES.items() if b"<%b" % iri.encode() in plain}
+        return _bounded(serialize(self._triples, format=GRAPH_FORMATS[name], prefixes=used) or b"")
 
 
 class Truth:

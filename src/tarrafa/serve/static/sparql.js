@@ -16,6 +16,7 @@
     persistenceId: null,
     autocompleters: Object.keys(Yasqe.Autocompleters).filter((name) => own[name]),
     prefixCcApi: null,
+    createShareableLink: (it) => `${location.origin}/sparql#query=${encodeURIComponent(it.getValue())}`,
     showQueryButton: false,
     resizeable: true,
     editorHeight: "19rem",
