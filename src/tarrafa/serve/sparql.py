@@ -61,6 +61,9 @@ GRAPHS = (
     Offer("text/xml", "rdf"),
 )
 FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
+# What else clients call them (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
+ALSO = {"turtle": "ttl", "n3": "ttl", "n-triples": "nt", "ntriples": "nt", "rdf+xml": "rdf", "json-ld": "jsonld"}
+ALSO |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
 PAGE = Offer("text/html", "html")
 CODES: dict[type[TarrafaError], int] = {Unwanted: 406, QueryError: 400, TooCostly: 503, Busy: 503, DataError: 503}
 IN_UTF8 = ("text/csv", "text/tab-separated-values", "text/turtle")
@@ -126,7 +129,7 @@ class SparqlPages:
         return _response(await _while_heard(request, self._asking.ask(question)), offers)
 
     def _without_a_query(self, request: Request, given: _Given) -> Response:
-        accept, form = request.headers.get("accept", ""), given.one("format")
+        accept, form = request.headers.get("accept", ""), _form(given)
         offer = _named(form, GRAPHS) if form else choose(accept, (*GRAPHS, PAGE))
         if offer is PAGE:
             return self._editor(request)
@@ -182,7 +185,7 @@ def _decoded(text: bytes) -> list[tuple[str, str]]:
 
 def _question(text: str, accept: str, given: _Given, most: int) -> tuple[Question, dict[str, Offer]]:
     """What is asked, and under which media type each form is sent."""
-    form, limit = given.one("format"), given.one("limit") or ""
+    form, limit = _form(given), given.one("limit") or ""
     if form:
         of_solutions, of_graph = forms(form)
         solutions, graph = _named(of_solutions, SOLUTIONS), _named(of_graph, GRAPHS)
@@ -239,7 +242,13 @@ def _full(media_type: str) -> str:
     return f"{media_type}; charset=utf-8" if media_type in IN_UTF8 else media_type
 
 
-def _named(form: str | None, offers: tuple[Offer, ...]) -> Offer | None:
+def _form(given: _Given) -> str:
+    """The form that is named; clients name it in several ways at once, in the hope that we know one of them."""
+    names = [ALSO.get(name.lower(), name) for name in given.all("format") if name]
+    return next((name for name in names if name in FORMATS), names[0] if names else "")
+
+
+def _named(form: str, offers: tuple[Offer, ...]) -> Offer | None:
     return next((offer for offer in offers if offer.form == form), None)
 
 
