@@ -336,12 +336,12 @@ def test_before_anything_is_crawled_answers_are_empty_and_the_page_says_so(tmp_p
 
 def test_a_query_that_takes_too_long_is_503_with_a_sentence_and_one_too_many_comes_again(data):
     async def scene() -> None:
-        with Asking(data, Limits(time_s=1, processes=1, waiting=1, wait_s=0.2)) as asking:
+        with Asking(data, Limits(time_s=0.5, processes=1, waiting=1, wait_s=0.1)) as asking:
             app = create_app(data, asking=asking)
             path = f"/sparql?query={quote(ENDLESS)}"
             slow, *others = await asyncio.gather(*(heard(app, path) for _ in range(3)))
             assert slow.code == 503
-            assert slow.body == b"the query took more than 1 s and was stopped; ask for less, or more exactly\n"
+            assert slow.body == b"the query took more than 0.5 s and was stopped; ask for less, or more exactly\n"
             assert [(other.code, other.headers["retry-after"]) for other in others] == [(503, "5")] * 2
 
     asyncio.run(scene())

@@ -155,9 +155,9 @@ GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n
 @pytest.mark.parametrize(
     "query",
     [
-        f"SELECT ?x20 {{ BIND('0123456789' AS ?x0) {GROWING} }}",
+        pytest.param(f"SELECT ?x20 {{ BIND('0123456789' AS ?x0) {GROWING} }}", marks=pytest.mark.long),
         "SELECT * { FILTER(" + "!" * 90_000 + "true) }",
-        "SELECT * { FILTER(" + "1+" * 40_000 + "1) }",
+        pytest.param("SELECT * { FILTER(" + "1+" * 40_000 + "1) }", marks=pytest.mark.long),
     ],
     ids=["text that grows", "depth", "length"],
 )
@@ -223,7 +223,7 @@ def test_more_questions_than_processes_wait_a_little_and_not_in_any_number(data)
         assert "waiting already" in str(ends[3])
         assert (await asking.ask(Question("ASK { ?s ?p ?o }"))).count == 1
 
-    played(data, scene, Limits(time_s=1.5, processes=1, waiting=2, wait_s=0.3))
+    played(data, scene, Limits(time_s=0.5, processes=1, waiting=2, wait_s=0.1))
 
 
 def test_when_the_asking_ends_so_do_its_processes(data):

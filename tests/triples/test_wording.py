@@ -96,7 +96,7 @@ def a_store() -> Store:
     return store
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(DISGUISES),
     st.lists(st.tuples(st.integers(0, 120), st.integers(0, 3), st.sampled_from(PIECES)), max_size=3),
@@ -114,7 +114,7 @@ def test_what_oxigraph_would_ask_others_for_is_never_given_to_it(query, changes)
         pass
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(HEADS), st.lists(st.sampled_from(PIECES), max_size=12), st.text(max_size=20))
 def test_any_text_is_given_on_or_refused_and_never_an_error(head, pieces, text):
     try:

@@ -33,6 +33,14 @@
     prefixes: () => editor.getPrefixesFromQuery(),
   });
 
+  // What YASR leaves without a name.
+  results.on("drawn", () => {
+    for (const it of document.querySelectorAll("#yasr select, #yasr input[type=text]")) {
+      it.setAttribute("aria-label", it.placeholder || it.previousSibling?.textContent || it.className);
+    }
+    for (const it of document.querySelectorAll("#yasr th .dt-column-title:empty")) it.textContent = "#";
+  });
+
   const run = () => editor.query().catch(() => {}); // what goes wrong is shown with the results
   editor.on("query", () => { said.textContent = form.dataset.running; });
   editor.on("queryResponse", (_, response, duration) => {
