@@ -164,7 +164,8 @@ def test_protocol_2_1_5_each_form_of_statements_is_negotiated(endpoint):
 
 
 def test_a_yes_or_no_has_every_form_of_solutions_too(endpoint):
-    assert client(endpoint, "ASK { ?s ?p ?o }").query().convert()["boolean"] is True
+    found: Any = client(endpoint, "ASK { ?s ?p ?o }").query().convert()
+    assert found["boolean"] is True
     assert "<boolean>true</boolean>" in get(endpoint, "ASK { ?s ?p ?o }", "application/sparql-results+xml").text
     assert get(endpoint, "ASK {}", "text/csv").text.strip() == "true"
 
