@@ -124,15 +124,15 @@ class SparqlPages:
         if text is None:
             if request.method == "POST":
                 raise _Wrong(400, "there is no parameter `query`")
-            return self._without_a_query(request, given)
+            return await self._without_a_query(request, given)
         question, offers = _question(text, request.headers.get("accept", ""), given, self._asking.limits.results)
         return _response(await _while_heard(request, self._asking.ask(question)), offers)
 
-    def _without_a_query(self, request: Request, given: _Given) -> Response:
+    async def _without_a_query(self, request: Request, given: _Given) -> Response:
         accept, form = request.headers.get("accept", ""), _form(given)
         offer = _named(form, GRAPHS) if form else choose(accept, (*GRAPHS, PAGE))
         if offer is PAGE:
-            return self._editor(request)
+            return await asyncio.to_thread(self._editor, request)
         if offer is None:
             raise _Wrong(406, f"what is served here can be described in {_listed(GRAPHS)}")
         body = _description(self._replies.base(request), offer.form)
