@@ -237,9 +237,11 @@ def main() -> None:
     give_up_rights()
     decoder, encode = msgspec.msgpack.Decoder(Question), msgspec.msgpack.Encoder().encode
     shelf = Shelf(DataDirectory(root))
+    waiting = select.poll()  # not select(): the number of our end may be any
+    waiting.register(line, select.POLLIN)
     line.sendall(READY)
     while True:
-        while not select.select([line], [], [], LOOK_EVERY_S)[0]:
+        while not waiting.poll(LOOK_EVERY_S * 1_000):
             shelf.let_go()
         question = decoder.decode(hear(line))
         limit_memory(MEMORY_BYTES)
