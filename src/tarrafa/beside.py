@@ -42,7 +42,8 @@ class Beside:
 
     async def be_ready(self) -> None:
         """Have it running: from then on, what becomes of it is the doing of what it is asked."""
-        if self._streams is not None and self._process is not None and self._process.poll() is None:
+        is_there = self._process is not None and self._process.poll() is None
+        if is_there and self._streams is not None and not self._streams[0].at_eof():
             return
         for _ in range(STARTS_MAX):
             self.kill()

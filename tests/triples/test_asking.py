@@ -189,8 +189,7 @@ def test_a_process_that_somebody_killed_is_replaced(data):
             await asking.ask(Question(COUNT))
             (process,) = children()
             os.kill(process, signal.SIGKILL)
-            while lives(process):
-                await asyncio.sleep(0)
+            os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
 
     played(data, scene)
 
