@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from tarrafa.cli.asking import RESULTS_MAX, TIME_MAX_S
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Busy, QueryError, TooCostly
 from tarrafa.index.shards import number_of
-from tarrafa.process import start_ticks
+from tarrafa.process import SOCKET_CALLS, start_ticks
 from tarrafa.triples.answering import Question, Shelf, answer
 from tarrafa.triples.asking import MODULE, Asking, Limits, Unwanted, ask
 from tarrafa.triples.publishing import folder, publish, withdraw
@@ -353,6 +355,29 @@ def test_the_process_itself_has_no_network(data):
         assert Path(f"/proc/{process}/net/dev").read_text().count(":") == 1, "not even loopback is up beside lo"
 
     played(data, scene)
+
+
+GIVEN_UP = """
+import ctypes, socket
+from tarrafa import process
+class NoNamespaces:  # a system that does not let anybody leave the network
+    def __init__(self, libc): self.prctl, self.unshare = libc.prctl, lambda flags: -1
+real = ctypes.CDLL
+ctypes.CDLL = lambda *given, **more: NoNamespaces(real(*given, **more))
+process.give_up_rights()
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+    try:
+        socket.socket(family)
+    except PermissionError:
+        print("refused")
+print(len(open("/proc/self/statm").read()) > 0)
+"""
+
+
+@pytest.mark.skipif(os.uname().machine not in SOCKET_CALLS, reason="another architecture")
+def test_where_the_network_cannot_be_left_no_socket_can_be_opened():
+    done = subprocess.run([sys.executable, "-c", GIVEN_UP], capture_output=True, text=True, timeout=30)
+    assert done.stdout.split() == ["refused", "refused", "refused", "True"], done.stderr
 
 
 # -- several parts ----------------------------------------------------------------------------------------------------
