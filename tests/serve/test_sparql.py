@@ -378,5 +378,16 @@ def test_whoever_hangs_up_is_not_worked_for(endpoint):
     assert time.monotonic() - started < 5
 
 
+def test_when_serving_ends_a_query_under_way_is_told_so(data):
+    with Running(data, limits=Limits(time_s=60)) as ending:
+        line = HTTPConnection(urlsplit(ending.address).netloc, timeout=30)
+        line.request("GET", f"/sparql?query={quote(ENDLESS)}")
+        assert get(ending, "ASK {}").code == 200  # it came after, so the other one is under way
+    response = line.getresponse()
+    assert response.status == 503
+    assert b"being stopped" in response.read()
+    line.close()
+
+
 def test_offers_are_chosen_in_their_order():
     assert choose("*/*", [Offer("a/b", "x"), Offer("a/c", "y")]) == Offer("a/b", "x")

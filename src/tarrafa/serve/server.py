@@ -109,7 +109,7 @@ async def serve(
         shard = None if as_shard is None else create_shard_app(here(data), as_shard)
         asking = stack.enter_context(Asking(data, limits))
         app = create_app(data, status, crawlers, searcher, shard, queries, public, address, asking)
-        await _serve(app, host, listening, stop, on_ready)
+        await _serve(app, host, listening, stop, on_ready, asking.close)
 
 
 async def _serve(
@@ -118,6 +118,7 @@ async def _serve(
     listening: socket.socket,
     stop: asyncio.Event | None,
     on_ready: OnReady | None,
+    on_stop: Callable[[], None],
 ) -> None:
     number = listening.getsockname()[1]
     address = f"http://{f'[{host}]' if ':' in host else host}:{number}/"
@@ -140,6 +141,7 @@ async def _serve(
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
+        on_stop()  # whoever waits for a long query hears it now, and we need not wait for it
         server.should_exit = True
         await serving
 

@@ -47,6 +47,7 @@ class Asking:
         self._data, self.limits = data, limits or Limits()
         self._places = asyncio.Semaphore(self.limits.processes)
         self._waiting = 0
+        self._is_closed = False
         self._idle: list[Beside] = []
         self._all: list[Beside] = []
         self._encode = msgspec.msgpack.Encoder().encode
@@ -61,6 +62,7 @@ class Asking:
             raise QueryError("the query holds what is no text: it must be UTF-8") from None
         await self._wait_for_a_place()
         try:
+            self._check_open()
             process = self._idle.pop() if self._idle else self._another()
             try:
                 return _without_trouble(await self._answered(process, content))
@@ -84,6 +86,7 @@ class Asking:
             ) from None
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             process.kill()
+            self._check_open()
             raise TooCostly(
                 f"the query was too much for the process that answered it (it may use {MEMORY_BYTES >> 20} MB); "
                 "ask for less, or more simply"
@@ -109,7 +112,13 @@ class Asking:
         self._all.append(process)
         return process
 
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Busy("no more queries are answered: whoever answers them is being stopped")
+
     def close(self) -> None:
+        """Answer nothing any more; what is under way is told so."""
+        self._is_closed = True
         for process in self._all:
             process.kill()
 
