@@ -53,6 +53,7 @@ def test_every_format_can_be_had(root):
     assert told(root, build, "--format", "nt").count("\n") == 3
 
 
+@pytest.mark.long
 def test_a_query_comes_from_a_file_or_from_the_standard_input(root, tmp_path):
     (tmp_path / "q.rq").write_text("ASK {}")
     assert told(root, "--file", str(tmp_path / "q.rq")) == "yes\n"
@@ -64,6 +65,7 @@ def test_what_was_left_out_is_said(root):
     assert "only the first 3 results; there are more (--limit)" in done.stderr
 
 
+@pytest.mark.long
 def test_before_anything_is_crawled_that_is_said(tmp_path):
     done = run(new_data(tmp_path / "data").root, "SELECT * { ?s ?p ?o }")
     assert (done.exit_code, done.stdout) == (0, "")
@@ -80,7 +82,7 @@ def test_before_anything_is_crawled_that_is_said(tmp_path):
         (["--file", "/nowhere/x.rq"], ConfigError, "/nowhere/x.rq: cannot be read"),
         (["ASK {}", "--part", "1-of-2"], QueryError, "not kept here"),
         (["ASK {}", "--format", "ttl"], Unwanted, "json, xml, csv, tsv"),
-        ([ENDLESS, "--time-limit", "0.3"], TooCostly, "0.3 s"),
+        pytest.param([ENDLESS, "--time-limit", "0.3"], TooCostly, "0.3 s", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line(root, arguments, kind, said):
