@@ -12,6 +12,7 @@ page that has any is read there too.
 """
 
 import asyncio
+import contextlib
 import re
 
 import msgspec
