@@ -16,6 +16,7 @@ from tarrafa.process import LENGTH_BYTES, READY
 
 STARTS_MAX = 3
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, nobody but root can leave the network
+FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}  # each reserves addresses, which a limit of memory counts
 
 
 class Beside:
@@ -55,7 +56,7 @@ class Beside:
                     stdin=subprocess.DEVNULL,
                     stderr=self._stderr,
                     pass_fds=[theirs.fileno()],
-                    env=os.environ | ONE_THREAD,
+                    env=os.environ | ONE_THREAD | FEW_ARENAS,
                 )
             self._streams = await asyncio.open_connection(sock=ours, limit=self._answer_bytes_max)
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):

@@ -115,8 +115,11 @@ def _open_no_sockets(libc: ctypes.CDLL) -> None:
     libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, whole, 0, 0)
 
 
-def limit_memory(more_bytes: int) -> None:
-    """Only so much beyond what this process has now; said again, beyond what it has then."""
+def limit_memory(more_bytes: int | None) -> None:
+    """Only so much beyond what this process has now; said again, beyond what it has then. None: no limit."""
+    if more_bytes is None:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        return
     with open("/proc/self/statm") as file:  # noqa: PTH123
         has = int(file.read().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (has + more_bytes, resource.RLIM_INFINITY))

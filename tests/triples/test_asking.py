@@ -165,7 +165,7 @@ GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n
 )
 def test_a_query_that_asks_for_too_much_hurts_only_its_process(data, query):
     async def scene(asking: Asking) -> None:
-        with pytest.raises(TooCostly, match="too much for the process"):
+        with pytest.raises(TooCostly, match=r"too much for the process|more than 10 s"):
             await asking.ask(Question(query))
         assert (await asking.ask(Question("ASK { ?s ?p ?o }"))).count == 1
 

@@ -10,6 +10,7 @@ hosts, so what one page says, or the pages of one host say together, is in one p
 of them (counted, sorted, left out because it is nowhere) is refused, with the way to ask one part.
 """
 
+import contextlib
 import os
 import re
 import resource
@@ -24,7 +25,7 @@ import msgspec
 from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, Store
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, QueryError, TooCostly
+from tarrafa.errors import ConfigError, DataError, QueryError, TarrafaError, TooCostly
 from tarrafa.index.shards import parts
 from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, say
 from tarrafa.triples.publishing import Snapshot, folder, newest
@@ -101,6 +102,11 @@ class Shelf:
             names = ", ".join(one.part for one in there) if there[0].part else "there is only one, without a name"
             raise ConfigError(f"part {part[:40]!r} is not kept here; the parts are: {names}")
         return [self._newest(one) for one in chosen]
+
+    def prepare(self, part: str) -> None:
+        """Open what will be asked; what is wrong with it will be said then."""
+        with contextlib.suppress(TarrafaError, OSError):
+            self.stores(part)
 
     def let_go(self) -> None:
         """Do not keep what is no longer the newest."""
@@ -244,6 +250,8 @@ def main() -> None:
         while not waiting.poll(LOOK_EVERY_S * 1_000):
             shelf.let_go()
         question = decoder.decode(hear(line))
+        limit_memory(None)
+        shelf.prepare(question.part)  # what an open store takes, half a gigabyte of addresses, is not the question's
         limit_memory(MEMORY_BYTES)
         try:
             answered = answer(question, shelf)
