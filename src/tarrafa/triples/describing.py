@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from tarrafa.graph.store import rows
+from tarrafa.model import UrlId
 from tarrafa.parse.statements import STRING, iri_of, value
 from tarrafa.triples.things import TYPE_IRI
 
@@ -72,6 +73,17 @@ def views(connection: apsw.Connection, key: str) -> list[View]:
         (key, PAGES_MAX),
     )
     return [View(url, at, label, *_facts(connection, said), pages) for said, label, url, at, pages in found]
+
+
+def keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
+    """The things that a page speaks of, in its order."""
+    found = rows(
+        connection,
+        "SELECT t.key FROM pages p JOIN said s ON s.said >= p.page << 12 AND s.said < (p.page + 1) << 12"
+        " JOIN things t ON t.thing = s.thing WHERE p.id = ? ORDER BY s.said LIMIT ?",
+        (page, n),
+    )
+    return [key for (key,) in found]
 
 
 def _facts(connection: apsw.Connection, said: int) -> tuple[list[str], list[Shown]]:
