@@ -8,6 +8,7 @@ tarrafa pause NAME  let a collection rest; also resume, stop
 tarrafa worker      crawl for a frontier on another machine
 tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
+tarrafa things      what pages speak of: by class, property, words, dates and numbers
 tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
@@ -36,6 +37,7 @@ from tarrafa import __version__
 from tarrafa.cli import (
     cluster,
     curating,
+    declaring,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     querying,
     relating,
@@ -200,6 +202,7 @@ for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, que
 
 
 app.command(context_settings=searching.SEARCHING)(searching.search)
+app.command()(declaring.things)
 
 for related in (relating.links, relating.page, relating.site):
     app.command()(related)

@@ -4,6 +4,7 @@
     /why  /help                            why a result; how to search
     /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
     /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
+    /data  /thing  /data.json  /thing.json what pages say of things, and who says it (things.py)
     /status  /status.json                  the crawl, if somebody can tell
     /queries.json                          what people ask, for those on this machine
     /healthz                               for those who watch the process
@@ -38,6 +39,7 @@ from tarrafa.serve.relations import RelationPages
 from tarrafa.serve.replies import Forbidden, Replies, json
 from tarrafa.serve.searching import SearchPages
 from tarrafa.serve.shields import Shields, is_on_this_machine
+from tarrafa.serve.things import ThingPages
 
 StatusSource = Callable[[], Awaitable[Overview]]
 
@@ -96,6 +98,7 @@ def create_app(
     routes = [
         *search.routes(),
         *RelationPages(data, replies, searcher, address).routes(),
+        *ThingPages(data, replies).routes(),
         *Rest(data, replies, status).routes(),
         Mount("/static", Assets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),

@@ -120,15 +120,21 @@ def _shown(connection: apsw.Connection, name: str, term: str, page: int) -> Show
     number, label = other[0] if other else (None, "")
     if key != term:
         return Shown(name, iri=key, thing=key if other else "", label=label)
-    inside = () if number is None else tuple(map(_plain, _terms(connection, number, INSIDE_MAX)))
+    facts = [] if number is None else _terms(connection, number, INSIDE_MAX)
+    inside = tuple(_plain(connection, *fact) for fact in facts)
     return Shown(name, thing=key, label=label, inside=inside)
 
 
-def _plain(fact: tuple[str, str]) -> Shown:
-    name, term = fact
+def _plain(connection: apsw.Connection, name: str, term: str) -> Shown:
+    """What stands in a blank node; a further one inside it is told by its name."""
     said = value(term)
+    if said is None and term.startswith("_:"):
+        labels = rows(
+            connection, "SELECT s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ? LIMIT 1", (term,)
+        )
+        return Shown(name, thing=term, label=labels[0][0] if labels else "")
     if said is None:
-        return Shown(name, iri=iri_of(term), thing=term if term.startswith("_:") else "")
+        return Shown(name, iri=iri_of(term))
     return Shown(name, said.text, language=said.language, datatype=said.datatype if said.datatype != STRING else "")
 
 
