@@ -51,9 +51,9 @@ def things(
     directory = DataDirectory(data)
     directory.check_version()
     reader, text = ThingReader(directory), _sound(" ".join(words or []))
-    named = [_sound(name) for name in (vocabulary, of_class, not_class)]
+    speaks, is_one, is_none = (_sound(name).strip() for name in (vocabulary, of_class, not_class))
     conditions = tuple(condition(_sound(one)) for one in where or [] if one.strip())
-    wanted = Wanted("" if listed else text, *named, conditions, _sound(collection or ""))
+    wanted = Wanted("" if listed else text, speaks, is_one, is_none, conditions, _sound(collection or ""))
     if listed:
         offered = names(reader, listed, wanted, limit, offset, text)
         show.as_json(offered) if as_json else described.names(offered)

@@ -47,7 +47,7 @@ def _seen(text: str) -> str:
 
 
 def names(found: NamesTold) -> None:
-    console.print(f"{found.total:,} {found.list}")
+    console.print(f"{found.total:,} {found.kind}")
     for one in found.names:
         count = f"{one.things:,} things" if one.things else f"{one.uses:,} uses"
         console.print(f"  {count:>16} on {one.pages:>9,} pages  {escape(plain_iri(one.iri))}")

@@ -61,7 +61,11 @@ class RelationPages:
         pagers = _pagers(request, found.in_total, found.out_total, found.out_hosts_total)
         things = await asyncio.to_thread(self._things, found.url)
         wanted = Wanted(collection=request.query_params.get("collection", ""), hl=request.query_params.get("hl", ""))
-        declared = {"things": things[:THINGS_SHOWN], "things_more": len(things) > THINGS_SHOWN, "wanted": wanted}
+        declared: dict[str, Any] = {
+            "things": things[:THINGS_SHOWN],
+            "things_more": len(things) > THINGS_SHOWN,
+            "wanted": wanted,
+        }
         return self._replies.html(request, "page.html", found=found, **declared, **pagers)
 
     async def page_json(self, request: Request) -> Response:

@@ -10,6 +10,7 @@ too; whatever pages say is shown as text. Where nothing with data has been crawl
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -25,7 +26,7 @@ from tarrafa.serve.pages import PER_PAGE, Pager
 from tarrafa.serve.panel import LISTED, LISTS
 from tarrafa.serve.replies import NotKnown, Replies, json
 from tarrafa.serve.wanted import QUOTED_CHARS_MAX, Wanted
-from tarrafa.triples.reader import OFFSET_MAX, Counts, FoundThing, Shown, ThingQuery, ThingReader
+from tarrafa.triples.reader import OFFSET_MAX, Counted, Counts, FoundThing, Shown, ThingQuery, ThingReader
 
 KEY_CHARS_MAX = 4_000
 FILTER_CHARS_MAX = 200
@@ -41,12 +42,12 @@ class ThingsTold(msgspec.Struct, frozen=True):
     things: list[FoundThing]
 
 
-class NamesTold(msgspec.Struct, frozen=True):
+class NamesTold(msgspec.Struct, frozen=True, rename={"kind": "list"}):
     """What can be chosen: vocabularies, classes or properties (`list`), those on most pages first."""
 
-    list: str
+    kind: str
     total: int
-    names: list[panel.Counted]
+    names: list[Counted]
 
 
 class Saying(msgspec.Struct, frozen=True):
@@ -112,11 +113,12 @@ class ThingPages:
 
     def data(self, request: Request) -> Response:
         texts, given = self._replies.texts(request), request.query_params
+        if not self._reader.vocabularies(n=0).total and not self._reader.properties(n=0).total:
+            return self._replies.html(request, "nothing_yet.html")
         wanted, page = Wanted.of(given).meant(self._reader), page_number(given, "page")
-        sections = panel.sections(self._reader, wanted, texts)
-        shared = {
+        shared: dict[str, Any] = {
             "wanted": wanted,
-            "sections": sections,
+            "sections": panel.sections(self._reader, wanted, texts),
             "chips": panel.chips(wanted, texts),
             "rows": panel.rows(wanted, texts),
             "comparisons": panel.comparisons(texts),
@@ -127,12 +129,10 @@ class ThingPages:
         if page > OFFSET_MAX // PER_PAGE:
             raise QueryError(f"Only the first {OFFSET_MAX:,} things can be paged through.")
         found = find(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
-        if not found.total and wanted.is_empty and not any(section.total for section in sections):
-            return self._replies.html(request, "nothing_yet.html", wanted=wanted)
         numbers = Pager.of(page, found.total, PER_PAGE, OFFSET_MAX)
         return self._replies.html(request, "data.html", found=found, numbers=numbers, **shared)
 
-    def _list(self, request: Request, wanted: Wanted, kind: str, page: int, shared: dict[str, object]) -> Response:
+    def _list(self, request: Request, wanted: Wanted, kind: str, page: int, shared: dict[str, Any]) -> Response:
         held = request.query_params.get("filter", "").strip()[:FILTER_CHARS_MAX]
         if page > OFFSET_MAX // LISTED:
             raise QueryError(f"Only the first {OFFSET_MAX:,} names can be paged through.")

@@ -58,13 +58,8 @@ class Wanted(msgspec.Struct, frozen=True):
         where = [condition(text[:VALUE_CHARS_MAX]) for text in given.getlist("where") if text.strip()]
         rows = zip_longest(*(given.getlist(name) for name in ("property", "is", "value")), fillvalue="")
         where += [_row(*(text.strip()[:VALUE_CHARS_MAX] for text in row)) for row in rows if row[0] or row[2]]
-        return cls(
-            line("q"), line("vocabulary"), line("class"), line("not"), tuple(where), line("collection"), line("hl")
-        )
-
-    @property
-    def is_empty(self) -> bool:
-        return not any((self.q, self.vocabulary, self.of_class, self.not_class, self.where, self.collection))
+        chosen = line("q"), line("vocabulary"), line("class"), line("not")
+        return cls(*chosen, tuple(where), line("collection"), line("hl"))
 
     def meant(self, reader: ThingReader) -> "Wanted":
         """With IRIs for names."""
