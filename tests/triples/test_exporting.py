@@ -50,6 +50,7 @@ def test_all_of_it_is_there_and_nothing_else_however_it_is_compressed(data):
     assert zstandard.ZstdDecompressor().stream_reader(packed).read() == plain
 
 
+@pytest.mark.filterwarnings("ignore:Dataset:DeprecationWarning")
 def test_pyoxigraph_and_rdflib_read_it(data):
     plain = gzip.decompress(exported(data))
     quads = list(parse(plain, RdfFormat.N_QUADS))

@@ -13,25 +13,32 @@ Knows nothing of queries.
 import logging
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import TracebackType
+
+import msgspec
 
 from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor, Entry, entry_at
 from tarrafa.clock import boottime
-from tarrafa.data import DataDirectory, open_to_read, write_atomically
-from tarrafa.errors import Locked, from_os
+from tarrafa.data import DataDirectory, write_atomically
+from tarrafa.errors import ConfigError, Locked, from_os
 from tarrafa.graph.store import in_our_words, rows
 from tarrafa.index import shards
 from tarrafa.index.documents import Change, change
 from tarrafa.model import Outcome, UrlId
 from tarrafa.parse.moment import moment
 from tarrafa.parse.url import url_id
-from tarrafa.triples import layout
+from tarrafa.triples import layout, ontology, progress
+from tarrafa.triples.graphs import RULES
 from tarrafa.triples.pages import Pages
-from tarrafa.triples.publishing import publish
+from tarrafa.triples.progress import behind, cursor
+from tarrafa.triples.publishing import newest, publish
+from tarrafa.triples.rules import Rules
+from tarrafa.triples.rules import write as write_rules
 from tarrafa.triples.visits import Version, Visits
 from tarrafa.triples.withheld import Withheld
+
+__all__ = ["Follower", "behind", "catch_up", "cursor", "follow", "forget", "make", "rebuild", "withhold"]
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
@@ -40,6 +47,7 @@ COMMIT_EVERY_S = 3.0
 COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
 PUBLISH_EVERY_S = 2.0
 Tell = Callable[[int], None]
+RENEWED_AT_ONCE = 200  # pages
 HELD_CHARS_MAX = 8 << 20  # of statements that wait to be written
 
 
@@ -74,8 +82,15 @@ class Follower:
             self._cursor: Cursor = self._visits.cursor
             self._pages = Pages(self._store, self._connection)
             self._withheld = Withheld(data, self._connection)
+            for generation, content in rows(self._connection, "SELECT generation, content FROM ontology"):
+                self._pages.generation = generation
+                self._pages.ontology = msgspec.msgpack.decode(content, type=ontology.Ontology)
             self._commits = rows(self._connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-        self._shown = _shown(data)
+        self._shown = progress.shown(data) if newest(data) else -1
+        self._ontology_seen: object = None
+        self._turned = 0  # how often pages were written
+        self._rules = Rules(data)
+        self._rules.use(self._pages.ontology.rules)
 
     def _in_words(self) -> "_InWords":
         return _InWords(self)
@@ -84,6 +99,7 @@ class Follower:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._rules.stop()
         self._connection.close()
         del self._store, self._pages
         self._lock.close()
@@ -152,7 +168,7 @@ class Follower:
             for key, url in news.items():
                 versions = [] if self._withheld.covers(url) else self._visits.versions(key)
                 text = self._text(key, versions[0], texts) if versions else ""
-                self._pages.write(key, url, versions, text)
+                self._turned += self._pages.write(key, url, versions, text)
 
     def _text(self, key: UrlId, version: Version, texts: dict[tuple[UrlId, str], str]) -> str:
         known = texts.get((key, version.collection))
@@ -187,15 +203,67 @@ class Follower:
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
         """Show others what is committed, if it is time and they have not seen it."""
-        if self._shown == self._commits or self._first_at:
+        if not self._commits or self._shown == self._commits or self._first_at:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
             self._shown, self._published_at = self._commits, now
             try:
-                write_atomically(_sign(self._data), f"{self._commits}\n".encode(), durable=False)
+                write_atomically(progress.sign(self._data), f"{self._commits}\n".encode(), durable=False)
             except OSError as error:
-                raise from_os(error, _sign(self._data)) from None
+                raise from_os(error, progress.sign(self._data)) from None
+
+    # -- what follows ----------------------------------------------------------------------------------------------
+
+    def learn(self) -> None:
+        """Look at the ontology. That another one is in force is saved before anything is written under it: pages that
+        were written under the former are then known for certain."""
+        seen = ontology.state(self._data)
+        if seen == self._ontology_seen:
+            return
+        self._ontology_seen, pages = seen, self._pages
+        try:
+            found = ontology.read(self._data)
+        except ConfigError as error:
+            log.warning("%s; what held before holds until it is mended", error)
+            return
+        self._rules.use(found.rules)
+        is_stray = not found.rules and self._store.contains_named_graph(RULES)
+        if found == pages.ontology and not is_stray:
+            return
+        self.commit()
+        with self._in_words():
+            self._begin()
+            pages.generation += found.digest() != pages.ontology.digest()
+            pages.ontology = found
+            self._connection.execute("DELETE FROM ontology")
+            content = (pages.generation, msgspec.msgpack.encode(found))
+            self._connection.execute("INSERT INTO ontology VALUES (?, ?)", content)
+            if is_stray:
+                self._store.remove_graph(RULES)
+        self._first_at = self._first_at or boottime()
+        self.commit()
+
+    def renew(self, now: float) -> bool:
+        """Write some pages anew that were written under another ontology; whether there may be more."""
+        with self._in_words():
+            outdated = self._pages.outdated(RENEWED_AT_ONCE)
+        if outdated:
+            self._news.update(outdated)
+            self._write()
+            self._first_at, self._last_at = self._first_at or now, now
+        return bool(outdated)
+
+    def rule(self, now: float, *, at_once: bool = False) -> None:
+        """Take in what the rules have constructed, and have them run again when it is time; at once: now."""
+        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._first_at:
+            with self._in_words():
+                self._rules.begin(self._store, self._turned)
+        found = self._rules.wait() if at_once else self._rules.result()
+        if found is not None:
+            with self._in_words():
+                if write_rules(self._store, found):
+                    self._first_at, self._last_at = self._first_at or now, now
 
     def withhold(self) -> None:
         """Take out what was taken down, and bring back what was lifted, if anything was since; it is published."""
@@ -203,7 +271,11 @@ class Follower:
             return
         with self._in_words():
             self._begin()
-            self._news.update(self._withheld.taken(self._pages))
+            taken = dict(self._withheld.taken(self._pages))
+            self._news.update(taken)
+            if taken:  # rules may have taken something from them
+                self._rules.stop()
+                self._store.remove_graph(RULES)
             forget = self._visits.start_over()
         for entry in self._withheld.lifted(self._cursor):
             with self._in_words():
@@ -253,11 +325,14 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
     """Follow the archive until told to stop; what has been read by then is committed and published."""
     with Follower(data) as follower:
         while not stop.is_set():
+            follower.learn()
             read = follower.read(boottime(), stop)
+            more = follower.renew(boottime())
             if follower.is_due(boottime()):
                 follower.commit()
             follower.publish(boottime())
-            if not read:
+            follower.rule(boottime())
+            if not read and not more:
                 stop.wait(POLL_S)
         follower.commit()
         follower.publish(boottime(), at_once=True)
@@ -271,7 +346,12 @@ def catch_up(data: DataDirectory) -> int:
 def make(part: DataDirectory, tell: Tell = lambda size: None) -> int:
     """Take in everything that is durable now, in one part; the number of records read."""
     with Follower(part) as follower:
+        follower.learn()
         read = follower.read(boottime(), tell=tell)
+        follower.commit()
+        while follower.renew(boottime()):
+            follower.commit()
+        follower.rule(boottime(), at_once=True)
         follower.commit()
         follower.publish(boottime(), at_once=True)
     return read
@@ -300,50 +380,9 @@ def withhold(data: DataDirectory) -> bool:
         for part in parts:
             with Follower(part) as follower:
                 follower.withhold()
+                follower.rule(boottime(), at_once=True)
+                follower.commit()
+                follower.publish(boottime(), at_once=True)
     except Locked:
         return False
     return bool(parts)
-
-
-def behind(data: DataDirectory) -> int:
-    """0 when all that the archive holds can be asked for, as far as it belongs here; else roughly how much cannot.
-
-    The archive is asked first: what becomes durable afterwards was not there when the question was put."""
-    published = archive.published(data.archive)
-    found = [_progress(part) for part in shards.parts(data)]
-    unread = sum(max(0, length - min(cursor.get(file, 0) for cursor, _ in found)) for file, length in published.items())
-    return unread + sum(unseen for _, unseen in found)
-
-
-def cursor(data: DataDirectory) -> Cursor:
-    """How far a part of the store has read the archive; one that is not ours has read nothing."""
-    return _progress(data)[0]
-
-
-def _progress(part: DataDirectory) -> tuple[Cursor, int]:
-    """Where the follower of a part is, and whether it has to publish that."""
-    if not layout.exists(part):
-        return {}, 0
-    path = layout.books(part)
-    with in_our_words(path, what="triples"):
-        connection = open_to_read(path)
-        try:
-            with connection:
-                found = dict(rows(connection, "SELECT file, offset FROM cursor"))
-                commits = rows(connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-        finally:
-            connection.close()
-    return found, int(commits != _shown(part))
-
-
-def _sign(data: DataDirectory) -> Path:
-    return data.triples / "shown"
-
-
-def _shown(data: DataDirectory) -> int:
-    """Which commit was published last."""
-    try:
-        text = _sign(data).read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return 0
-    return int(text) if text.isdecimal() else 0

@@ -44,6 +44,7 @@ CREATE TABLE visits (                  -- the newest visit of each URL in each c
 CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE commits (commits INTEGER NOT NULL); -- how many there were: what is published says of which it is
+CREATE TABLE ontology (generation INTEGER NOT NULL, content BLOB NOT NULL); -- that is in force
 CREATE TABLE withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID;
 CREATE TABLE names (name INTEGER PRIMARY KEY, iri TEXT NOT NULL UNIQUE, vocabulary INTEGER);
 CREATE TABLE pages (                   -- those that state something
@@ -54,7 +55,7 @@ CREATE TABLE pages (                   -- those that state something
     statements INTEGER NOT NULL,
     inferred   INTEGER NOT NULL,
     digest     BLOB NOT NULL,          -- of what it states
-    ontology   INTEGER NOT NULL,       -- its generation: see `closure`
+    ontology   INTEGER NOT NULL,       -- the generation that it was written under
     share      BLOB NOT NULL           -- in what is counted: see `counts`
 );
 CREATE INDEX pages_by_ontology ON pages (ontology);

@@ -1,12 +1,243 @@
-"""What follows from what a page states, by the ontologies that people have laid in?"""
+"""What follows from what a page states, by the ontologies that people have laid in?
 
-from collections.abc import Sequence
+    # DATA/ontology.toml; without it nothing is inferred
+    enabled = true
+    files   = ["schema.ttl"]         # in DATA/ontology/; by default all of *.ttl, *.nt and *.rdf that are there
 
-from tarrafa.parse.statements import Statement
+    [[rule]]
+    name      = "colleagues"
+    construct = "CONSTRUCT { ?a <urn:x:colleague> ?b } WHERE { ?a <urn:x:at> ?o . ?b <urn:x:at> ?o }"
+
+Promises: a thing of a class is also of every class above it (rdfs:subClassOf, owl:equivalentClass), and what has a
+property has every property above that one (rdfs:subPropertyOf, owl:equivalentProperty), however long the way and even
+if it goes in circles. The page alone decides: so what follows from it is replaced with it. Nothing is inferred twice,
+or that the page states itself. A file that cannot be meant is one `ConfigError`.
+Knows nothing of the store. What [[rule]] means is told in `rules`.
+"""
+
+import logging
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+from pyoxigraph import NamedNode, RdfFormat, parse
+from xxhash import xxh3_128_hexdigest
+
+from tarrafa.data import DataDirectory, state_of
+from tarrafa.errors import ConfigError
+from tarrafa.parse.statements import TYPE, Statement, iri_of
+from tarrafa.parse.things import one_spelling
+
+FILE_BYTES_MAX = 64 << 20  # of one ontology; schema.org's is 1 MB
+TOML_BYTES_MAX = 1 << 20
+FILES_MAX = 100
+PAIRS_MAX = 500_000
+ABOVE_MAX = 200  # classes above one
+INFERRED_MAX = 20_000  # from one page
+RULES_MAX = 50
+RULE_CHARS_MAX = 20_000
+FORMATS = {".ttl": RdfFormat.TURTLE, ".nt": RdfFormat.N_TRIPLES, ".rdf": RdfFormat.RDF_XML}
+
+_RDFS, _OWL = "http://www.w3.org/2000/01/rdf-schema#", "http://www.w3.org/2002/07/owl#"
+_CLASS, _PROPERTY = f"{_RDFS}subClassOf", f"{_RDFS}subPropertyOf"
+_SAME = {f"{_OWL}equivalentClass": _CLASS, f"{_OWL}equivalentProperty": _PROPERTY}
+
+log = logging.getLogger(__name__)
+Above = dict[str, tuple[str, ...]]
 
 
-class Ontology:
-    """Classes and properties, each with those above it."""
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A CONSTRUCT query of the user's own."""
+
+    name: str
+    construct: str
+
+
+class Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file as it was written."""
+
+    enabled: bool = True
+    files: tuple[str, ...] | None = None
+    rule: tuple[Rule, ...] = ()
+
+
+class Ontology(msgspec.Struct, frozen=True):
+    """Classes and properties, each with those above it; and the rules."""
+
+    classes: Above = {}
+    properties: Above = {}
+    rules: tuple[Rule, ...] = ()
 
     def infer(self, statements: Sequence[Statement]) -> list[Statement]:
+        """What follows from the statements of a page, and is not among them."""
+        if not (self.classes or self.properties):
+            return []
+        stated, found = set(statements), dict[Statement, None]()
+        for one in statements:
+            if one.predicate == TYPE:
+                news = [Statement(one.subject, TYPE, f"<{name}>") for name in self.classes.get(iri_of(one.object), ())]
+            else:
+                above = self.properties.get(iri_of(one.predicate), ())
+                news = [Statement(one.subject, f"<{name}>", one.object) for name in above]
+            for new in news:
+                if new not in stated:
+                    found[new] = None
+            if len(found) >= INFERRED_MAX:
+                break
+        return list(found)[:INFERRED_MAX]
+
+    def digest(self) -> str:
+        """What the classes and properties are known by; empty if there are none."""
+        if not (self.classes or self.properties):
+            return ""
+        return str(xxh3_128_hexdigest(msgspec.json.encode([self.classes, self.properties])))
+
+
+NOTHING = Ontology()
+
+
+# -- the files ---------------------------------------------------------------------------------------------------------
+
+
+def path_of(data: DataDirectory) -> Path:
+    return data.root / "ontology.toml"
+
+
+def folder_of(data: DataDirectory) -> Path:
+    return data.root / "ontology"
+
+
+def state(data: DataDirectory) -> object:
+    """Another one whenever one of the files is."""
+    return state_of(path_of(data)), [(path.name, state_of(path)) for path in _there(folder_of(data))]
+
+
+def _there(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if path.suffix.lower() in FORMATS)
+    except OSError:
         return []
+
+
+def read(data: DataDirectory) -> Ontology:
+    """What holds; nothing does without a file that says so."""
+    path, folder = path_of(data), folder_of(data)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return NOTHING
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    written = _written(path, content)
+    if not written.enabled:
+        return NOTHING
+    names = _there(folder) if written.files is None else [_named(path, folder, name) for name in written.files]
+    if len(names) > FILES_MAX:
+        raise ConfigError(f"{folder}: {len(names)} files are more than the {FILES_MAX} allowed")
+    pairs = {_CLASS: set[tuple[str, str]](), _PROPERTY: set[tuple[str, str]]()}
+    for name in names:
+        _take_in(name, pairs)
+    return Ontology(_closed(pairs[_CLASS]), _closed(pairs[_PROPERTY]), written.rule)
+
+
+def _written(path: Path, content: bytes) -> Written:
+    if len(content) > TOML_BYTES_MAX:
+        raise ConfigError(f"{path}: larger than the {TOML_BYTES_MAX >> 20} MB allowed")
+    try:
+        written = msgspec.convert(tomllib.loads(content.decode("utf-8-sig")), Written)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from None
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_explain(str(error))}") from None
+    if len(written.rule) > RULES_MAX:
+        raise ConfigError(f"{path}: {len(written.rule)} rules are more than the {RULES_MAX} allowed")
+    names = [rule.name for rule in written.rule]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"{path}: [[rule]] name: two rules have the same name; give each its own")
+    for rule in written.rule:
+        if wrong := objection(rule.construct):
+            raise ConfigError(f"{path}: [[rule]] {rule.name[:80]!r}: {wrong}")
+    return written
+
+
+def _explain(message: str) -> str:
+    what, _, where = message.partition(" - at `$")
+    where = where.rstrip("`").lstrip(".")
+    if unknown := re.search(r"unknown field `([^`]*)`", what):
+        allowed = "name, construct" if where.startswith("rule") else "enabled, files, [[rule]]"
+        return f"unknown key {unknown[1]!r} (allowed: {allowed})"
+    return f"{where}: {what[0].lower()}{what[1:]}".removeprefix(": ")
+
+
+def _named(path: Path, folder: Path, name: str) -> Path:
+    if Path(name).name != name or Path(name).suffix.lower() not in FORMATS:
+        raise ConfigError(f"{path}: files: {name[:80]!r} must be the name of a {', '.join(FORMATS)} file in {folder}")
+    return folder / name
+
+
+def _take_in(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
+    """Note who stands below whom in a file."""
+    try:
+        if path.stat().st_size > FILE_BYTES_MAX:
+            raise ConfigError(f"{path}: larger than the {FILE_BYTES_MAX >> 20} MB allowed")
+        for quad in parse(path=str(path), format=FORMATS[path.suffix.lower()], base_iri="urn:tarrafa:ontology"):
+            name, below, above = quad.predicate.value, quad.subject, quad.object
+            if not (isinstance(below, NamedNode) and isinstance(above, NamedNode)):
+                continue
+            known = pairs.get(_SAME.get(name, name))
+            if known is not None:
+                known.add((one_spelling(below.value), one_spelling(above.value)))
+                if name in _SAME:
+                    known.add((one_spelling(above.value), one_spelling(below.value)))
+                if len(known) > PAIRS_MAX:
+                    raise ConfigError(f"{path}: more than the {PAIRS_MAX:,} classes or properties allowed")
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f"{path}: cannot be read: {' '.join(str(error).split())[:200]}") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _closed(pairs: Iterable[tuple[str, str]]) -> Above:
+    """Everybody with all above him, the nearest first."""
+    direct: dict[str, list[str]] = {}
+    for below, above in sorted(pairs):
+        if below != above:
+            direct.setdefault(below, []).append(above)
+    closed: Above = {}
+    for name in sorted(direct):
+        found = dict.fromkeys(direct[name])
+        waiting = list(found)
+        while waiting and len(found) < ABOVE_MAX:
+            news = [above for below in waiting for above in direct.get(below, ()) if above not in found]
+            waiting = list(dict.fromkeys(news))
+            found |= dict.fromkeys(waiting)
+        found.pop(name, None)
+        closed[name] = tuple(found)[:ABOVE_MAX]
+    return closed
+
+
+# -- what a rule may say -----------------------------------------------------------------------------------------------
+
+_token = re.compile(
+    r"<[^<>\"{}|^`\\\x00-\x20]*>"
+    r"|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|\"(?:[^\"\\\n\r]|\\.)*\"|'(?:[^'\\\n\r]|\\.)*'"
+    r"|#[^\n\r]*|(?P<word>[?$@]?[\w:.\-]+)",
+    re.DOTALL,
+)
+_escape = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
+
+
+def objection(construct: str) -> str:
+    """Why a rule is not run; empty: it is, and SPARQL itself will say the rest."""
+    if len(construct) > RULE_CHARS_MAX:
+        return f"longer than the {RULE_CHARS_MAX:,} characters allowed"
+    if _escape.search(construct):  # SPARQL would read it as what it stands for, wherever it stands
+        return "write characters as they are, not as \\u escapes"
+    words = [found["word"].upper() for found in _token.finditer(construct) if found["word"]]
+    if "SERVICE" in words:
+        return "SERVICE would ask others; rules see this store only"
+    return "" if "CONSTRUCT" in words else "must be a CONSTRUCT query"

@@ -17,7 +17,7 @@ from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
 from tarrafa.parse.statements import Statement
 from tarrafa.triples import counts, graphs
-from tarrafa.triples.ontology import Ontology
+from tarrafa.triples.ontology import NOTHING, Ontology
 from tarrafa.triples.things import Things
 from tarrafa.triples.visits import Version
 
@@ -38,11 +38,12 @@ class Pages:
     def __init__(self, store: Store, connection: apsw.Connection) -> None:
         self._store, self._connection = store, connection
         self._things = Things(connection)
-        self.ontology = Ontology()
-        self.generation = 0  # of the ontology: see `closure`
+        self.ontology: Ontology = NOTHING
+        self.generation = 0  # of the ontology: one that comes again is another, so that a kill leaves no doubt
 
-    def write(self, key: UrlId, url: str, versions: Sequence[Version], text: str) -> None:
-        """The page is this from now on; `versions`: what the collections have of it, the one that counts first."""
+    def write(self, key: UrlId, url: str, versions: Sequence[Version], text: str) -> bool:
+        """The page is this from now on; `versions`: what the collections have of it, the one that counts first.
+        Whether it states anything, or did."""
         statements = graphs.statements_of(text, key) if versions else []
         graph = graphs.graph_of(url, key)
         known = self._row(key)
@@ -50,12 +51,13 @@ class Pages:
             graphs.remove(self._store, graph)
             if known is not None:
                 self._take_out(known)
-            return
+            return known is not None
         inferred = self.ontology.infer(statements)
         quads = graphs.quads_of(statements, graph)
         quads += graphs.quads_of(inferred, graphs.inferred_of(graph))
         graphs.write(self._store, graph, [*quads, *graphs.about(graph, versions)])
         self._note(known, key, url, versions[0].at, statements, inferred)
+        return True
 
     def _note(
         self,

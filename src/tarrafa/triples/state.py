@@ -9,7 +9,7 @@ from tarrafa.data import DataDirectory, open_to_read
 from tarrafa.graph.store import in_our_words, rows
 from tarrafa.index import shards
 from tarrafa.triples import layout
-from tarrafa.triples.follower import behind
+from tarrafa.triples.progress import behind
 
 
 class TriplesState(msgspec.Struct, frozen=True):
