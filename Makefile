@@ -45,9 +45,19 @@ screenshots: $(READY) system
 relevance: $(READY)
 	PYTHONPATH=. $(BIN)/python benchmarks/relevance.py
 
-# How well the public standards are kept, as a table.
-conformance: $(READY)
+# How well the public standards are kept, as a table, beside others.
+conformance: $(READY) peers
 	$(BIN)/python benchmarks/conformance.py
+
+# Others' programs for comparisons; where they cannot be had, the tables say so.
+PEERS := pyRdfa3==3.6.5 extruct==0.18.0
+.PHONY: peers structured
+peers: $(READY)
+	@$(BIN)/python -m pip install --quiet $(PEERS) || echo "not to be installed: $(PEERS)"
+
+# Pages with RDFa a second, beside pyRdfa3.
+structured: $(READY) peers
+	$(BIN)/python benchmarks/structured.py
 
 $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)

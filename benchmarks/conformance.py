@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests.conformance import PLACE, cases
 
+from benchmarks.rdfa_suite import rdfa
 from tarrafa.fetch.robots import parse
 from tarrafa.parse.url import canonical
 
@@ -50,7 +51,7 @@ def urls() -> bool:
 def main() -> None:
     if not PLACE.exists():
         sys.exit(f"{PLACE}: the conformance data is absent; set TARRAFA_CONFORMANCE to where it is")
-    sys.exit(0 if all([robots(), urls()]) else 1)
+    sys.exit(0 if all([robots(), urls(), rdfa(row)]) else 1)
 
 
 if __name__ == "__main__":

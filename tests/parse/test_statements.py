@@ -53,6 +53,8 @@ LITERALS = {
     ("a", "not a language", ""): '"a"',
     ("a", "", "http://www.w3.org/2001/XMLSchema#string"): '"a"',
     ("1", "", "http://www.w3.org/2001/XMLSchema#integer"): '"1"^^<http://www.w3.org/2001/XMLSchema#integer>',
+    ("a", "", "http://www.w3.org/1999/02/22-rdf-syntax-ns#langString"): '"a"',
+    ("a", "", "http://www.w3.org/1999/02/22-rdf-syntax-ns#dirLangString"): '"a"',
     ('q"\\\n\r', "", ""): '"q\\"\\\\\\n\\r"',
     ("\x00\ud800", "", ""): '"��"',
 }

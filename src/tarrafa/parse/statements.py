@@ -25,6 +25,9 @@ XSD = "http://www.w3.org/2001/XMLSchema#"
 TYPE = f"<{RDF}type>"
 STRING = f"{XSD}string"
 
+# The first is nobody's to write; the others go with a language only, and no tool reads them without.
+_NO_DATATYPES = (STRING, f"{RDF}langString", f"{RDF}dirLangString")
+
 _never_in_an_iri = re.compile(
     r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
 )
@@ -82,7 +85,7 @@ class Statements:
 
     def add(self, subject: str, predicate: str, value: str, graph: str = "") -> None:
         """Note a statement. The terms are written already: by `iri`, `literal` and `blank`."""
-        if self.full:
+        if self._room <= 0 or len(self._lines) >= STATEMENTS_MAX:  # `full`, asked for every statement of the crawl
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
@@ -123,11 +126,13 @@ def literal(text: str, language: str = "", datatype: str = "") -> str | None:
         if datatype and datatype != STRING:
             return None
         text = text[:LITERAL_LENGTH_MAX]
-    text = _unfit.sub("�", text)
-    quoted = f'"{_special.sub(_escaped, text)}"'
+    if text.isprintable() and '"' not in text and "\\" not in text:  # most are
+        quoted = f'"{text}"'
+    else:
+        quoted = f'"{_special.sub(_escaped, _unfit.sub("�", text))}"'
     if language and _is_language(language):
         return f"{quoted}@{language.lower()}"
-    if datatype and datatype != STRING:
+    if datatype and datatype not in _NO_DATATYPES:
         written = iri(datatype)
         return f"{quoted}^^{written}" if written else quoted
     return quoted

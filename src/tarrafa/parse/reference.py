@@ -1,0 +1,73 @@
+"""Which IRI does this reference mean, seen from that base?
+
+Promises: RFC 3986 section 5.2 by text alone, and IRIs stay IRIs: no letter is escaped, no host is rewritten, for two
+spellings are two names in RDF. (Links to fetch go through `url`, which does all that.) Only dot segments are taken out.
+Knows nothing of CURIEs or of what an IRI may hold.
+"""
+
+import re
+
+_parts = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*:)?(//[^/?#]*)?([^?#]*)(\?[^#]*)?", re.DOTALL).match
+_absolute = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
+
+
+class Base:
+    """A base IRI, taken apart once for all references on a page."""
+
+    __slots__ = ("_authority", "_folder", "_origin", "_path", "_scheme", "whole")
+
+    def __init__(self, iri: str) -> None:
+        found = _parts(iri)
+        scheme, authority, path, query = found.groups() if found else (None, None, "", None)
+        self._scheme = scheme or ""
+        self._authority = authority
+        self._origin = self._scheme + (authority or "")
+        self._path = self._origin + path
+        self._folder = path[: path.rfind("/") + 1] or ("/" if authority else "")
+        self.whole = self._path + (query or "")  # a base has no fragment
+
+    def resolve(self, reference: str) -> str:
+        """The IRI. It may still hold what no IRI may: `statements.iri` sees to that."""
+        if not reference:
+            return self.whole
+        first = reference[0]
+        if first == "#":
+            return self.whole + reference
+        if _absolute(reference):
+            return _normal(reference) if "/." in reference else reference
+        if first == "?":
+            return self._path + reference
+        if reference.startswith("//"):
+            return self._scheme + reference
+        cut = min((at for at in (reference.find("?"), reference.find("#")) if at >= 0), default=len(reference))
+        path, rest = reference[:cut], reference[cut:]
+        joined = path if first == "/" else self._folder + path
+        dots = "/." in joined or joined.startswith(".")
+        return self._origin + (_without_dots(joined) if dots else joined) + rest
+
+    def within(self, reference: str) -> "Base":
+        """The base that an xml:base makes of this one."""
+        return Base(self.resolve(reference))
+
+
+def _normal(absolute: str) -> str:
+    found = _parts(absolute)
+    if found is None or not found[2]:
+        return absolute
+    start, end = found.span(3)
+    return absolute[:start] + _without_dots(absolute[start:end]) + absolute[end:]
+
+
+def _without_dots(path: str) -> str:
+    """RFC 3986 §5.2.4."""
+    kept: list[str] = []
+    segments = path.split("/")
+    for segment in segments:
+        if segment == "..":
+            if len(kept) > 1 or (kept and kept[0]):
+                kept.pop()
+        elif segment != ".":
+            kept.append(segment)
+    if segments[-1] in (".", ".."):
+        kept.append("")
+    return "/".join(kept)
