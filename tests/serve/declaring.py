@@ -75,6 +75,10 @@ def in_bad_faith() -> str:
     assert marked is not None
     found.add(subject, marked, term("um valor"))
     found.add(subject, marked, subject)
+    turned = literal(TURNED)
+    assert turned is not None
+    found.add("_:virado", term("http://www.w3.org/1999/02/22-rdf-syntax-ns#type"), term(f"{SCHEMA}CreativeWork"))
+    found.add("_:virado", term(f"{SCHEMA}name"), turned)
     return found.text()
 
 
@@ -113,10 +117,10 @@ def records() -> list[Record]:
     ]
 
 
-def a_crawl(folder: Path) -> DataDirectory:
-    """All of it, followed by graph, index and store."""
+def a_crawl(folder: Path, some: list[Record] | None = None) -> DataDirectory:
+    """All of it, or some, followed by graph, index and store."""
     data = new_data(folder)
-    write(data, records())
+    write(data, records() if some is None else some)
     graph.catch_up(data, lambda name, weights: None)
     survey(data)
     index.catch_up(data)

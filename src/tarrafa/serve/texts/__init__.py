@@ -132,6 +132,7 @@ class Texts(msgspec.Struct, frozen=True):
     data_lists: dict[str, str]
     data_not: str
     data_not_this: str
+    data_not_this_one: str
     data_any_property: str
     data_conditions: str
     comparisons: dict[str, str]

@@ -140,6 +140,7 @@ ENGLISH = Texts(
     data_lists={"vocabularies": "Vocabulary", "classes": "Class", "properties": "Property"},
     data_not="not {name}",
     data_not_this="not this",
+    data_not_this_one="not this: {name}",
     data_any_property="any property",
     data_conditions="Conditions",
     comparisons={

@@ -157,6 +157,7 @@ PORTUGUESE = Texts(
     data_lists={"vocabularies": "Vocabulário", "classes": "Classe", "properties": "Propriedade"},
     data_not="não {name}",
     data_not_this="esta não",
+    data_not_this_one="esta não: {name}",
     data_any_property="qualquer propriedade",
     data_conditions="Condições",
     comparisons={
@@ -400,6 +401,24 @@ PORTUGUESE = Texts(
             "sort precisa ser relevance, date ou links, não {}.",
         "time must be day, week, month or year, not {}.":
             "time precisa ser day, week, month ou year, não {}.",
+        "{} {}: wanted is a number, or a date such as 2026-01-31":
+            "{} {}: o que se quer é um número, ou uma data como 2026-01-31",
+        "{} {}: of which property?":
+            "{} {}: de qual propriedade?",
+        "= {}: there is no word in it":
+            "= {}: não há palavra nenhuma aí",
+        "this takes longer than {} s; ask for something narrower":
+            "isto leva mais de {} s; pergunte por algo mais estreito",
+        "offset must be from 0 to {}, got {}":
+            "offset precisa estar entre 0 e {}, e não ser {}",
+        "n must be from 0 to {}, got {}":
+            "n precisa estar entre 0 e {}, e não ser {}",
+        "at most {} conditions, got {}":
+            "no máximo {} condições, e não {}",
+        "{} {} what? Say a number, a date or a text":
+            "{} {} o quê? Diga um número, uma data ou um texto",
+        "longer than the {} characters allowed":
+            "mais longo que os {} caracteres permitidos",
         "At most {} conditions can be asked for at once, not {}.":
             "No máximo {} condições podem ser pedidas de uma vez, não {}.",
         "No crawled page speaks of a class called {}.":
