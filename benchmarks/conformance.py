@@ -7,14 +7,17 @@ from protego import Protego
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests import markup_suites
 from tests.conformance import PLACE, cases
 
+from benchmarks import markup_peers
 from benchmarks.rdfa_suite import rdfa
 from tarrafa.fetch.robots import parse
 from tarrafa.parse.url import canonical
 
 ROBOTS, URLS = "robots_cases.json", "url/urltestdata.json"
 SUITES = {"google-rfc": 68, "google-only": 70, "rfc9309": 42}  # and the least that must pass
+JSONLD_LEAST, MICRODATA_LEAST = 18, 80
 
 
 def row(name: str, passed: int, total: int, least: int, peer: str = "") -> bool:
@@ -48,10 +51,29 @@ def urls() -> bool:
     return row("URLs, WHATWG (WPT urltestdata)", passed, total, total)
 
 
+def jsonld() -> bool:
+    found = markup_suites.jsonld_cases()
+    passed = sum(markup_suites.passes(case, markup_suites.read_jsonld) for case in found)
+    return row("JSON-LD in HTML, W3C", passed, len(found), JSONLD_LEAST, _extruct(found, markup_peers.jsonld))
+
+
+def microdata() -> bool:
+    found = markup_suites.microdata_cases()
+    passed = sum(markup_suites.passes(case, markup_suites.read_microdata) for case in found)
+    return row("microdata, W3C", passed, len(found), MICRODATA_LEAST, _extruct(found, markup_peers.microdata))
+
+
+def _extruct(found: list[markup_suites.Case], extract: markup_suites.Extract) -> str:
+    try:
+        return f"extruct: {sum(markup_suites.passes(case, extract) for case in found)}"
+    except ImportError:
+        return "extruct: not installed"
+
+
 def main() -> None:
     if not PLACE.exists():
         sys.exit(f"{PLACE}: the conformance data is absent; set TARRAFA_CONFORMANCE to where it is")
-    sys.exit(0 if all([robots(), urls(), rdfa(row)]) else 1)
+    sys.exit(0 if all([robots(), urls(), rdfa(row), jsonld(), microdata()]) else 1)
 
 
 if __name__ == "__main__":

@@ -11,12 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyoxigraph
-import turbohtml
 
-from tarrafa.parse import charset, rdfa, xhtml
-from tarrafa.parse.rdfa_context import Host
-from tarrafa.parse.reference import Base
-from tarrafa.parse.statements import Statements
+from tarrafa.parse import structured
 from tests.conformance import PLACE
 
 MANIFEST = "rdfa/manifest.jsonld"
@@ -80,16 +76,7 @@ def _case(entry: dict[str, object], version: str, suite: str, host: str) -> Case
 
 def extract(body: bytes, url: str, content_type: str) -> str:
     """What our processor finds, as N-Quads."""
-    markup, _ = charset.decode(body, content_type, "")
-    document = xhtml.tree(markup) if content_type == XHTML else None
-    host: Host = "html" if document is None else "xhtml"
-    if document is None:
-        document = turbohtml.parse(markup, positions=False)
-    told = document.select_one("base[href]")
-    base = Base(url).resolve((told.attr("href") or "").strip()) if told else url
-    statements = Statements()
-    rdfa.read(document, base, statements, host, location=url)
-    return statements.text()
+    return structured.extract(body, url, content_type, only="rdfa")
 
 
 def passes(case: Case, extractor: Callable[[bytes, str, str], str] = extract) -> bool:

@@ -46,6 +46,23 @@ def test_small_and_plain_pages_are_tame():
     assert is_tame(job(b"<p><b>x</b>" * 300))
 
 
+ODD = b'<script type="application/ld+json">{"@context": {"x": "http://a.br/x"}, "x": {"@set": ["y"]}}</script>'
+USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", "@type": "Person"}</script>'
+
+
+@pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
+def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, started):
+    async def scene(reader: Reader) -> None:
+        assert is_tame(job(PAGE + block))
+        found = await reader.read(job(PAGE + block))
+        assert found == read(job(PAGE + block))
+        assert found.page is not None
+        assert found.page.statements
+        assert (reader._process is not None) is started
+
+    reading(scene)
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -9,12 +9,12 @@ import turbohtml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse import rdfa, xhtml
-from tarrafa.parse.curie import PREFIXES_MAX, TERMS_MAX
-from tarrafa.parse.rdfa_context import Host
-from tarrafa.parse.rdfa_steps import ATTEMPTS_MAX
-from tarrafa.parse.rdfa_value import NESTED_MAX
 from tarrafa.parse.statements import LITERAL_LENGTH_MAX, STATEMENTS_MAX, Statements
+from tarrafa.parse.structured import rdfa, xhtml
+from tarrafa.parse.structured.curie import PREFIXES_MAX, TERMS_MAX
+from tarrafa.parse.structured.rdfa_context import Host
+from tarrafa.parse.structured.rdfa_steps import ATTEMPTS_MAX
+from tarrafa.parse.structured.rdfa_value import NESTED_MAX
 
 PAGE = "http://e.example/d/page"
 PREFIXES = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.parse.reference import Base
+from tarrafa.parse.structured.reference import Base
 
 
 @pytest.mark.parametrize(

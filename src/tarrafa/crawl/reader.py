@@ -7,7 +7,8 @@ much.
 What can hurt? A page of 200 KB with 500 unclosed `<b id=…>` and then many `<p>` makes every HTML parser build 500
 elements for each `<p>`: 15 s and 3 GB. Elements made are at most formatting tags times all tags, so a small body in
 which that product is small is tame: 40 MB and 0.15 s at the worst. The scan costs some 15 us a page; sending every page
-to the other process would cost 150.
+to the other process would cost 150. JSON-LD that is not plain needs a parser that crashes on some (DECISIONS.md): a
+page that has any is read there too.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ import msgspec
 
 from tarrafa.crawl.reading import LENGTH_BYTES, READY, Job, Reading, read
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
+from tarrafa.parse.refusal import Risky
 
 TAME_BYTES_MAX = 64 << 10
 TAME_PRODUCT_MAX = 300_000
@@ -64,7 +66,8 @@ class Reader:
     async def read(self, job: Job) -> Reading:
         """What the document says, or why it could not be read."""
         if is_tame(job):
-            return read(job)
+            with contextlib.suppress(Risky):
+                return read(job, careful=True)
         async with self._turn:
             try:
                 return await asyncio.wait_for(self._elsewhere(job), PATIENCE_S)

@@ -50,14 +50,14 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     hostile: bool = False
 
 
-def read(job: Job) -> Reading:
-    """The document, or why not. Runs in the worker too, for documents that cannot hurt."""
+def read(job: Job, *, careful: bool = False) -> Reading:
+    """The document, or why not. Runs in the worker too, for documents that cannot hurt; carefully: one that after all
+    could raises `Risky`."""
     try:
         if job.is_listing:
             return Reading(listing=read_listing(job.body, job.url, job.content_type, job.identity))
-        return Reading(
-            page=parse(job.body, job.url, job.content_type, job.x_robots_tag, identity=job.identity, agent=job.agent)
-        )
+        asked = (job.x_robots_tag, job.identity, job.agent)
+        return Reading(page=parse(job.body, job.url, job.content_type, *asked, careful=careful))
     except Unreadable as error:
         return Reading(refusal=str(error))
     except (MemoryError, RecursionError) as error:

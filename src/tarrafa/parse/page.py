@@ -14,13 +14,12 @@ from turbohtml import Document, Element, Namespace, PlainText
 from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
-from tarrafa.parse import charset, fingerprint, language, robots_meta
+from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
 from tarrafa.parse.document import DOCUMENT_KINDS, OFFICE_TYPES, clean, document_kind, read_document
 from tarrafa.parse.links import Links
 from tarrafa.parse.url import Identity, base_of, canonical, host_name
-from tarrafa.parse.vocabulary import vocabularies
 
-PARSER = "tarrafa-parse/2"  # stands in every record: raise it when the same bytes give another page
+PARSER = "tarrafa-parse/3"  # stands in every record: raise it when the same bytes give another page
 
 BODY_BYTES_MAX = 16 << 20  # what is behind is not read
 TEXT_LENGTH_MAX = 500_000
@@ -63,15 +62,18 @@ def parse(
     x_robots_tag: str = "",
     identity: Identity = _PLAIN,
     agent: str = robots_meta.AGENT,
+    *,
+    careful: bool = False,
 ) -> Page:
-    """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name."""
+    """The page that these bytes are. `x_robots_tag` holds all such headers, one a line; `agent` is our robot's name.
+    `careful`: raise `Risky` rather than let a page near what it could crash."""
     kind = _kind(body, content_type)
     asked = robots_meta.from_header(x_robots_tag, agent) if x_robots_tag else frozenset()
     if kind in DOCUMENT_KINDS:
         return _parse_document(kind, body, url, asked, identity)
     body = body[:BODY_BYTES_MAX]
     if kind == "html":
-        return _parse_html(body, url, content_type, asked, identity, agent)
+        return _parse_html(body, url, content_type, asked, identity, agent, careful)
     if kind == "plain":
         return _parse_plain(body, url, content_type, asked)
     return Page(url=url, robots=robots_meta.together([asked]), parser=PARSER)
@@ -119,7 +121,7 @@ class _Said:
 
 
 def _parse_html(
-    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: Identity, agent: str
+    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: Identity, agent: str, careful: bool
 ) -> Page:
     own = canonical(url) or ""
     markup, encoding = charset.decode(body, content_type, _top_level(own))
@@ -139,7 +141,7 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in said.frames:
         links.add(src, "", "")
-    structured = vocabularies(document)
+    stated = structured.read(document, markup, own or url, said.base, content_type, careful=careful)
     _drop(document, _SILENT)
     text = tidy(document.to_text(_LAYOUT))
     folded = fingerprint.fold(f"{said.title}\n{text}")
@@ -155,7 +157,9 @@ def _parse_html(
         robots=robots_meta.together([asked, *said.asked]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
-        vocabularies=structured,
+        vocabularies=stated.vocabularies,
+        statements=stated.statements,
+        unread=stated.unread,
         refresh=refresh,
         refresh_s=said.refresh_s if refresh else 0.0,
         alternates=tuple(alternates),

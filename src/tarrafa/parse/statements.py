@@ -63,7 +63,7 @@ class Statements:
     """Collects what a page states."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, None] = {}
+        self._lines: dict[str, Statement] = {}
         self._room = STATEMENTS_LENGTH_MAX
         self._blanks: dict[Hashable, str] = {}
         self._count = 0
@@ -89,12 +89,15 @@ class Statements:
             return
         line = f"{subject} {predicate} {value} {graph} ." if graph else f"{subject} {predicate} {value} ."
         if line not in self._lines:
-            self._lines[line] = None
+            self._lines[line] = Statement(subject, predicate, value, graph)
             self._room -= len(line) + 1
 
     def text(self) -> str:
         """All of them, each on a line."""
         return "\n".join((*self._lines, "")) if self._lines else ""
+
+    def __iter__(self) -> Iterator[Statement]:
+        return iter(self._lines.values())
 
     def __len__(self) -> int:
         return len(self._lines)

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from tarrafa.parse.rdfa_context import DEFAULT_PREFIX, PREFIXES
-from tarrafa.parse.reference import Base
 from tarrafa.parse.statements import IRI_LENGTH_MAX, Statements, iri
+from tarrafa.parse.structured.rdfa_context import DEFAULT_PREFIX, PREFIXES
+from tarrafa.parse.structured.reference import Base
 
 TERMS_MAX = 256  # of one attribute
 PREFIXES_MAX = 256  # declared and in force at one place

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 from turbohtml import Element
 
-from tarrafa.parse.rdfa_context import Rules
-from tarrafa.parse.rdfa_place import Place
 from tarrafa.parse.statements import LITERAL_LENGTH_MAX, RDF, STATEMENTS_LENGTH_MAX, XSD, literal
-from tarrafa.parse.xmlliteral import markup
+from tarrafa.parse.structured.rdfa_context import Rules
+from tarrafa.parse.structured.rdfa_place import Place
+from tarrafa.parse.structured.xmlliteral import markup
 
 NESTED_MAX = (
     16  # literals made of the text of elements that lie in each other; what is deeper is read by its @content only

@@ -9,8 +9,8 @@ Knows nothing of elements.
 from collections import defaultdict
 from collections.abc import Iterable
 
-from tarrafa.parse.rdfa_context import RDFA
 from tarrafa.parse.statements import TYPE
+from tarrafa.parse.structured.rdfa_context import RDFA
 
 COPY = f"<{RDFA}copy>"
 PATTERN = f"<{RDFA}Pattern>"

@@ -7,7 +7,7 @@ Knows nothing of how statements are made.
 
 from turbohtml import Document, Element
 
-from tarrafa.parse.curie import Scope
+from tarrafa.parse.structured.curie import Scope
 
 _MAY_BE_CURIE = ("about", "resource")
 

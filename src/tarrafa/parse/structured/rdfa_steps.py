@@ -12,14 +12,14 @@ from typing import Final, cast
 
 from turbohtml import Document, Element
 
-from tarrafa.parse.curie import TERMS_MAX, Names, Scope, usable
-from tarrafa.parse.rdfa_context import RDFA, XHV, Rules
-from tarrafa.parse.rdfa_pattern import COPY, Triple, copied
-from tarrafa.parse.rdfa_place import Context, Hanging, Lists, Place
-from tarrafa.parse.rdfa_value import Values
-from tarrafa.parse.reference import Base
 from tarrafa.parse.statements import RDF, STATEMENTS_LENGTH_MAX, STATEMENTS_MAX, TYPE, Statements
-from tarrafa.parse.xmlliteral import attributes
+from tarrafa.parse.structured.curie import TERMS_MAX, Names, Scope, usable
+from tarrafa.parse.structured.rdfa_context import RDFA, XHV, Rules
+from tarrafa.parse.structured.rdfa_pattern import COPY, Triple, copied
+from tarrafa.parse.structured.rdfa_place import Context, Hanging, Lists, Place
+from tarrafa.parse.structured.rdfa_value import Values
+from tarrafa.parse.structured.reference import Base
+from tarrafa.parse.structured.xmlliteral import attributes
 
 ELEMENTS_MAX = 100_000  # looked at
 ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, whether they were made before or not

@@ -14,9 +14,9 @@ from itertools import islice
 
 from turbohtml import Doctype, Document, Element
 
-from tarrafa.parse.rdfa_context import HTML, XHTML1, XHTML5, XML, Host, Rules
-from tarrafa.parse.rdfa_steps import HangsError, Steps
 from tarrafa.parse.statements import Statements
+from tarrafa.parse.structured.rdfa_context import HTML, XHTML1, XHTML5, XML, Host, Rules
+from tarrafa.parse.structured.rdfa_steps import HangsError, Steps
 
 PROLOGUE_MAX = 16  # comments and the like before the doctype
 

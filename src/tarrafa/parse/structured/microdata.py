@@ -1,0 +1,303 @@
+"""What does the microdata of a page state?
+
+By the W3C's "Microdata to RDF" (2014), with values of elements as in HTML and, for `content` on any element, as in the
+W3C's Microdata. Only elements with `itemprop` and `itemscope`, those that an `itemref` names and what lies above them
+are looked at, each once. Promises: no recursion, and bounds for whatever items, references and nesting make of each
+other; the statements are those of the items that belong to no other (an item that is a property of none is no
+item of the page), each item once.
+Knows nothing of JSON-LD and RDFa.
+"""
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+from urllib.parse import urljoin
+
+from turbohtml import Document, Element
+
+from tarrafa.parse.statements import IRI_LENGTH_MAX, RDF, TYPE, XSD, Statements, iri, literal
+
+ELEMENTS_MAX = 50_000  # with itemprop or itemscope
+STEPS_MAX = 200_000  # elements met while going through items, those met again by way of itemref included
+NAMES_MAX = 64  # in one itemprop or itemtype
+REFERENCES_MAX = 4_096  # in one itemref
+TEXTS_NESTED_MAX = 16  # texts that are part of each other; what lies deeper has no value
+
+# A vocabulary's prefix, and the properties that say something else beside: additionalType is a type.
+Registry = Mapping[str, Mapping[str, str]]
+_SCHEMA_PROPERTIES = {"additionalType": f"{RDF}type"}
+REGISTRY: Registry = {
+    f"{scheme}://{host}/": _SCHEMA_PROPERTIES
+    for scheme in ("http", "https")
+    for host in ("schema.org", "www.schema.org")
+}
+
+_ITEMS = "[itemscope]"
+_PROPERTIES = "[itemprop],[itemprop-reverse],[itemscope]"
+_URL_ATTRIBUTE = {
+    "a": "href", "area": "href", "link": "href", "audio": "src", "embed": "src", "iframe": "src", "img": "src",
+    "source": "src", "track": "src", "video": "src", "object": "data",
+}  # fmt: skip
+_VALUE_ATTRIBUTE = {"data": "value", "meter": "value", "time": "datetime"}
+
+_line_breaks = re.compile(r"[\t\r\n]")
+_absolute = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:").match
+_integer = re.compile(r"[+-]?[0-9]{1,64}").fullmatch
+_double = re.compile(r"[+-]?(?:[0-9]{1,64}(?:\.[0-9]{0,64})?|\.[0-9]{1,64})(?:[eE][+-]?[0-9]{1,8})?").fullmatch
+_DATE = r"-?[0-9]{4,9}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?P<seconds>:[0-5][0-9](?:\.[0-9]{1,9})?)?(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?"
+_moments = [
+    (re.compile(pattern).fullmatch, f"{XSD}{kind}")
+    for kind, pattern in {
+        "dateTime": rf"{_DATE}[T ]{_TIME}",
+        "date": _DATE,
+        "time": _TIME,
+        "gYearMonth": r"-?[0-9]{4,9}-(?:0[1-9]|1[0-2])",
+        "gYear": r"-?[0-9]{4,9}",
+        "gMonthDay": r"--(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])",
+        "duration": r"-?P(?=[0-9T])(?:[0-9]{1,9}Y)?(?:[0-9]{1,9}M)?(?:[0-9]{1,9}D)?"
+        r"(?:T(?=[0-9])(?:[0-9]{1,9}H)?(?:[0-9]{1,9}M)?(?:[0-9]{1,9}(?:\.[0-9]{1,9})?S)?)?",
+    }.items()
+]
+
+
+_Names = tuple[list[str], list[str]]  # the properties that an element is, forwards and backwards
+
+
+class _Place(NamedTuple):
+    """What lies above an element, itself included."""
+
+    holder: Element | None  # the nearest item, or the nearest element that an itemref names
+    language: str
+    texts: int  # elements whose text is a value, one inside the other
+
+
+class _Item(NamedTuple):
+    """An item that is to be told, and whose vocabulary its properties are of unless it has one."""
+
+    element: Element
+    subject: str
+    vocabulary: str
+
+
+def read(document: Document, base: str, statements: Statements, registry: Registry = REGISTRY) -> None:
+    """Add what the items of the page state."""
+    items = document.select(_ITEMS)
+    if items:
+        _Reader(document, items, base, statements, registry).read()
+
+
+class _Reader:
+    """Goes through the items of one page."""
+
+    def __init__(
+        self, document: Document, items: list[Element], base: str, statements: Statements, registry: Registry
+    ) -> None:
+        self._base = base if len(base) <= IRI_LENGTH_MAX else ""
+        self._statements = statements
+        self._registry = registry
+        self._items = frozenset(items)
+        self._elements = document.select(_PROPERTIES)[:ELEMENTS_MAX]
+        self._named = self._find_named(document)
+        self._holders = frozenset(self._named.values())
+        self._places: dict[Element, _Place] = {}
+        self._held: dict[Element, list[Element]] = {}
+        self._subjects: dict[Element, str] = {}
+        self._values: dict[Element, str | None] = {}
+        self._names: dict[Element, _Names] = {}  # attributes may be long, and read by way of many itemrefs
+        self._predicates: dict[tuple[str, str], str | None] = {}
+        self._waiting: deque[_Item] = deque()
+        self._steps = STEPS_MAX
+
+    def read(self) -> None:
+        """Items that are nobody's property first, in the page's order; those below as they are met."""
+        self._hold()
+        for element in self._elements:
+            if element in self._items and element.attr("itemprop") is None:
+                self._subject(element, "")
+                while self._waiting:
+                    self._tell(self._waiting.popleft())
+                    if self._steps < 0 or self._statements.full:
+                        return
+
+    def _find_named(self, document: Document) -> dict[str, Element]:
+        """What itemrefs name, the first of each id."""
+        wanted = {name for element in self._elements for name in _words(element.attr("itemref"), REFERENCES_MAX)}
+        found: dict[str, Element] = {}
+        if wanted:
+            for element in document.select("[id]"):
+                name = element.attr("id") or ""
+                if name in wanted:
+                    found.setdefault(name, element)
+        return found
+
+    def _hold(self) -> None:
+        """Note with each item, and with each element that an itemref names, the properties nearest below it."""
+        for element in dict.fromkeys((*self._elements, *self._named.values())):
+            parent = element.parent
+            above = self._place(parent) if isinstance(parent, Element) else None
+            if above and above.holder is not None:
+                self._held.setdefault(above.holder, []).append(element)
+
+    def _place(self, element: Element) -> _Place:
+        """Found from above; whatever is passed on the way up is not passed again."""
+        places = self._places
+        path: list[Element] = []
+        at: object = element
+        while isinstance(at, Element) and at not in places:
+            path.append(at)
+            at = at.parent
+        place = places[at] if isinstance(at, Element) else _Place(None, "", 0)
+        for node in reversed(path):
+            language = node.attr("lang")
+            item = node in self._items
+            text = not item and node.attr("itemprop") is not None
+            place = _Place(
+                node if item or node in self._holders else place.holder,
+                place.language if language is None else language,
+                place.texts + text,
+            )
+            places[node] = place
+        return place
+
+    def _subject(self, element: Element, vocabulary: str) -> str:
+        """The term for an item, which is told later if it was not met before."""
+        known = self._subjects.get(element)
+        if known is None:
+            named = element.attr("itemid")
+            known = iri(self._resolved(named)) if named else None
+            known = known or self._statements.blank(("microdata", len(self._subjects)))
+            self._subjects[element] = known
+            self._waiting.append(_Item(element, known, vocabulary))
+        return known
+
+    def _tell(self, item: _Item) -> None:
+        add = self._statements.add
+        types = [name for name in _words(item.element.attr("itemtype"), NAMES_MAX) if _absolute(name)]
+        for name in types:
+            if written := iri(name):
+                add(item.subject, TYPE, written)
+        vocabulary = self._vocabulary(types[0]) if types else item.vocabulary
+        for element in self._properties(item.element):
+            value = self._value(element, vocabulary)
+            if value is not None:
+                self._state(item.subject, element, value, vocabulary)
+
+    def _state(self, subject: str, element: Element, value: str, vocabulary: str) -> None:
+        add = self._statements.add
+        names, reverse = self._names[element]
+        self._steps -= len(names) + len(reverse)
+        more = self._registry.get(vocabulary, {})
+        is_text = value.startswith('"')
+        for name in names:
+            if predicate := self._predicate(name, vocabulary):
+                add(subject, predicate, value)
+                if name in more and not is_text:
+                    add(subject, f"<{more[name]}>", value)
+        for name in () if is_text else reverse:
+            if predicate := self._predicate(name, vocabulary):
+                add(value, predicate, subject)
+
+    def _properties(self, item: Element) -> Iterator[Element]:
+        """The elements that are properties of an item: below it and below what its itemref names."""
+        pending = [self._named[name] for name in _words(item.attr("itemref"), REFERENCES_MAX) if name in self._named]
+        pending.reverse()
+        pending += reversed(self._held.get(item, []))
+        met = {item}
+        while pending and self._steps >= 0:
+            element = pending.pop()
+            self._steps -= 1
+            if element in met:
+                continue
+            met.add(element)
+            if element not in self._items and element in self._held:
+                pending += reversed(self._held[element])
+            names = self._names.get(element)
+            if names is None:
+                reverse = element.attr("itemprop-reverse")
+                names = _words(element.attr("itemprop"), NAMES_MAX), _words(reverse, NAMES_MAX)
+                self._names[element] = names
+            if names[0] or names[1]:
+                yield element
+
+    def _vocabulary(self, item_type: str) -> str:
+        for prefix in self._registry:
+            if item_type.startswith(prefix):
+                return prefix
+        if "#" in item_type:
+            return item_type[: item_type.index("#") + 1]
+        path = item_type.rfind("/", item_type.find("//") + 2)
+        return item_type[: path + 1] if path >= 0 else f"{item_type}#"
+
+    def _predicate(self, name: str, vocabulary: str) -> str | None:
+        key = vocabulary, name
+        if key not in self._predicates:
+            self._predicates[key] = self._written_predicate(name, vocabulary)
+        return self._predicates[key]
+
+    def _written_predicate(self, name: str, vocabulary: str) -> str | None:
+        if _absolute(name):
+            return iri(name)
+        if vocabulary:
+            return iri(f"{vocabulary}{name}")
+        return iri(f"{self._base.partition('#')[0]}#{name.replace('#', '%23')}")
+
+    def _value(self, element: Element, vocabulary: str) -> str | None:
+        if element in self._items:
+            return self._subject(element, vocabulary)
+        if element not in self._values:
+            self._values[element] = self._read_value(element)
+        return self._values[element]
+
+    def _read_value(self, element: Element) -> str | None:
+        tag = element.tag
+        attribute = _URL_ATTRIBUTE.get(tag)
+        if attribute and (address := element.attr(attribute)) is not None:
+            return iri(self._resolved(address))
+        place = self._place(element)
+        said = element.attr(_VALUE_ATTRIBUTE[tag]) if tag in _VALUE_ATTRIBUTE else None
+        if said is None:
+            said = element.attr("content")
+        if said is None:
+            if tag == "meta" or attribute or place.texts > TEXTS_NESTED_MAX:
+                return None
+            said = element.text
+        typed = _moment(said.strip()) if tag == "time" else _number(said.strip()) if tag in _VALUE_ATTRIBUTE else None
+        return literal(typed[0], datatype=typed[1]) if typed else literal(said, place.language)
+
+    def _resolved(self, reference: str) -> str:
+        reference = _line_breaks.sub("", reference.strip())
+        if _absolute(reference) or len(reference) > IRI_LENGTH_MAX:
+            return reference
+        try:
+            return urljoin(self._base, reference)
+        except ValueError:
+            return ""
+
+
+def _words(attribute: str | None, most: int) -> list[str]:
+    if not attribute:
+        return []
+    words = attribute.split(None, most)
+    if len(words) > 1:
+        words = list(dict.fromkeys(words[:most]))
+    return words if len(attribute) <= IRI_LENGTH_MAX else [word for word in words if len(word) <= IRI_LENGTH_MAX]
+
+
+def _number(text: str) -> tuple[str, str] | None:
+    kind = "integer" if _integer(text) else "double" if _double(text) else ""
+    return (text, f"{XSD}{kind}") if kind else None
+
+
+def _moment(text: str) -> tuple[str, str] | None:
+    """With the datatype that its form tells; spelt as XML Schema wants it, which is stricter than HTML."""
+    for matches, kind in _moments:
+        if found := matches(text):
+            parts = found.groupdict()
+            zone = parts.get("zone") or ""
+            clock = text.removesuffix(zone).replace(" ", "T") + (
+                ":00" if "seconds" in parts and not parts["seconds"] else ""
+            )
+            return f"{clock}{zone if ':' in zone or len(zone) < 5 else f'{zone[:3]}:{zone[3:]}'}", kind
+    return None
