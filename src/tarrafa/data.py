@@ -11,6 +11,7 @@ DATA/outbox/            what workers have to tell a server of the frontier that 
 DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
 DATA/queries.sqlite     what people asked, by the day, and by nobody in particular
 DATA/takedown.jsonl     what was taken down and lifted again, by whom, when and why
+DATA/ontology.toml      what may be inferred from what pages state, with ontologies in DATA/ontology/
 DATA/search.toml        synonyms, pinned, lowered and blocked sites, as those who run the engine wrote them
 """
 

@@ -54,7 +54,7 @@ CREATE TABLE pages (                   -- those that state something
     at         REAL NOT NULL,
     statements INTEGER NOT NULL,
     inferred   INTEGER NOT NULL,
-    digest     BLOB NOT NULL,          -- of what it states
+    digest     BLOB NOT NULL,          -- of what it states, and what follows
     ontology   INTEGER NOT NULL,       -- the generation that it was written under
     share      BLOB NOT NULL           -- in what is counted: see `counts`
 );

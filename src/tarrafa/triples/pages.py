@@ -28,7 +28,6 @@ class Row(NamedTuple):
     page: int
     url: str
     digest: bytes
-    ontology: int
     share: bytes
 
 
@@ -68,10 +67,11 @@ class Pages:
         statements: list[Statement],
         inferred: list[Statement],
     ) -> None:
-        digest = xxh3_128_digest("\n".join(map(" ".join, statements)).encode("utf-8", "surrogatepass"))
+        lines = "\n".join(map(" ".join, (*statements, (), *inferred)))
+        digest = xxh3_128_digest(lines.encode("utf-8", "surrogatepass"))
         run = self._connection.execute
-        if known is not None and (known.digest, known.ontology) == (digest, self.generation):
-            run("UPDATE pages SET at = ? WHERE page = ?", (at, known.page))
+        if known is not None and known.digest == digest:
+            run("UPDATE pages SET at = ?, ontology = ? WHERE page = ?", (at, self.generation, known.page))
             return
         if known is not None:
             self._take_out(known)
@@ -87,7 +87,7 @@ class Pages:
         self._connection.execute("DELETE FROM pages WHERE page = ?", (row.page,))
 
     def _row(self, key: UrlId) -> Row | None:
-        found = rows(self._connection, "SELECT page, url, digest, ontology, share FROM pages WHERE id = ?", (key,))
+        found = rows(self._connection, "SELECT page, url, digest, share FROM pages WHERE id = ?", (key,))
         return Row(*found[0]) if found else None
 
     def after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:

@@ -39,6 +39,7 @@ LABELS = (
 )  # fmt: skip
 _rank = {name: place for place, name in enumerate(LABELS)}
 _number = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII).fullmatch
+_BEGINNINGS = frozenset("0123456789+-.")  # of numbers and dates
 _BLIND = frozenset(f"{XSD}{name}" for name in ("base64Binary", "hexBinary"))
 
 
@@ -102,8 +103,7 @@ class Things:
             "INSERT INTO said VALUES (?, ?, ?)",
             [(first + place, numbers[one.key], label_of(one.facts)) for place, one in enumerate(some)],
         )
-        for place, one in enumerate(some):
-            self._write(first + place, one.facts)
+        self._write((first + place, one.facts) for place, one in enumerate(some))
         parts = tuple(self._part(numbers[one.key], one) for one in some)
         share = Share(len(statements), len(inferred), parts)
         change(self._connection, share, 1, frozenset(fresh))
@@ -125,15 +125,17 @@ class Things:
                 fresh.add(number)
         return numbers, fresh
 
-    def _write(self, said: int, facts: list[Fact]) -> None:
-        first = said << SAID_SHIFT
-        written, words = [], []
-        for place, fact in enumerate(facts):
-            text, number, moment = findable(fact)
-            name = self.names.number(fact.property)
-            written.append((first + place, name, _shown(fact.term), number, moment, int(fact.inferred)))
-            if text:
-                words.append((first + place, text))
+    def _write(self, several: Iterable[tuple[int, list[Fact]]]) -> None:
+        written: list[tuple[object, ...]] = []
+        words: list[tuple[int, str]] = []
+        number_of = self.names.number
+        for said, facts in several:
+            for place, fact in enumerate(facts, said << SAID_SHIFT):
+                text, number, moment = findable(fact)
+                row = (place, number_of(fact.property), _shown(fact.term), number, moment, int(fact.inferred))
+                written.append(row)
+                if text:
+                    words.append((place, text))
         self._connection.executemany("INSERT INTO facts VALUES (?, ?, ?, ?, ?, ?)", written)
         self._connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
 
@@ -191,6 +193,8 @@ def findable(fact: Fact) -> tuple[str, float | None, float | None]:
     if said.datatype in _BLIND:
         return "", None, None
     text = said.text[:WORDS_CHARS_MAX].strip()
+    if text[:1] not in _BEGINNINGS:
+        return text, None, None
     when = span(text)
     return text, number_in(text), when[0] if when is not None else None
 
