@@ -90,9 +90,9 @@ def test_what_was_chosen_can_be_taken_back_one_by_one(site):
 
 
 def test_the_fields_of_the_form_ask_what_the_links_ask(site):
-    fields = {"class": "schema:Event", "property": ["schema:startDate", "schema:name", ""],
+    fields: dict[str, Any] = {"class": "schema:Event", "property": ["schema:startDate", "schema:name", ""],
               "is": [">=", "words", "words"], "value": ["2026-10", "redes", ""]}  # fmt: skip
-    as_links = {"class": "schema:Event", "where": ["schema:startDate>=2026-10", "schema:name redes"]}
+    as_links: dict[str, Any] = {"class": "schema:Event", "where": ["schema:startDate>=2026-10", "schema:name redes"]}
     assert told(site, **fields) == told(site, **as_links)
     assert labels(site, **fields) == ["Festival de redes 10"]
 

@@ -49,7 +49,7 @@ def opened(browser: Any, site: Running, trouble: list[str]) -> Iterator[Any]:  #
         page.set_default_timeout(10_000)
         page.on("console", lambda it: trouble.append(it.text) if it.type == "error" else None)
         page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.on("dialog", lambda dialog: (trouble.append(dialog.message), dialog.dismiss()))
+        page.on("dialog", lambda dialog: trouble.append(dialog.message) or dialog.dismiss())  # type: ignore[func-returns-value]
         page.on("request", lambda it: None if it.url.startswith(site.address) else trouble.append(it.url))
         return page
 
