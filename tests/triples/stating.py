@@ -13,7 +13,7 @@ from tarrafa.graph.store import rows
 from tarrafa.index import shards
 from tarrafa.model import Record
 from tarrafa.parse.statements import RDF, TYPE, Statements, iri, literal
-from tarrafa.parse.things import vocabulary_of
+from tarrafa.parse.things import Thing, vocabularies
 from tarrafa.triples import layout
 from tarrafa.triples.publishing import Snapshot
 from tests.graph.small_web import FIRST_AT, a_record
@@ -174,7 +174,7 @@ def counted(data: DataDirectory) -> dict[str, list[tuple[Any, ...]]]:
                 if name == f"{RDF}type":
                     assert isinstance(quad.object, NamedNode)
                     kind, name = 0, quad.object.value
-                for key in ((kind, name), (2, vocabulary_of(name))):
+                for key in ((kind, name), *((2, one) for one in vocabularies([Thing("", [name])]))):
                     things[key].add(str(quad.subject))
                     pages[key].add(str(graph))
                 if kind == 1:

@@ -13,7 +13,7 @@ import msgspec
 
 from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
-from tarrafa.parse.statements import STRING, iri_of, value
+from tarrafa.parse.statements import STRING, Value, iri_of, value
 from tarrafa.triples.things import TYPE_IRI
 
 PAGES_MAX = 20  # of a thing, that are looked at
@@ -109,7 +109,7 @@ def _terms(connection: apsw.Connection, said: int, most: int) -> list[tuple[str,
 def _shown(connection: apsw.Connection, name: str, term: str, page: int) -> Shown:
     said = value(term)
     if said is not None:
-        return Shown(name, said.text, language=said.language, datatype=said.datatype if said.datatype != STRING else "")
+        return _literal(name, said)
     key = iri_of(term) or term
     other = rows(
         connection,
@@ -135,7 +135,12 @@ def _plain(connection: apsw.Connection, name: str, term: str) -> Shown:
         return Shown(name, thing=term, label=labels[0][0] if labels else "")
     if said is None:
         return Shown(name, iri=iri_of(term))
-    return Shown(name, said.text, language=said.language, datatype=said.datatype if said.datatype != STRING else "")
+    return _literal(name, said)
+
+
+def _literal(name: str, said: Value) -> Shown:
+    plain = said.language or said.datatype == STRING
+    return Shown(name, said.text, language=said.language, datatype="" if plain else said.datatype)
 
 
 def merged(key: str, parts: list[list[View]]) -> FoundThing:

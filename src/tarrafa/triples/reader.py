@@ -21,8 +21,8 @@ from tarrafa.index import shards
 from tarrafa.parse.things import one_spelling
 from tarrafa.parse.url import url_id
 from tarrafa.takedown import TakenDown
-from tarrafa.triples import asking, describing, layout
-from tarrafa.triples.asking import Condition, ThingQuery
+from tarrafa.triples import choosing, describing, layout
+from tarrafa.triples.choosing import Condition, ThingQuery
 from tarrafa.triples.counts import CLASS, PROPERTY, VOCABULARY
 from tarrafa.triples.describing import FoundThing, Shown, View
 
@@ -73,11 +73,11 @@ class ThingReader:
 
     def vocabularies(self, offset: int = 0, n: int = 100, holding: str = "") -> Counts:
         """The vocabularies that pages speak; those `holding` a text in their IRI."""
-        return self._named(asking.NAMED, (VOCABULARY, None), offset, n, holding)
+        return self._named(choosing.NAMED, (VOCABULARY, None), offset, n, holding)
 
     def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = "") -> Counts:
         """The classes that things are of, in one vocabulary or in all."""
-        return self._named(asking.NAMED, (CLASS, one_spelling(vocabulary) or None), offset, n, holding)
+        return self._named(choosing.NAMED, (CLASS, one_spelling(vocabulary) or None), offset, n, holding)
 
     def properties(
         self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = ""
@@ -85,8 +85,8 @@ class ThingReader:
         """The properties that things have; of one class, or of all."""
         wanted = one_spelling(vocabulary) or None
         if of_class:
-            return self._named(asking.NAMED_WITH, (one_spelling(of_class), wanted), offset, n, holding)
-        return self._named(asking.NAMED, (PROPERTY, wanted), offset, n, holding)
+            return self._named(choosing.NAMED_WITH, (one_spelling(of_class), wanted), offset, n, holding)
+        return self._named(choosing.NAMED, (PROPERTY, wanted), offset, n, holding)
 
     def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int, holding: str) -> Counts:
         offset, n = _bounded(offset, n, NAMES_MAX)
@@ -108,7 +108,7 @@ class ThingReader:
         total, more, keys = 0, False, list[str]()
         with self._reading() as parts:
             for part in parts:
-                question = asking.question(part, query)
+                question = choosing.question(part, query)
                 if question is None:
                     continue
                 count = question.count(part, TOTAL_MAX + 1)
