@@ -111,6 +111,7 @@ def test_not_this_class_and_taking_it_back(opened, trouble):
     assert trouble == []
 
 
+@pytest.mark.long
 def test_a_class_among_many_is_found_by_a_part_of_its_name(opened, trouble):
     page = opened(viewport=DESK)
     page.goto("/data")
@@ -123,6 +124,7 @@ def test_a_class_among_many_is_found_by_a_part_of_its_name(opened, trouble):
     assert trouble == []
 
 
+@pytest.mark.long
 def test_the_keyboard_goes_over_things(opened, trouble):
     page = opened(viewport=DESK)
     page.goto("/data?class=schema:Product")

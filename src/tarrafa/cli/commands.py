@@ -8,10 +8,10 @@ tarrafa pause NAME  let a collection rest; also resume, stop
 tarrafa worker      crawl for a frontier on another machine
 tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
-tarrafa things      what pages speak of: by class, property, words, dates and numbers
 tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
+tarrafa things      what pages speak of: by class, property, words, dates and numbers
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
 tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more

@@ -97,8 +97,8 @@ def create_app(
     search = SearchPages(searcher, replies, lambda: moment_of(data), note, time.time)
     routes = [
         *search.routes(),
-        *RelationPages(data, replies, searcher, address).routes(),
         *ThingPages(data, replies).routes(),
+        *RelationPages(data, replies, searcher, address).routes(),
         *Rest(data, replies, status).routes(),
         Mount("/static", Assets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
