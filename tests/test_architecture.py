@@ -24,6 +24,7 @@ FLOORS = [
     {"revisit"},
     {"parse"},
     {"web"},
+    {"beside"},
     {"data", "process", "config"},
     {"model", "errors", "clock"},
 ]

@@ -9,6 +9,8 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
     │   ├── DiskFull      no space left where we must write
     │   └── Locked        another process is at it
     ├── QueryError        a search that cannot be understood
+    ├── TooCostly         a question that takes more time or memory than it may have
+    ├── Busy              all who could answer are at it: ask again soon
     ├── ShardAway         a part of the index that does not answer; the others may
     ├── Withheld          a page that was taken down
     ├── FrontierError     the URL server refused or is out of reach
@@ -45,6 +47,14 @@ class Locked(DataError):
 
 class QueryError(TarrafaError):
     """A search that cannot be understood."""
+
+
+class TooCostly(TarrafaError):
+    """A question that takes more time or memory than it may have."""
+
+
+class Busy(TarrafaError):
+    """All who could answer are at it; it is worth asking again."""
 
 
 class ShardAway(TarrafaError):

@@ -1,13 +1,17 @@
 """Who am I, who is my parent, is that other process still alive?
 
-Processes of one machine are named by (boot id, pid, start time): a pid alone is soon somebody else's.
+Processes of one machine are named by (boot id, pid, start time): a pid alone is soon somebody else's. What could hurt
+is done by a process beside this one (`beside.py`): what such a child gives up, and how it hears and speaks, is here.
 """
 
 import contextlib
 import ctypes
+import errno
 import os
 import resource
 import signal
+import socket
+import struct
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +25,12 @@ PR_SET_PDEATHSIG = 1
 EXIT_ERROR = 2  # a message for a person was printed
 EXIT_AWAY = 69  # EX_UNAVAILABLE: the frontier does not answer: start us again when it does
 EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
+PR_SET_NO_NEW_PRIVS = 38
+CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 22, 2
+SOCKET_CALLS = {"x86_64": (0xC000003E, 41), "aarch64": (0xC00000B7, 198)}  # AUDIT_ARCH_…, the number of socket()
+LENGTH_BYTES = 4
+READY = b"ready"
 
 
 class ProcessId(msgspec.Struct, frozen=True):
@@ -75,6 +85,61 @@ def raise_file_limit(wanted: int) -> int:
         soft = min(wanted, hard) if hard >= 0 else wanted
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return soft if soft >= 0 else wanted
+
+
+def give_up_rights() -> None:
+    """No network, no files written and no new privileges, as far as the system allows. Before any thread is started:
+    with more than one, nobody but root can leave the network."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
+    _open_no_sockets(libc)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _open_no_sockets(libc: ctypes.CDLL) -> None:
+    """Have the kernel refuse new sockets: containers often do not let a process leave the network, but this they do."""
+    known = SOCKET_CALLS.get(os.uname().machine)
+    if known is None:
+        return
+    architecture, number = known
+    rules = (  # seccomp(2): is it our architecture, and that call? then EACCES; anything else is allowed
+        (0x20, 0, 0, 4), (0x15, 0, 3, architecture), (0x20, 0, 0, 0), (0x15, 0, 1, number),
+        (0x06, 0, 0, 0x00050000 | errno.EACCES), (0x06, 0, 0, 0x7FFF0000),
+    )  # fmt: skip
+    program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *rule) for rule in rules))
+    whole = ctypes.create_string_buffer(struct.pack("HP", len(rules), ctypes.addressof(program)))
+    libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, whole, 0, 0)
+
+
+def limit_memory(more_bytes: int) -> None:
+    """Only so much beyond what this process has now; said again, beyond what it has then."""
+    with open("/proc/self/statm") as file:  # noqa: PTH123
+        has = int(file.read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (has + more_bytes, resource.RLIM_INFINITY))
+
+
+def hear(line: socket.socket) -> bytearray:
+    """The next thing that whoever started us says; without him we end."""
+    return _exactly(line, int.from_bytes(_exactly(line, LENGTH_BYTES), "big"))
+
+
+def say(line: socket.socket, content: bytes) -> None:
+    line.sendall(len(content).to_bytes(LENGTH_BYTES, "big") + content)
+
+
+def _exactly(line: socket.socket, count: int) -> bytearray:
+    whole = bytearray(count)
+    rest = memoryview(whole)
+    while rest:
+        got = line.recv_into(rest)
+        if not got:
+            os._exit(0)  # whoever started us is gone
+        rest = rest[got:]
+    return whole
 
 
 def run_child(main: Callable[[], None]) -> None:

@@ -130,7 +130,7 @@ def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
         starts.append(arguments)
         return popen(["/bin/false"] if len(starts) == 1 else arguments, **settings)
 
-    monkeypatch.setattr("tarrafa.crawl.reader.subprocess.Popen", start)
+    monkeypatch.setattr("tarrafa.beside.subprocess.Popen", start)
 
     async def scene(reader):
         assert (await reader.read(job(large(PAGE)))).page is not None

@@ -8,6 +8,7 @@ tarrafa pause NAME  let a collection rest; also resume, stop
 tarrafa worker      crawl for a frontier on another machine
 tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
+tarrafa sparql      ask what pages state, by SPARQL
 tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
@@ -35,6 +36,7 @@ import typer
 
 from tarrafa import __version__
 from tarrafa.cli import (
+    asking,
     cluster,
     curating,
     declaring,
@@ -204,7 +206,7 @@ for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, que
 app.command(context_settings=searching.SEARCHING)(searching.search)
 app.command()(declaring.things)
 
-for related in (relating.links, relating.page, relating.site):
+for related in (asking.sparql, relating.links, relating.page, relating.site):
     app.command()(related)
 
 
@@ -262,6 +264,8 @@ def serve(
     note_queries: Annotated[
         bool, typer.Option("--note-queries/--no-note-queries", help="Count what is searched for, by the day.")
     ] = True,
+    sparql_time: asking.ServedTime = asking.TIME_MAX_S,
+    sparql_limit: asking.ServedLimit = asking.RESULTS_MAX,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
@@ -304,6 +308,7 @@ def serve(
         as_shard=to_others,
         public=public,
         note_queries=note_queries,
+        limits=asking.limits(sparql_time, sparql_limit),
     )
 
 

@@ -13,7 +13,7 @@ from tarrafa.triples import follower, layout
 def index(data: DataDirectory, divided: str | None) -> int:
     """Make it again with all processors, in so many parts; the number of visits read. The triple store has the same
     parts: where these become others, it is made again, too."""
-    had_statements = any(map(layout.exists, shards.parts(data)))
+    had_statements = any(layout.books(part).exists() for part in shards.parts(data))
     before = shards.read(data)
     if divided is not None:
         shards.choose(data, shards.parse(divided, "--shards"))

@@ -23,7 +23,7 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(
         help='Words; +must, -not, "a phrase", OR, ( ), ca*, site:, host:, inurl:, intitle:, filetype:, lang:, '
-        "after:, before:, link:.",
+        "after:, before:, link:, type:.",
         show_default=False,
     ),
 ]

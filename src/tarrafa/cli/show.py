@@ -90,6 +90,9 @@ def hits(result: SearchResult, offset: int) -> None:
         console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
         console.print(f"   {escape(hit.snippet)}")
+        for thing in hit.declared:
+            said = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
+            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(said)}")
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")

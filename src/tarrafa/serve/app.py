@@ -7,6 +7,7 @@
     /data  /thing  /data.json  /thing.json what pages say of things, and who says it (things.py)
     /status  /status.json                  the crawl, if somebody can tell
     /queries.json                          what people ask, for those on this machine
+    /sparql                                what pages state, asked by SPARQL, and an editor (sparql.py)
     /healthz                               for those who watch the process
     /static/                               style, script, logo
     /crawl/v1/                             for crawlers elsewhere (crawlers/app.py), where they are served
@@ -39,7 +40,9 @@ from tarrafa.serve.relations import RelationPages
 from tarrafa.serve.replies import Forbidden, Replies, json
 from tarrafa.serve.searching import SearchPages
 from tarrafa.serve.shields import Shields, is_on_this_machine
+from tarrafa.serve.sparql import SparqlPages
 from tarrafa.serve.things import ThingPages
+from tarrafa.triples.asking import Asking
 
 StatusSource = Callable[[], Awaitable[Overview]]
 
@@ -87,10 +90,12 @@ def create_app(
     queries: QueryLog | None = None,
     public: str = "",
     address: Address | None = None,
+    asking: Asking | None = None,
 ) -> Starlette:
     """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
     `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
-    notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere."""
+    notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere;
+    `asking` asks the triple store, and is closed by whoever gave it."""
     searcher = searcher or Searcher.at(data)
     replies = Replies(data, status is not None, public)
     note = queries.note if queries is not None else None
@@ -99,6 +104,7 @@ def create_app(
         *search.routes(),
         *ThingPages(data, replies).routes(),
         *RelationPages(data, replies, searcher, address).routes(),
+        *SparqlPages(data, replies, asking or Asking(data)).routes(),
         *Rest(data, replies, status).routes(),
         Mount("/static", Assets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),

@@ -27,6 +27,7 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.serve.app import StatusSource, create_app
 from tarrafa.serve.queries import QueryLog
 from tarrafa.serve.shard import create_app as create_shard_app
+from tarrafa.triples.asking import Asking, Limits
 
 HOST, PORT = "127.0.0.1", 8080
 BACKLOG = 512
@@ -87,11 +88,13 @@ async def serve(
     as_shard: Token | None = None,
     public: str = "",
     note_queries: bool = True,
+    limits: Limits | None = None,
 ) -> None:
     """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
     knows the `token` may crawl for the frontier at `address`, by default that of the data directory; whoever knows that
     of `as_shard` (anybody, if it is empty) may ask this machine's index for a search over several. `searcher` is by
     default over this machine's index alone. `public` is the address that the site is known by, where that is another.
+    `limits` are those of a SPARQL query.
     """
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
@@ -104,8 +107,9 @@ async def serve(
 
             crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
         shard = None if as_shard is None else create_shard_app(here(data), as_shard)
-        app = create_app(data, status, crawlers, searcher, shard, queries, public, address)
-        await _serve(app, host, listening, stop, on_ready)
+        asking = stack.enter_context(Asking(data, limits))
+        app = create_app(data, status, crawlers, searcher, shard, queries, public, address, asking)
+        await _serve(app, host, listening, stop, on_ready, asking.close)
 
 
 async def _serve(
@@ -114,6 +118,7 @@ async def _serve(
     listening: socket.socket,
     stop: asyncio.Event | None,
     on_ready: OnReady | None,
+    on_stop: Callable[[], None],
 ) -> None:
     number = listening.getsockname()[1]
     address = f"http://{f'[{host}]' if ':' in host else host}:{number}/"
@@ -136,6 +141,7 @@ async def _serve(
         await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waiting.cancel()
+        on_stop()  # whoever waits for a long query hears it now, and we need not wait for it
         server.should_exit = True
         await serving
 
@@ -152,6 +158,7 @@ def run(
     as_shard: Token | None = None,
     public: str = "",
     note_queries: bool = True,
+    limits: Limits | None = None,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
@@ -162,7 +169,7 @@ def run(
             loop.add_signal_handler(number, stop.set)
         await serve(
             data, host, port, status, stop, on_ready, listening, token, address, searcher, as_shard, public,
-            note_queries,
+            note_queries, limits,
         )  # fmt: skip
 
     asyncio.run(until_signalled())

@@ -1,8 +1,8 @@
 """What protects the reader from the pages that are shown?
 
-Promises: every answer carries a policy under which nothing but our own style sheet and script is loaded or run, no
-address is told to the pages linked to, and no content is guessed; only http and https URLs ever become links. What is
-not for everybody is told to those at this machine.
+Promises: every answer carries a policy under which nothing but our own style sheet and script is loaded or run (that of
+the SPARQL editor allows one style more, by its hash), no address is told to the pages linked to, and no content is
+guessed; only http and https URLs ever become links. What is not for everybody is told to those at this machine.
 Knows nothing of what is shown.
 """
 
@@ -16,8 +16,12 @@ POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
+# The one style that YASGUI 4.6.2 writes into the page by itself, for the columns of its table; and no other.
+YASGUI_STYLE = "'sha256-zCK2EVMoPc04mRF/g5CotUvxbJPWS+8V0b+s9ptqQIk='"
+EDITOR_POLICY = POLICY.replace("style-src 'self'", f"style-src 'self' {YASGUI_STYLE}")
+POLICY_NAME = "Content-Security-Policy"
 HEADERS = {
-    "Content-Security-Policy": POLICY,
+    POLICY_NAME: POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -39,7 +43,7 @@ class Shields:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value
+                    headers[name] = value if name != POLICY_NAME else headers.get(name, value)
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 

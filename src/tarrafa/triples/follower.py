@@ -304,7 +304,7 @@ class _InWords:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if isinstance(error, OSError):
+        if isinstance(error, layout.TROUBLE):
             with layout.in_the_stores_words(layout.store_path(self._data)):
                 raise error
         if error is not None:

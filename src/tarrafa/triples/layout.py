@@ -179,6 +179,7 @@ def open_store(data: DataDirectory) -> Store:
         return Store(str(path))
 
 
+TROUBLE = (OSError, RuntimeError)  # the latter for what is damaged
 FULL = ("No space left", "File too large", "Disk quota exceeded")
 
 
@@ -187,7 +188,7 @@ def in_the_stores_words(path: Path) -> Iterator[None]:
     """What oxigraph complains of, as one line."""
     try:
         yield
-    except OSError as error:
+    except TROUBLE as error:
         what = " ".join(str(error).split())[:200]
         if any(sign in what for sign in FULL):
             raise DiskFull(f"{path}: the disk is full ({what}); free some space and run the command again") from None

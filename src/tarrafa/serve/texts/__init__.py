@@ -239,6 +239,21 @@ class Texts(msgspec.Struct, frozen=True):
     pages_per_s: str
     state: str
 
+    # asking by SPARQL
+    sparql: str
+    sparql_title: str
+    sparql_intro: str
+    sparql_none: str
+    sparql_query: str
+    sparql_run: str
+    sparql_running: str
+    sparql_part: str
+    sparql_all_parts: str
+    sparql_results: str
+    sparql_cut: str
+    sparql_examples_title: str
+    sparql_examples: dict[str, str]
+
     # help
     help_title: str
     help_words: str

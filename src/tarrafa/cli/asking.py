@@ -1,0 +1,130 @@
+"""What do pages state? The command that asks by SPARQL, and how its answer looks."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, QueryError
+
+if TYPE_CHECKING:
+    from tarrafa.triples.asking import Limits
+
+TIME_MAX_S, RESULTS_MAX = 10.0, 10_000  # of tarrafa.triples.asking, which takes long to import
+QUERY_BYTES_MAX = 1 << 20
+Format = Literal["table", "json", "csv", "tsv", "xml", "ttl", "nt", "rdf", "jsonld"]
+
+ServedTime = Annotated[
+    float, typer.Option("--sparql-time-limit", min=0.1, max=3600, help="Seconds that a SPARQL query may take.")
+]
+ServedLimit = Annotated[
+    int, typer.Option("--sparql-limit", min=1, max=10_000_000, help="Results that a SPARQL query may get.")
+]
+
+
+def sparql(
+    query: Annotated[
+        str | None, typer.Argument(help="A SPARQL 1.1 query; -: from the standard input.", show_default=False)
+    ] = None,
+    data: Data = DEFAULT_DATA,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="A file with the query.")] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="How the answer is printed; xml and json are right for any kind.")
+    ] = "table",
+    as_json: Json = False,
+    time_limit: Annotated[float, typer.Option(min=0.1, max=3600, help="Seconds that it may take.")] = TIME_MAX_S,
+    limit: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many results at most.")] = RESULTS_MAX,
+    part: Annotated[
+        str,
+        typer.Option(metavar="2-of-4", help="Ask this part only, where the store is in several.", show_default=False),
+    ] = "",
+) -> None:
+    """Ask what pages state in RDFa, JSON-LD and microdata, by SPARQL 1.1; works while the crawl runs.
+
+    Each page is a graph, named by its URL; without GRAPH, all of them are asked. Prefixes such as schema: are known.
+    """
+    from tarrafa.index.shards import parts
+    from tarrafa.triples.answering import Question
+    from tarrafa.triples.asking import ask
+    from tarrafa.triples.publishing import newest
+    from tarrafa.triples.writing import forms
+
+    directory, text = DataDirectory(data), _text(query, file)
+    directory.check_version()
+    wanted = "json" if as_json else form
+    solutions_as, graph_as = ("json", "ttl") if wanted == "table" else forms(wanted)
+    question = Question(text, solutions_as, graph_as, limit, part=part)
+    answer = ask(directory, question, limits(time_limit, limit))
+    if wanted == "table" and answer.form == "json":
+        _show(json.loads(answer.body))
+    else:
+        sys.stdout.write(answer.body.decode().rstrip("\n") + "\n")
+    if not any(map(newest, parts(directory))):
+        sys.stderr.write("no page with data has been crawled yet: there is nothing to find\n")
+    if answer.is_cut:
+        sys.stderr.write(f"only the first {answer.count:,} results; there are more (--limit)\n")
+
+
+def limits(time_s: float, results: int) -> "Limits":
+    from tarrafa.triples.asking import Limits
+
+    return Limits(time_s=time_s, results=results)
+
+
+def _text(query: str | None, file: Path | None) -> str:
+    if (query is None) == (file is None):
+        raise ConfigError("sparql: give a query, or - to read one from the standard input, or --file FILE")
+    if file is None and query != "-":
+        return str(query)
+    try:
+        content = sys.stdin.buffer.read(QUERY_BYTES_MAX) if file is None else file.read_bytes()[:QUERY_BYTES_MAX]
+    except OSError as error:
+        raise ConfigError(f"{file or '-'}: cannot be read ({error.strerror or error})") from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise QueryError(f"{file or '-'}: the query must be UTF-8; byte {error.start} is not") from None
+
+
+def _show(found: dict[str, Any]) -> None:
+    """A table, for people; of yes or no, the word."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if "boolean" in found:
+        sys.stdout.write("yes\n" if found["boolean"] else "no\n")
+        return
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=10_000)  # whoever reads it does not want it folded
+    names, rows = found["head"]["vars"], found["results"]["bindings"]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_term(row[name]) if name in row else "") for name in names))
+    if rows:
+        console.print(table)
+    sys.stderr.write(f"{len(rows):,} result{'' if len(rows) == 1 else 's'}\n")
+
+
+def _term(term: dict[str, Any]) -> str:
+    """Names shortened, literals by what they say; nothing that a terminal would obey."""
+    from tarrafa.triples.writing import PREFIXES
+
+    value = term["value"]
+    if term["type"] == "triple":
+        value = f"<<{' '.join(_term(value[name]) for name in ('subject', 'predicate', 'object'))}>>"
+    elif term["type"] == "bnode":
+        value = f"_:{value}"
+    elif term["type"] == "uri":
+        short = next(((name, iri) for name, iri in PREFIXES.items() if value.startswith(iri)), None)
+        value = f"{short[0]}:{value[len(short[1]) :]}" if short else value
+    elif "xml:lang" in term:
+        value = f"{value} @{term['xml:lang']}"
+    return "".join(letter if letter.isprintable() else " " for letter in value)

@@ -1,0 +1,257 @@
+"""The process that answers SPARQL: one question at a time, under limits.
+
+`python -m tarrafa.triples.answering FD PARENT DATA`: started by whoever asks (`asking.py`), who sends it questions over
+a socket and kills it when one takes too long. It has no network where the system lets it give that up, writes no files,
+and may use only so much memory for one question: beyond that it dies. Promises: every question is answered from what
+the follower had published last when it came; what is no longer the newest is let go, also while nobody asks.
+
+Where the store is in several parts, each is asked, and what they answer becomes one answer. Pages are divided by their
+hosts, so what one page says, or the pages of one host say together, is in one part; what must be put together from all
+of them (counted, sorted, left out because it is nowhere) is refused, with the way to ask one part.
+"""
+
+import os
+import re
+import resource
+import select
+import socket
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, Store
+
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError, DataError, QueryError, TooCostly
+from tarrafa.index.shards import parts
+from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, say
+from tarrafa.triples.publishing import Snapshot, folder, newest
+from tarrafa.triples.wording import Skeleton, read
+from tarrafa.triples.writing import GRAPH_FORMATS, PREFIXES, SOLUTION_FORMATS, Solutions, Statements, Truth
+
+GROWN_KB = 512 << 10
+LOOK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
+MESSAGE_CHARS_MAX = 1_000
+MEMORY_BYTES = 1 << 30  # for one question, beyond what the process has when it comes
+
+# What needs all parts at once.
+_together = re.compile(
+    r"\b(?:COUNT|SUM|MIN|MAX|AVG|SAMPLE|GROUP_CONCAT)\s*\(|GROUP\s*BY|HAVING|ORDER\s*BY|OFFSET|MINUS|EXISTS"
+)
+_letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|.)'[^\]]*)\]").sub
+_other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
+
+Found = QuerySolutions | QueryBoolean | QueryTriples
+
+
+class Trouble(StrEnum):
+    """Why there is no answer."""
+
+    MALFORMED = "malformed"  # or refused: the question is at fault
+    UNWANTED = "unwanted"  # there is one, but in no form that is wanted
+    COSTLY = "costly"
+    DATA = "data"
+
+
+class Question(msgspec.Struct, frozen=True, array_like=True):
+    """A query, and in which form its answer is wanted: as it is one of solutions or one of statements; an empty form
+    is none. `default_graphs` and `named_graphs`, where given, are the dataset (SPARQL 1.1 Protocol, section 2.1.4)."""
+
+    text: str
+    solutions_as: str = "json"
+    graph_as: str = "ttl"
+    results_max: int = 10_000
+    default_graphs: list[str] | None = None
+    named_graphs: list[str] | None = None
+    part: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What was found, in the form `form`; `is_cut`: there is more than may be told. Or what is in the way of it.
+    `is_spent`: whoever answered has grown too large to be asked again."""
+
+    body: bytes = b""
+    form: str = ""
+    count: int = 0
+    is_cut: bool = False
+    trouble: Trouble | None = None
+    sentence: str = ""
+    is_spent: bool = False
+
+
+class _Held(NamedTuple):
+    snapshot: Snapshot
+    inode: int  # when everything is made again, numbers begin anew
+
+
+class Shelf:
+    """The newest of what is published of each part."""
+
+    def __init__(self, data: DataDirectory) -> None:
+        self._data = data
+        self._held: dict[str, _Held] = {}
+
+    def stores(self, part: str = "") -> list[Store]:
+        """One for each part, or for the one that is named; empty ones where nothing is published."""
+        there = parts(self._data)
+        chosen = [one for one in there if not part or one.part == part]
+        if not chosen:
+            names = ", ".join(one.part for one in there) if there[0].part else "there is only one, without a name"
+            raise ConfigError(f"part {part[:40]!r} is not kept here; the parts are: {names}")
+        return [self._newest(one) for one in chosen]
+
+    def let_go(self) -> None:
+        """Do not keep what is no longer the newest."""
+        for name in [name for name, held in self._held.items() if not self._is_newest(name, held)]:
+            self._drop(name)
+
+    def forget(self) -> None:
+        for name in list(self._held):
+            self._drop(name)
+
+    def _newest(self, data: DataDirectory) -> Store:
+        held = self._held.get(data.part)
+        if held is None or not self._is_newest(data.part, held):
+            self._drop(data.part)
+            snapshot = Snapshot.newest(data)
+            if snapshot is None:
+                return Store()
+            held = self._held[data.part] = _Held(snapshot, _inode(data, snapshot.number))
+        return held.snapshot.store
+
+    def _is_newest(self, part: str, held: _Held) -> bool:
+        data, number = DataDirectory(self._data.root, part), held.snapshot.number
+        return newest(data) == number and _inode(data, number) == held.inode
+
+    def _drop(self, part: str) -> None:
+        held = self._held.pop(part, None)
+        if held is not None:
+            held.snapshot.close()
+
+
+def _inode(data: DataDirectory, number: int) -> int:
+    try:
+        return (folder(data) / str(number)).stat().st_ino
+    except FileNotFoundError:
+        return 0
+
+
+def answer(question: Question, shelf: Shelf) -> Answer:
+    """What the stores answer, or one sentence."""
+    try:
+        skeleton = read(question.text)
+        try:
+            return _asked(question, skeleton, shelf)
+        except OSError:  # what we held was taken away under us: it is being made again
+            shelf.forget()
+            return _asked(question, skeleton, shelf)
+    except (SyntaxError, ValueError, RuntimeError) as error:
+        return Answer(trouble=Trouble.MALFORMED, sentence=_complaint(str(error)))
+    except (QueryError, ConfigError) as error:
+        return Answer(trouble=Trouble.MALFORMED, sentence=str(error))
+    except TooCostly as error:
+        return Answer(trouble=Trouble.COSTLY, sentence=str(error))
+    except (DataError, OSError) as error:
+        return Answer(trouble=Trouble.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
+
+
+def _complaint(said: str) -> str:
+    """What the parser says, in one line, without the tables of letters that it would have taken."""
+    plain = " ".join(_letters("", said).split()).replace("expected one of,", "expected one of").rstrip(", ")
+    plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
+    return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]
+
+
+def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
+    stores = shelf.stores(question.part)
+    if len(stores) > 1:
+        _check_parts(skeleton, len(stores))
+    taken: Solutions | Statements | Truth | None = None
+    for store in stores:
+        found = _query(store, question, skeleton)
+        if taken is None:
+            taken = _collector(found, question.results_max, skeleton, len(stores) > 1)
+        if not taken.take(found):
+            break
+    assert taken is not None  # there is always a part
+    is_graph = isinstance(taken, Statements)
+    form = question.graph_as if is_graph else question.solutions_as
+    if not form:
+        kind = "statements" if is_graph else "solutions, or yes or no"
+        formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
+        sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
+        return Answer(trouble=Trouble.UNWANTED, sentence=sentence)
+    return Answer(taken.written(form), form, len(taken), taken.is_cut)
+
+
+def _collector(found: Found, most: int, skeleton: Skeleton, several: bool) -> Solutions | Statements | Truth:
+    if isinstance(found, QueryBoolean):
+        return Truth()
+    if isinstance(found, QuerySolutions):
+        limit = skeleton.limit if several else None
+        return Solutions(most, limit, distinct=several and skeleton.has("DISTINCT"))
+    return Statements(most)
+
+
+def _query(store: Store, question: Question, skeleton: Skeleton) -> Found:
+    default, named = question.default_graphs, question.named_graphs
+    if default is None and named is None:  # FROM would not be heard beside the union
+        return store.query(question.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
+    return store.query(
+        question.text,
+        prefixes=PREFIXES,
+        default_graph=[_iri(one) for one in default or []],
+        named_graphs=[_iri(one) for one in named or []],
+    )
+
+
+def _iri(text: str) -> NamedNode:
+    try:
+        return NamedNode(text)
+    except ValueError:
+        raise QueryError(f"{text[:100]!r} is no IRI that a graph could be named by") from None
+
+
+def _check_parts(skeleton: Skeleton, count: int) -> None:
+    """Refuse what the parts cannot answer one by one."""
+    found = skeleton.first(_together)
+    is_select = not skeleton.first(_other_kinds)
+    if not found and skeleton.count("SELECT") > is_select:
+        found = "a query inside another"
+    if not found and skeleton.limit is not None and not is_select:
+        found = "LIMIT of statements"
+    if found:
+        name = found.rstrip(" (")
+        raise QueryError(
+            f"{name}: the store is kept in {count} parts, and this needs all of them at once, which cannot be had; "
+            f"ask one part after the other (part=1-of-{count}), or leave it out"
+        )
+
+
+def main() -> None:
+    descriptor, parent, root = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
+    become_child(parent)
+    line = socket.socket(fileno=descriptor)
+    give_up_rights()
+    decoder, encode = msgspec.msgpack.Decoder(Question), msgspec.msgpack.Encoder().encode
+    shelf = Shelf(DataDirectory(root))
+    waiting = select.poll()  # not select(): the number of our end may be any
+    waiting.register(line, select.POLLIN)
+    line.sendall(READY)
+    while True:
+        while not waiting.poll(LOOK_EVERY_S * 1_000):
+            shelf.let_go()
+        question = decoder.decode(hear(line))
+        limit_memory(MEMORY_BYTES)
+        try:
+            answered = answer(question, shelf)
+            has_grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KB
+            say(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
+        except MemoryError:
+            os._exit(1)  # its memory is in pieces
+
+
+if __name__ == "__main__":
+    main()

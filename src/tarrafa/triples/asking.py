@@ -1,0 +1,153 @@
+"""Here is a SPARQL query: who answers it, and what may that cost?
+
+Promises: no query takes more than a named time, memory or number of results, and whoever asks goes on: it is answered
+by one of a few processes (`answering.py`), which is killed and replaced when the time is over, when it asks for too
+much memory, or when nobody waits for it any more. More questions than there are processes wait for a short time, and
+not in any number: then they are told to come again.
+Knows nothing of HTTP.
+"""
+
+import asyncio
+
+import msgspec
+
+from tarrafa.beside import Beside
+from tarrafa.data import DataDirectory
+from tarrafa.errors import Busy, DataError, QueryError, TooCostly
+from tarrafa.triples.answering import MEMORY_BYTES, Answer, Question, Trouble
+from tarrafa.triples.writing import ANSWER_BYTES_MAX
+
+PROCESSES = 2
+TIME_MAX_S = 10.0
+RESULTS_MAX = 10_000
+WAITING_MAX = 16
+WAIT_MAX_S = 3.0
+MODULE = "tarrafa.triples.answering"
+ROOM_BYTES = 4_096  # around the body of an answer
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a question may take. `results`: solutions or statements; of more, only so many are told."""
+
+    time_s: float = TIME_MAX_S
+    results: int = RESULTS_MAX
+    processes: int = PROCESSES
+    waiting: int = WAITING_MAX
+    wait_s: float = WAIT_MAX_S
+
+
+class Unwanted(QueryError):
+    """There is an answer, but in no form that is wanted."""
+
+
+class Asking:
+    """Asks the store of a data directory. One per process that serves; to be closed in the end."""
+
+    def __init__(self, data: DataDirectory, limits: Limits | None = None) -> None:
+        self._data, self.limits = data, limits or Limits()
+        self._places = asyncio.Semaphore(self.limits.processes)
+        self._waiting = 0
+        self._is_closed = False
+        self._idle: list[Beside] = []
+        self._all: list[Beside] = []
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decoder = msgspec.msgpack.Decoder(Answer)
+
+    async def ask(self, question: Question) -> Answer:
+        """The answer; its trouble is raised. `results_max` of the question can only lower that of the limits."""
+        most = max(0, min(question.results_max, self.limits.results))
+        try:
+            content = self._encode(msgspec.structs.replace(question, results_max=most))
+        except UnicodeEncodeError:
+            raise QueryError("the query holds what is no text: it must be UTF-8") from None
+        await self._wait_for_a_place()
+        try:
+            self._check_open()
+            process = self._idle.pop() if self._idle else self._another()
+            try:
+                return _without_trouble(await self._answered(process, content))
+            finally:
+                self._idle.append(process)
+        finally:
+            self._places.release()
+
+    async def _answered(self, process: Beside, content: bytes) -> Answer:
+        try:
+            await process.be_ready()  # the time that it takes to start is not the question's
+            async with asyncio.timeout(self.limits.time_s):
+                answer = self._decoder.decode(await process.ask(content))
+            if answer.is_spent:
+                process.kill()
+            return answer
+        except TimeoutError:
+            process.kill()
+            raise TooCostly(
+                f"the query took more than {self.limits.time_s:g} s and was stopped; ask for less, or more exactly"
+            ) from None
+        except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
+            process.kill()
+            self._check_open()
+            raise TooCostly(
+                f"the query was too much for the process that answered it (it may use {MEMORY_BYTES >> 20} MB); "
+                "ask for less, or more simply"
+            ) from None
+        except BaseException:  # nobody waits any more
+            process.kill()
+            raise
+
+    async def _wait_for_a_place(self) -> None:
+        if self._waiting >= self.limits.waiting and self._places.locked():
+            raise Busy(f"{self._waiting} queries are waiting already; ask again in some seconds")
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self.limits.wait_s):
+                await self._places.acquire()
+        except TimeoutError:
+            raise Busy("other queries are being answered; ask again in some seconds") from None
+        finally:
+            self._waiting -= 1
+
+    def _another(self) -> Beside:
+        process = Beside(MODULE, ANSWER_BYTES_MAX + ROOM_BYTES, str(self._data.root), quiet=True)
+        self._all.append(process)
+        return process
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Busy("no more queries are answered: whoever answers them is being stopped")
+
+    def close(self) -> None:
+        """Answer nothing any more; what is under way is told so."""
+        self._is_closed = True
+        for process in self._all:
+            process.kill()
+
+    def __enter__(self) -> "Asking":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _without_trouble(answer: Answer) -> Answer:
+    match answer.trouble:
+        case None:
+            return answer
+        case Trouble.MALFORMED:
+            raise QueryError(answer.sentence)
+        case Trouble.UNWANTED:
+            raise Unwanted(answer.sentence)
+        case Trouble.COSTLY:
+            raise TooCostly(answer.sentence)
+        case Trouble.DATA:
+            raise DataError(answer.sentence)
+
+
+def ask(data: DataDirectory, question: Question, limits: Limits | None = None) -> Answer:
+    """One question, for those who have no loop."""
+
+    async def once() -> Answer:
+        with Asking(data, limits) as asking:
+            return await asking.ask(question)
+
+    return asyncio.run(once())
