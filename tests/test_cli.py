@@ -67,7 +67,8 @@ def test_a_directory_with_other_things_in_it_is_not_taken_for_ours(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",), ("rebuild", "index")]
+    "command",
+    [("status",), ("search", "x"), ("links", "http://a.br/"), ("serve",), ("rebuild", "index"), ("things", "x")],
 )
 def test_asking_where_nothing_was_crawled_says_so(tmp_path, command):
     fails("no Tarrafa data here", *command, "--data", tmp_path / "none")

@@ -16,6 +16,7 @@ CHROMIUM = "/usr/bin/chromium"
 PAGES = 1_500
 DESK, PHONE = {"width": 1200, "height": 860}, {"width": 390, "height": 844}
 SEARCH = "/?q=pescador+rede"
+THINGS = "/data?class=schema:Event&where=schema:startDate%3E%3D2027-01"
 
 
 def settled(page: Page) -> None:
@@ -30,6 +31,10 @@ def unfolded(page: Page) -> None:
     page.locator("details.fold summary").nth(1).click()
 
 
+def properties(page: Page) -> None:
+    page.locator("#properties summary").click()
+
+
 PICTURES: list[tuple[str, str, dict[str, Any], Any]] = [
     ("search", SEARCH, {"viewport": DESK}, settled),
     ("search-dark", f"{SEARCH}&lang=pt", {"viewport": DESK, "color_scheme": "dark"}, options),
@@ -37,6 +42,8 @@ PICTURES: list[tuple[str, str, dict[str, Any], Any]] = [
     ("search-portuguese", "/", {"viewport": DESK, "locale": "pt-BR"}, settled),
     ("relations", "", {"viewport": {"width": 1200, "height": 1000}}, unfolded),
     ("why", "", {"viewport": {"width": 1200, "height": 520}}, settled),
+    ("things", THINGS, {"viewport": DESK}, properties),
+    ("things-phone", THINGS, {"viewport": PHONE, "device_scale_factor": 1.5, "locale": "pt-BR"}, settled),
 ]
 
 

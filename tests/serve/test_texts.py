@@ -1,6 +1,7 @@
 """Two languages that say the same, and the choice between them."""
 
 import ast
+import inspect
 import re
 import string
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tarrafa.serve.texts import Texts, translated
 from tarrafa.serve.texts.choosing import LANGUAGES, choose
 from tarrafa.serve.texts.english import ENGLISH
 from tarrafa.serve.texts.portuguese import PORTUGUESE
+from tarrafa.triples.reader import ThingQuery, ThingReader
 
 SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 OTHERS = [texts for texts in LANGUAGES.values() if texts is not ENGLISH]
@@ -50,8 +52,11 @@ def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> No
 
 
 def sentences() -> Iterator[str]:
-    """Every sentence that a `QueryError` is raised with below search/ and serve/, with {} for what changes."""
-    for path in [*(SOURCE / "search").glob("*.py"), *(SOURCE / "serve").glob("*.py"), *(SOURCE / "graph").glob("*.py")]:
+    """Every sentence that a `QueryError` is raised with below search/, serve/ and graph/, and where things are asked
+    for, with {} for what changes."""
+    asking = [Path(inspect.getfile(one)) for one in (ThingReader, ThingQuery)]
+    rooms = [path for room in ("search", "serve", "graph") for path in (SOURCE / room).glob("*.py")]
+    for path in [*rooms, *asking]:
         tree = ast.parse(path.read_text())
         named = {
             target.id: node.value

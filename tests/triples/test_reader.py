@@ -158,6 +158,28 @@ def test_what_stands_in_a_blank_node_is_shown_inside(data):
     assert inner.classes == [f"{SCHEMA}Place"]
 
 
+def test_names_are_found_by_a_part_of_them_whatever_the_case(data):
+    reader = ThingReader(data)
+    assert [one.iri for one in reader.classes(holding="pers").names] == [f"{SCHEMA}Person", f"{FOAF}Person"]
+    assert reader.classes(SCHEMA, 0, 0, "PERS").total == 1
+    assert [one.iri for one in reader.properties(f"{SCHEMA}Event", holding="date").names] == [f"{SCHEMA}startDate"]
+    assert reader.vocabularies(holding="foaf").total == 1
+
+
+def test_what_a_page_speaks_of_comes_in_its_order(data):
+    reader = ThingReader(data)
+    assert [thing.label for thing in reader.of_page(C)][:3] == ["Festival de redes", "Praça da Estação", "Feira velha"]
+    assert [thing.key for thing in reader.of_page(A, 1)] == [ANA]
+    assert reader.of_page("http://nobody.test/") == []
+
+
+def test_who_says_what_of_a_thing_is_told_page_by_page(data):
+    said = ThingReader(data).said_of(ANA)
+    assert [(view.url, view.label) for view in said] == [(B, "Ana C."), (A, "Ana Conceição")]
+    assert [shown.text for shown in said[1].properties] == ["Ana Conceição", "pescadora"]
+    assert ThingReader(data).said_of("http://nobody.test/") == []
+
+
 REFUSED = [
     (ThingQuery(n=101), "n must be"),
     (ThingQuery(offset=-1), "offset must be"),

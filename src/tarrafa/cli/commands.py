@@ -12,6 +12,7 @@ tarrafa sparql      ask what pages state, by SPARQL
 tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
+tarrafa things      what pages speak of: by class, property, words, dates and numbers
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
 tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
@@ -38,6 +39,7 @@ from tarrafa.cli import (
     asking,
     cluster,
     curating,
+    declaring,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
     querying,
     relating,
@@ -202,6 +204,7 @@ for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, que
 
 
 app.command(context_settings=searching.SEARCHING)(searching.search)
+app.command()(declaring.things)
 
 for related in (asking.sparql, relating.links, relating.page, relating.site):
     app.command()(related)

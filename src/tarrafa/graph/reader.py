@@ -95,6 +95,10 @@ class GraphReader:
         table = self._ranked()
         return [Node(*(*row, table.of(node))) for *row, node in found]
 
+    def collections(self) -> list[str]:
+        """The names of those that have crawled something."""
+        return [name for (name,) in self._rows("SELECT name FROM collections ORDER BY name", ())]
+
     def node(self, url: str, collection: str | None = None) -> Node | None:
         """The URL as the collection that visited it last knows it."""
         return next(iter(self.nodes(url, collection)), None)

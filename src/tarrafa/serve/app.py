@@ -4,6 +4,7 @@
     /why  /help                            why a result; how to search
     /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
     /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
+    /data  /thing  /data.json  /thing.json what pages say of things, and who says it (things.py)
     /status  /status.json                  the crawl, if somebody can tell
     /queries.json                          what people ask, for those on this machine
     /sparql                                what pages state, asked by SPARQL, and an editor (sparql.py)
@@ -40,6 +41,7 @@ from tarrafa.serve.replies import Forbidden, Replies, json
 from tarrafa.serve.searching import SearchPages
 from tarrafa.serve.shields import Shields, is_on_this_machine
 from tarrafa.serve.sparql import SparqlPages
+from tarrafa.serve.things import ThingPages
 from tarrafa.triples.asking import Asking
 
 StatusSource = Callable[[], Awaitable[Overview]]
@@ -100,6 +102,7 @@ def create_app(
     search = SearchPages(searcher, replies, lambda: moment_of(data), note, time.time)
     routes = [
         *search.routes(),
+        *ThingPages(data, replies).routes(),
         *RelationPages(data, replies, searcher, address).routes(),
         *SparqlPages(data, replies, asking or Asking(data)).routes(),
         *Rest(data, replies, status).routes(),

@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tarrafa.model import Hit, SearchResult
+from tarrafa.parse.prefixes import shorten
 from tarrafa.parse.things import vocabulary_of
 from tarrafa.parse.url import canonical, host_name
 from tarrafa.search.question import DEPTH_MAX, Part
@@ -24,6 +25,7 @@ from tarrafa.search.snippet import Pieces
 from tarrafa.serve.asked import Asked, address
 from tarrafa.serve.assets import asset
 from tarrafa.serve.choices import language_name
+from tarrafa.serve.picturing import cut, picture, plain_iri
 from tarrafa.serve.shields import safe_href
 from tarrafa.serve.texts import Texts, status_text
 
@@ -254,6 +256,11 @@ class Drawing:
             "language": lambda code: language_name(code, texts),
             "term": lambda name: term_name(name, texts),
             "of_kind": of_kind,
+            "in_short": shorten,
+            "plain_iri": plain_iri,
+            "cut": cut,
+            "picture": picture,
+            "is_web": lambda iri: safe_href(iri) == iri,
         }
         self._environment.globals |= {"t": texts, "address": address, "asset": asset}
 

@@ -1,6 +1,6 @@
 """Which page tells what is known of a page, or of a site?
 
-    /page?url=     a page: rank, visits, versions, words, who links to it, where it leads
+    /page?url=     a page: rank, visits, versions, words, what it declares, who links to it, where it leads
     /site?name=    a site or a host: its pages, errors, robots.txt, the sites around it
     /page.json, /site.json   the same for programs
 
@@ -30,9 +30,12 @@ from tarrafa.serve.asked import page_number, whole
 from tarrafa.serve.pages import LINKS_PER_PAGE, Pager, host_of
 from tarrafa.serve.replies import NotKnown, Replies, json
 from tarrafa.serve.shields import is_on_this_machine
+from tarrafa.serve.wanted import Wanted
+from tarrafa.triples.reader import FoundThing, ThingReader
 
 LISTED_MAX = 1_000  # per answer, as JSON
 SILENT = "it does not answer"
+THINGS_SHOWN = 20  # of those that a page declares
 
 
 class RelationPages:
@@ -43,6 +46,7 @@ class RelationPages:
         self._clock = Clock.from_environment()
         self._graph: GraphReader | None = None
         self._sites = SiteReader(data)
+        self._declared = ThingReader(data)
 
     def routes(self) -> list[Route]:
         return [
@@ -55,7 +59,14 @@ class RelationPages:
     async def page(self, request: Request) -> Response:
         found = await self._page(request, _shown(request))
         pagers = _pagers(request, found.in_total, found.out_total, found.out_hosts_total)
-        return self._replies.html(request, "page.html", found=found, **pagers)
+        things = await asyncio.to_thread(self._things, found.url)
+        wanted = Wanted(collection=request.query_params.get("collection", ""), hl=request.query_params.get("hl", ""))
+        declared: dict[str, Any] = {
+            "things": things[:THINGS_SHOWN],
+            "things_more": len(things) > THINGS_SHOWN,
+            "wanted": wanted,
+        }
+        return self._replies.html(request, "page.html", found=found, **declared, **pagers)
 
     async def page_json(self, request: Request) -> Response:
         return json(await self._page(request, _listed(request)))
@@ -99,6 +110,12 @@ class RelationPages:
         if self._graph is None:
             self._graph = await asyncio.to_thread(GraphReader, self._data)
         return self._graph
+
+    def _things(self, url: str) -> list[FoundThing]:
+        """What the page declares, one more than is shown; nothing where nobody can tell."""
+        with contextlib.suppress(DataError, QueryError):
+            return self._declared.of_page(url, THINGS_SHOWN + 1)
+        return []
 
     def _indexed(self, found: SiteTold, collection: str | None) -> int | None:
         """How many of its pages can be found; None where nobody can tell."""

@@ -12,6 +12,7 @@ import apsw
 import msgspec
 
 from tarrafa.graph.store import rows
+from tarrafa.model import UrlId
 from tarrafa.parse.statements import STRING, Value, iri_of, value
 from tarrafa.triples.things import TYPE_IRI
 
@@ -74,6 +75,17 @@ def views(connection: apsw.Connection, key: str) -> list[View]:
     return [View(url, at, label, *_facts(connection, said), pages) for said, label, url, at, pages in found]
 
 
+def keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
+    """The things that a page speaks of, in its order."""
+    found = rows(
+        connection,
+        "SELECT t.key FROM pages p JOIN said s ON s.said >= p.page << 12 AND s.said < (p.page + 1) << 12"
+        " JOIN things t ON t.thing = s.thing WHERE p.id = ? ORDER BY s.said LIMIT ?",
+        (page, n),
+    )
+    return [key for (key,) in found]
+
+
 def _facts(connection: apsw.Connection, said: int) -> tuple[list[str], list[Shown]]:
     classes: list[str] = []
     properties: list[Shown] = []
@@ -108,15 +120,21 @@ def _shown(connection: apsw.Connection, name: str, term: str, page: int) -> Show
     number, label = other[0] if other else (None, "")
     if key != term:
         return Shown(name, iri=key, thing=key if other else "", label=label)
-    inside = () if number is None else tuple(map(_plain, _terms(connection, number, INSIDE_MAX)))
+    facts = [] if number is None else _terms(connection, number, INSIDE_MAX)
+    inside = tuple(_plain(connection, *fact) for fact in facts)
     return Shown(name, thing=key, label=label, inside=inside)
 
 
-def _plain(fact: tuple[str, str]) -> Shown:
-    name, term = fact
+def _plain(connection: apsw.Connection, name: str, term: str) -> Shown:
+    """What stands in a blank node; a further one inside it is told by its name."""
     said = value(term)
+    if said is None and term.startswith("_:"):
+        labels = rows(
+            connection, "SELECT s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ? LIMIT 1", (term,)
+        )
+        return Shown(name, thing=term, label=labels[0][0] if labels else "")
     if said is None:
-        return Shown(name, iri=iri_of(term), thing=term if term.startswith("_:") else "")
+        return Shown(name, iri=iri_of(term))
     return _literal(name, said)
 
 

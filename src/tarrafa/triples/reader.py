@@ -19,10 +19,12 @@ from tarrafa.errors import QueryError
 from tarrafa.graph.store import in_our_words, rows
 from tarrafa.index import shards
 from tarrafa.parse.things import one_spelling
+from tarrafa.parse.url import url_id
+from tarrafa.takedown import TakenDown
 from tarrafa.triples import choosing, describing, layout
 from tarrafa.triples.choosing import Condition, ThingQuery
 from tarrafa.triples.counts import CLASS, PROPERTY, VOCABULARY
-from tarrafa.triples.describing import FoundThing
+from tarrafa.triples.describing import FoundThing, Shown, View
 
 NAMES_MAX = 1_000  # that are listed at once
 THINGS_MAX = 100  # that are shown at once
@@ -33,7 +35,9 @@ TEXT_CHARS_MAX = 2_000  # of what is asked for
 TIME_S_MAX = 5.0
 STEPS = 20_000  # of SQLite's, between two looks at the clock
 
-__all__ = ["Condition", "Counted", "Counts", "FoundThing", "ThingQuery", "ThingReader", "ThingsFound"]
+__all__ = [
+    "Condition", "Counted", "Counts", "FoundThing", "Shown", "ThingQuery", "ThingReader", "ThingsFound", "View",
+]  # fmt: skip
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -65,27 +69,33 @@ class ThingReader:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
+        self._taken_down = TakenDown(data)
 
-    def vocabularies(self, offset: int = 0, n: int = 100) -> Counts:
-        """The vocabularies that pages speak."""
-        return self._named(choosing.NAMED, (VOCABULARY, None), offset, n)
+    def vocabularies(self, offset: int = 0, n: int = 100, holding: str = "") -> Counts:
+        """The vocabularies that pages speak; those `holding` a text in their IRI."""
+        return self._named(choosing.NAMED, (VOCABULARY, None), offset, n, holding)
 
-    def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100) -> Counts:
+    def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = "") -> Counts:
         """The classes that things are of, in one vocabulary or in all."""
-        return self._named(choosing.NAMED, (CLASS, one_spelling(vocabulary) or None), offset, n)
+        return self._named(choosing.NAMED, (CLASS, one_spelling(vocabulary) or None), offset, n, holding)
 
-    def properties(self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100) -> Counts:
+    def properties(
+        self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = ""
+    ) -> Counts:
         """The properties that things have; of one class, or of all."""
         wanted = one_spelling(vocabulary) or None
         if of_class:
-            return self._named(choosing.NAMED_WITH, (one_spelling(of_class), wanted), offset, n)
-        return self._named(choosing.NAMED, (PROPERTY, wanted), offset, n)
+            return self._named(choosing.NAMED_WITH, (one_spelling(of_class), wanted), offset, n, holding)
+        return self._named(choosing.NAMED, (PROPERTY, wanted), offset, n, holding)
 
-    def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int) -> Counts:
+    def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int, holding: str) -> Counts:
         offset, n = _bounded(offset, n, NAMES_MAX)
+        letters = holding.strip().casefold()
         sums: dict[str, Counted] = {}
         with self._reading() as parts:
             for iri, things, pages, uses in (row for part in parts for row in rows(part, sql, bindings)):
+                if letters not in iri.casefold():
+                    continue
                 known = sums.get(iri, Counted(iri, 0, 0))
                 sums[iri] = Counted(iri, known.things + things, known.pages + pages, known.uses + uses)
         ordered = sorted(sums.values(), key=lambda one: (-one.pages, -one.things, one.iri))
@@ -105,13 +115,37 @@ class ThingReader:
                 more = more or (count > TOTAL_MAX and not question.is_known)
                 keys += question.keys(part, max(0, offset - total), n - len(keys)) if len(keys) < n else []
                 total += count if question.is_known else min(count, TOTAL_MAX)
-            found = [_described(parts, key) for key in dict.fromkeys(keys)]
+            found = [self._described(parts, key) for key in dict.fromkeys(keys)]
         return ThingsFound(total, more, [one for one in found if one is not None])
 
     def thing(self, key: str) -> FoundThing | None:
         """What is said of a thing, by whom; None if nobody speaks of it. The key is its IRI, or a blank node's."""
         with self._reading() as parts:
-            return _described(parts, key)
+            return self._described(parts, key)
+
+    def said_of(self, key: str) -> list[View]:
+        """What each page says of a thing, the page fetched last first."""
+        with self._reading() as parts:
+            several = [view for some in self._views(parts, key) for view in some]
+        return sorted(several, key=lambda view: (-view.at, view.url))
+
+    def of_page(self, url: str, n: int = 20) -> list[FoundThing]:
+        """The first things that a page speaks of."""
+        _, n = _bounded(0, n, THINGS_MAX)
+        with self._reading() as parts:
+            keys = [key for part in parts for key in describing.keys_of_page(part, url_id(url), n)]
+            found = [self._described(parts, key) for key in dict.fromkeys(keys)]
+        return [one for one in found if one is not None]
+
+    def _described(self, parts: list[apsw.Connection], key: str) -> FoundThing | None:
+        views = self._views(parts, key)
+        return describing.merged(key, views) if views else None
+
+    def _views(self, parts: list[apsw.Connection], key: str) -> list[list[View]]:
+        """What is taken down is not told, even before the follower has heard of it."""
+        orders = self._taken_down.now()
+        found = [[view for view in describing.views(part, key) if not orders.covers(view.url)] for part in parts]
+        return [some for some in found if some]
 
     @contextmanager
     def _reading(self) -> Iterator[list[apsw.Connection]]:
@@ -136,11 +170,6 @@ def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
             yield connection
     finally:
         connection.close()
-
-
-def _described(parts: list[apsw.Connection], key: str) -> FoundThing | None:
-    views = [some for some in (describing.views(part, key) for part in parts) if some]
-    return describing.merged(key, views) if views else None
 
 
 def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:

@@ -58,7 +58,7 @@
     }
   }
 
-  if (field) {
+  if (field && field.dataset.suggestions) {
     prepare();
     field.addEventListener("input", () => {
       clearTimeout(timer);

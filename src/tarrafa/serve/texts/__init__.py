@@ -122,6 +122,54 @@ class Texts(msgspec.Struct, frozen=True):
     why_none: str
     back_to_results: str
 
+    # things
+    data: str
+    data_heading: str
+    data_label: str
+    data_hint: str
+    data_choose: str
+    data_chosen: str
+    data_lists: dict[str, str]
+    data_not: str
+    data_not_this: str
+    data_not_this_one: str
+    data_any_property: str
+    data_conditions: str
+    comparisons: dict[str, str]
+    compare: str
+    any_value: str
+    take_away: str
+    all_names: str
+    filter_names: str
+    names_none: str
+    back_to_things: str
+    on_pages: str
+    things_found: str
+    things_one: str
+    things_many: str
+    things_none: str
+    things_none_hint: str
+    things_beyond: str
+    begin_again: str
+    said_by: str
+    pages_more: str
+    properties_more: str
+    values_more: str
+    pages_of_kind: str
+    more_such_things: str
+    thing_unnamed: str
+    thing_pages: str
+    thing_pages_one: str
+    thing_latest: str
+    only_mentioned: str
+    declares_here: str
+    data_none: str
+    data_none_hint: str
+    unknown_thing: str
+    no_thing: str
+    help_data: str
+    help_data_rows: Rows
+
     # a page, a site
     live: str
     similar_pages: str

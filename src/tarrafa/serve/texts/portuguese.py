@@ -148,6 +148,61 @@ PORTUGUESE = Texts(
     why_factor="× {factor}",
     why_none="Esta página não está agora entre as respostas a esta busca.",
     back_to_results="Voltar aos resultados",
+    data="Coisas",
+    data_heading="O que as páginas dizem de coisas",
+    data_label="Buscar coisas por palavras em qualquer uma de suas propriedades",
+    data_hint="Palavras em qualquer propriedade…",
+    data_choose="O que buscar",
+    data_chosen="Escolhido",
+    data_lists={"vocabularies": "Vocabulário", "classes": "Classe", "properties": "Propriedade"},
+    data_not="não {name}",
+    data_not_this="esta não",
+    data_not_this_one="esta não: {name}",
+    data_any_property="qualquer propriedade",
+    data_conditions="Condições",
+    comparisons={
+        "words": "tem as palavras", "=": "é", "<": "é menos que, antes de", "<=": "é no máximo, até",
+        ">": "é mais que, depois de", ">=": "é no mínimo, a partir de",
+    },
+    compare="Comparar {name}",
+    any_value="palavras, um número, uma data; ou tudo",
+    take_away="Tirar: {what}",
+    all_names="Todas: {count}",
+    filter_names="Parte de um nome",
+    names_none="Nenhum nome assim foi coletado.",
+    back_to_things="Voltar às coisas",
+    on_pages="páginas: {count}",
+    things_found="{total} coisas",
+    things_one="1 coisa",
+    things_many="Mais de {total} coisas",
+    things_none="Nenhuma página fala de uma coisa assim.",
+    things_none_hint="Tire algo do que foi escolhido, ou",
+    things_beyond="Há somente {total} coisas.",
+    begin_again="comece de novo",
+    said_by="Segundo",
+    pages_more="mais páginas: {count}",
+    properties_more="mais propriedades: {count}",
+    values_more="mais: {count}",
+    pages_of_kind="Páginas que declaram algo assim",
+    more_such_things="Mais coisas assim",
+    thing_unnamed="(sem nome)",
+    thing_pages="{count} páginas falam dela",
+    thing_pages_one="1 página fala dela",
+    thing_latest="Aparecem as {count} páginas coletadas por último.",
+    only_mentioned="Diz de que classe é, e nada mais.",
+    declares_here="O que esta página declara",
+    data_none="Nenhum dado foi coletado ainda.",
+    data_none_hint="As coisas que as páginas descrevem em RDFa, JSON-LD ou microdata são achadas aqui segundos depois "
+    "da coleta.",
+    unknown_thing="Nenhuma página coletada fala de uma coisa assim.",
+    no_thing="Qual coisa? O endereço precisa de ?key= com o seu IRI.",
+    help_data="Coisas em vez de páginas",
+    help_data_rows=(
+        ("/data", "pessoas, eventos, produtos… nas páginas: escolha uma classe, ou não ela, e propriedades"),
+        ("/data?class=schema:Event&where=schema:startDate>=2026-01-01", "eventos a partir de um dia"),
+        ("/data?not=schema:Person&where=schema:name+silva", "o que se chama Silva e não é pessoa"),
+        ("/data.json?class=schema:Event", "o mesmo para programas; o que se pode escolher: /data.json?list=classes"),
+    ),
     live="Abrir a página na Web",
     similar_pages="Páginas parecidas",
     linked_from="Quem aponta para cá",
@@ -369,6 +424,40 @@ PORTUGUESE = Texts(
             "sort precisa ser relevance, date ou links, não {}.",
         "time must be day, week, month or year, not {}.":
             "time precisa ser day, week, month ou year, não {}.",
+        "{} {}: wanted is a number, or a date such as 2026-01-31":
+            "{} {}: o que se quer é um número, ou uma data como 2026-01-31",
+        "{} {}: of which property?":
+            "{} {}: de qual propriedade?",
+        "= {}: there is no word in it":
+            "= {}: não há palavra nenhuma aí",
+        "this takes longer than {} s; ask for something narrower":
+            "isto leva mais de {} s; pergunte por algo mais estreito",
+        "offset must be from 0 to {}, got {}":
+            "offset precisa estar entre 0 e {}, e não ser {}",
+        "n must be from 0 to {}, got {}":
+            "n precisa estar entre 0 e {}, e não ser {}",
+        "at most {} conditions, got {}":
+            "no máximo {} condições, e não {}",
+        "{} {} what? Say a number, a date or a text":
+            "{} {} o quê? Diga um número, uma data ou um texto",
+        "longer than the {} characters allowed":
+            "mais longo que os {} caracteres permitidos",
+        "At most {} conditions can be asked for at once, not {}.":
+            "No máximo {} condições podem ser pedidas de uma vez, não {}.",
+        "No crawled page speaks of a class called {}.":
+            "Nenhuma página coletada fala de uma classe chamada {}.",
+        "No crawled page speaks of a property called {}.":
+            "Nenhuma página coletada fala de uma propriedade chamada {}.",
+        "A comparison is words, =, <, <=, > or >=, not {}.":
+            "Uma comparação é words, =, <, <=, > ou >=, não {}.",
+        "No vocabulary is known as {}: write its whole IRI.":
+            "Nenhum vocabulário é conhecido como {}: escreva o IRI inteiro.",
+        "list must be vocabularies, classes or properties, not {}.":
+            "list precisa ser vocabularies, classes ou properties, não {}.",
+        "Only the first {} things can be paged through.":
+            "Só as primeiras {} coisas podem ser folheadas.",
+        "Only the first {} names can be paged through.":
+            "Só os primeiros {} nomes podem ser folheados.",
         "{} must be a whole number, not {}.":
             "{} precisa ser um número inteiro, não {}.",
     },

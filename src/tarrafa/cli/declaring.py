@@ -1,0 +1,67 @@
+"""The command that asks for things instead of pages.
+
+tarrafa things WORDS                 what pages speak of, in whichever property
+tarrafa things --class schema:Event  of a class; --not, --vocabulary, --where 'startDate>=2026-01-01'
+tarrafa things --list classes        what there is to choose from
+
+The same question as the page /data asks, by the same names.
+"""
+
+from typing import Annotated
+
+import typer
+
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
+from tarrafa.data import DataDirectory
+
+LIMIT_MAX, OFFSET_MAX = 1_000, 100_000
+
+
+def things(
+    words: Annotated[list[str] | None, typer.Argument(help="Words in any property.", show_default=False)] = None,
+    data: Data = DEFAULT_DATA,
+    of_class: Annotated[
+        str, typer.Option("--class", metavar="NAME", help="Of this class: schema:Event, Event, or its IRI.")
+    ] = "",
+    not_class: Annotated[str, typer.Option("--not", metavar="NAME", help="Of other classes, and not of this.")] = "",
+    vocabulary: Annotated[str, typer.Option(metavar="NAME", help="In this vocabulary: schema, or its IRI.")] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONDITION", help="'startDate>=2026-01-01', 'price<50', 'name=Ana', 'name ana silva', 'email'."
+        ),
+    ] = None,
+    listed: Annotated[
+        str, typer.Option("--list", metavar="WHICH", help="What can be chosen: vocabularies, classes, properties.")
+    ] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LIMIT_MAX, help="How many.")] = 10,
+    offset: Annotated[int, typer.Option(min=0, max=OFFSET_MAX, help="Skip so many.")] = 0,
+    collection: Named = None,
+    as_json: Json = False,
+) -> None:
+    """Find people, events, products… that pages speak of, and the pages that say so; works while the crawl runs.
+
+    With --list, WORDS are a part of a name.
+    """
+    from tarrafa.cli import described, show
+    from tarrafa.serve.things import find, names
+    from tarrafa.serve.wanted import Wanted, condition
+    from tarrafa.triples.reader import THINGS_MAX, ThingReader
+
+    directory = DataDirectory(data)
+    directory.check_version()
+    reader, text = ThingReader(directory), _sound(" ".join(words or []))
+    speaks, is_one, is_none = (_sound(name).strip() for name in (vocabulary, of_class, not_class))
+    conditions = tuple(condition(_sound(one)) for one in where or [] if one.strip())
+    wanted = Wanted("" if listed else text, speaks, is_one, is_none, conditions, _sound(collection or ""))
+    if listed:
+        offered = names(reader, listed, wanted, limit, offset, text)
+        show.as_json(offered) if as_json else described.names(offered)
+        return
+    found = find(reader, wanted, min(limit, THINGS_MAX), offset)
+    show.as_json(found) if as_json else described.things(found, offset)
+
+
+def _sound(text: str) -> str:
+    """Arguments may hold bytes that are no text."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,53 @@
+"""How do things look on a terminal?"""
+
+from rich.markup import escape
+
+from tarrafa.cli.show import console
+from tarrafa.serve.picturing import cut, picture, plain_iri
+from tarrafa.serve.things import NamesTold, ThingsTold
+from tarrafa.triples.reader import FoundThing, Shown
+
+VALUE_CHARS_SHOWN = 120
+PROPERTIES_SHOWN, VALUES_SHOWN, PAGES_SHOWN = 12, 5, 5
+
+
+def things(found: ThingsTold, offset: int) -> None:
+    if not found.things:
+        console.print("No page speaks of such a thing." if not found.total else f"There are only {found.total:,}.")
+        return
+    many = "more than " if found.more else ""
+    console.print(f"{many}{found.total:,} thing{'' if found.total == 1 else 's'}")
+    for place, thing in enumerate(found.things, offset + 1):
+        kinds = " ".join(plain_iri(iri) for iri in thing.classes)
+        console.print(f"\n[bold]{place}. {escape(_name(thing))}[/]  [cyan]{escape(kinds)}[/]")
+        shown = picture(thing.properties, thing.label, PROPERTIES_SHOWN, VALUES_SHOWN)
+        for one in shown.properties:
+            texts = "; ".join(_value(value) for value in one.values) + (f" … {one.more} more" if one.more else "")
+            console.print(f"   {escape(plain_iri(one.iri)):24} {escape(texts)}")
+        for page in thing.pages[:PAGES_SHOWN]:
+            console.print(f"   [green]{escape(page.url)}[/] [dim]{page.fetched[:10]}[/]")
+        if thing.pages_total > PAGES_SHOWN:
+            console.print(f"   [dim]and {thing.pages_total - PAGES_SHOWN:,} more pages[/]")
+
+
+def _name(thing: FoundThing) -> str:
+    return cut(_seen(thing.label), VALUE_CHARS_SHOWN) or plain_iri(thing.key)
+
+
+def _value(shown: Shown) -> str:
+    inner = picture(shown.inside, shown.label, PROPERTIES_SHOWN, VALUES_SHOWN).properties
+    inside = ", ".join(f"{plain_iri(one.iri)} {_value(value)}" for one in inner for value in one.values)
+    text = _seen(shown.text or shown.label) or plain_iri(shown.iri or shown.thing)
+    return cut(text, VALUE_CHARS_SHOWN) + (f" ({inside})" if inside else "")
+
+
+def _seen(text: str) -> str:
+    """Without the signs that would speak to the terminal."""
+    return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
+
+
+def names(found: NamesTold) -> None:
+    console.print(f"{found.total:,} {found.kind}")
+    for one in found.names:
+        count = f"{one.things:,} things" if one.things else f"{one.uses:,} uses"
+        console.print(f"  {count:>16} on {one.pages:>9,} pages  {escape(plain_iri(one.iri))}")

@@ -1,0 +1,177 @@
+"""What can be chosen of things?
+
+Promises: what is offered was really crawled, with counts, those on most pages first, however many there are a few of
+them at a time; every choice is a plain link that keeps all the others, and what was chosen can be taken back one by
+one. The step that is probably next lies open.
+Knows nothing of HTML.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tarrafa.parse.prefixes import shorten
+from tarrafa.parse.things import vocabulary_of
+from tarrafa.serve.pages import term_name
+from tarrafa.serve.texts import Texts
+from tarrafa.serve.wanted import OPERATORS, Wanted
+from tarrafa.triples.reader import CONDITIONS_MAX, Condition, Counted, Counts, ThingReader
+
+OFFERED = 10  # of a list, beside the results
+LISTED = 100  # on a page of its own
+COLLECTIONS_MAX = 50
+LISTS = ("vocabularies", "classes", "properties")
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A name that can be chosen. `source` tells namesakes apart; `other` is everything but this, where that can be."""
+
+    label: str
+    source: str
+    iri: str
+    counted: Counted
+    this: str
+    other: str = ""
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """`whole` leads to the whole list, where this is only its beginning."""
+
+    kind: str
+    title: str
+    offers: list[Offer]
+    total: int
+    whole: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What was chosen, and the link that takes it back."""
+
+    kind: str
+    label: str
+    title: str
+    without: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A condition in the form."""
+
+    label: str
+    iri: str
+    short: str
+    condition: Condition
+    without: str
+
+
+def names(reader: ThingReader, kind: str, wanted: Wanted, n: int, offset: int = 0, holding: str = "") -> Counts:
+    """Vocabularies, classes of the chosen one, or properties of the chosen class."""
+    if kind == "vocabularies":
+        return reader.vocabularies(offset, n, holding)
+    if kind == "classes":
+        return reader.classes(wanted.vocabulary, offset, n, holding)
+    whose = "" if wanted.of_class else wanted.vocabulary  # a class is described in whichever vocabularies
+    return reader.properties(wanted.of_class, whose, offset, n, holding)
+
+
+def vocabulary_name(iri: str) -> str:
+    """`schema` for https://schema.org/; what nobody knows in short, by its address."""
+    short = shorten(iri)
+    return short.removesuffix(":") if short != iri else iri.partition("://")[2].rstrip("/#") or iri
+
+
+def sections(reader: ThingReader, wanted: Wanted, texts: Texts) -> list[Section]:
+    opened = {
+        "vocabularies": not (wanted.vocabulary or wanted.of_class or wanted.not_class),
+        "classes": not (wanted.of_class or wanted.not_class),
+        "properties": bool(wanted.of_class or wanted.vocabulary) and not wanted.where,
+    }
+    found = []
+    for kind in LISTS:
+        counts = names(reader, kind, wanted, OFFERED)
+        whole = wanted.address(more=[("list", kind)]) if counts.total > len(counts.names) else ""
+        title = texts.data_lists[kind]
+        found.append(Section(kind, title, offers(kind, counts, wanted, texts), counts.total, whole, opened[kind]))
+    return found
+
+
+def offers(kind: str, counts: Counts, wanted: Wanted, texts: Texts) -> list[Offer]:
+    offer: dict[str, Callable[[Counted, Wanted, Texts], Offer]] = {
+        "vocabularies": _vocabulary,
+        "classes": _class,
+        "properties": _property,
+    }
+    return [offer[kind](one, wanted, texts) for one in counts.names]
+
+
+def _vocabulary(one: Counted, wanted: Wanted, texts: Texts) -> Offer:
+    chosen = one.iri == wanted.vocabulary
+    return Offer(vocabulary_name(one.iri), "", one.iri, one, wanted.address(vocabulary=one.iri), chosen=chosen)
+
+
+def _class(one: Counted, wanted: Wanted, texts: Texts) -> Offer:
+    this = wanted.address(of_class=one.iri, not_class="" if one.iri == wanted.not_class else wanted.not_class)
+    other = wanted.address(not_class=one.iri, of_class="" if one.iri == wanted.of_class else wanted.of_class)
+    return Offer(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, other, one.iri == wanted.of_class)
+
+
+def _property(one: Counted, wanted: Wanted, texts: Texts) -> Offer:
+    """Choosing it asks that it be there; the words come into its field."""
+    chosen = any(each.property == one.iri for each in wanted.where)
+    room = len(wanted.where) + bool(wanted.q) < CONDITIONS_MAX
+    this = wanted.address(where=(*wanted.where, Condition(one.iri))) if room else wanted.address()
+    return Offer(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, chosen=chosen)
+
+
+def _source(iri: str) -> str:
+    """The short name, by which it can be asked for elsewhere; else the vocabulary's address."""
+    short = shorten(iri)
+    return short if short != iri else vocabulary_name(vocabulary_of(iri))
+
+
+def collections(known: list[str], wanted: Wanted) -> list[tuple[str, str, bool]]:
+    """Names and links, where there is something to choose."""
+    if len(known) < 2:
+        return []
+    return [(name, wanted.address(collection=name), name == wanted.collection) for name in known[:COLLECTIONS_MAX]]
+
+
+def chips(wanted: Wanted, texts: Texts) -> list[Chip]:
+    """What was chosen, but for the conditions: they can be changed, too."""
+    found = []
+    if wanted.q:
+        found.append(Chip("words", f"“{wanted.q}”", "", wanted.address(q="")))
+    if wanted.vocabulary:
+        label = vocabulary_name(wanted.vocabulary)
+        found.append(Chip("vocabulary", label, wanted.vocabulary, wanted.address(vocabulary="")))
+    if wanted.of_class:
+        label = term_name(wanted.of_class, texts)
+        found.append(Chip("class", label, wanted.of_class, wanted.address(of_class="")))
+    if wanted.not_class:
+        label = texts.data_not.format(name=term_name(wanted.not_class, texts))
+        found.append(Chip("not", label, wanted.not_class, wanted.address(not_class="")))
+    if wanted.collection:
+        found.append(Chip("collection", wanted.collection, texts.collections, wanted.address(collection="")))
+    return found
+
+
+def rows(wanted: Wanted, texts: Texts) -> list[Row]:
+    return [
+        Row(
+            term_name(one.property, texts) if one.property else texts.data_any_property,
+            one.property,
+            shorten(one.property),
+            one,
+            wanted.address(where=wanted.without(place)),
+        )
+        for place, one in enumerate(wanted.where)
+    ]
+
+
+def comparisons(texts: Texts) -> list[tuple[str, str]]:
+    """What the field between property and value can say."""
+    return [(operator, texts.comparisons[operator]) for operator in OPERATORS]

@@ -1,0 +1,46 @@
+"""The demo's people, events and products are found as things, by a person with a browser."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tarrafa.data import DataDirectory
+from tests.journey.crawling import tarrafa
+from tests.serve.conftest import Running
+from tests.serve.test_browser import CHROMIUM, DESK, browser  # noqa: F401 (a fixture)
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium"),
+]
+
+
+def test_people_events_and_products_of_the_demo_are_found_by_choosing(tmp_path: Any, browser: Any) -> None:  # noqa: F811
+    done = tarrafa("demo", "--pages", "400", "--port", "0", "--data", tmp_path / "demo", "--exit")
+    assert done.returncode == 0, done.stderr
+    with Running(DataDirectory(tmp_path / "demo")) as site:
+        page = browser.new_context(base_url=site.address, viewport=DESK).new_page()
+        for kind, name, words in (
+            ("Person", "job title", "pescadora"),
+            ("Event", "start date", ""),
+            ("Product", "sku", ""),
+        ):
+            page.goto("/data?vocabulary=schema")
+            page.get_by_role("link", name=f"{kind} schema:{kind}").click()
+            page.wait_for_url("**class=schema*")
+            page.get_by_role("link", name=f"{name} schema:").click()
+            page.wait_for_url("**where=*")
+            page.get_by_label(name, exact=True).fill(words)
+            page.get_by_role("button", name="Apply").click()
+            page.wait_for_url("**value=*")
+            assert page.locator("ol.hits > li").count() > 0, kind
+            assert set(page.locator("ol.hits h2 .badge").all_inner_texts()) == {kind}
+            page.locator("ol.hits h2 > a").first.click()
+            page.wait_for_url("**/thing?key=*")
+            page.locator(".saying h2 a").first.click()
+            page.wait_for_url("**/page?url=*")
+            assert page.locator("#things").count() == 1, "the page that says so declares it"
+        things = json.loads(site.get("/data.json?class=schema:Event")[1])["total"]
+        pages = json.loads(site.get("/search.json?q=type:schema:Event&copies=1&n=1")[1])["total"]
+        assert things == pages > 10, "index and store, which know nothing of each other, agree"
