@@ -1,4 +1,4 @@
-"""The demo's people, events and products are found as things, by a person with a browser."""
+"""The demo's people, events and products are found as things and by SPARQL, by a person with a browser."""
 
 import json
 from typing import Any
@@ -10,14 +10,14 @@ from tests.journey.crawling import tarrafa
 from tests.serve.conftest import Running
 from tests.serve.test_browser import CHROMIUM, DESK, browser  # noqa: F401 (a fixture)
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium"),
-]
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
 
 
-def test_people_events_and_products_of_the_demo_are_found_by_choosing(tmp_path: Any, browser: Any) -> None:  # noqa: F811
-    done = tarrafa("demo", "--pages", "400", "--port", "0", "--data", tmp_path / "demo", "--exit")
+def test_people_events_and_products_of_the_demo_are_found_by_choosing_and_by_sparql(
+    tmp_path: Any,
+    browser: Any,  # noqa: F811
+) -> None:
+    done = tarrafa("demo", "--pages", "250", "--port", "0", "--data", tmp_path / "demo", "--exit")
     assert done.returncode == 0, done.stderr
     with Running(DataDirectory(tmp_path / "demo")) as site:
         page = browser.new_context(base_url=site.address, viewport=DESK).new_page()
@@ -44,3 +44,12 @@ def test_people_events_and_products_of_the_demo_are_found_by_choosing(tmp_path: 
         things = json.loads(site.get("/data.json?class=schema:Event")[1])["total"]
         pages = json.loads(site.get("/search.json?q=type:schema:Event&copies=1&n=1")[1])["total"]
         assert things == pages > 10, "index and store, which know nothing of each other, agree"
+        page.goto("/sparql")
+        examples = page.locator(".examples a").all_inner_texts()
+        assert len(examples) >= 6
+        for name in examples:
+            with page.expect_response("**/sparql*") as answer:
+                page.get_by_role("link", name=name).click()
+            assert answer.value.status == 200, name
+            page.wait_for_function("document.querySelectorAll('#yasr table tbody tr').length > 0")
+            assert page.locator("#said").inner_text() == "", name

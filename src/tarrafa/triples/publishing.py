@@ -95,7 +95,7 @@ class Snapshot:
             if os.fstat(held).st_nlink and path.exists():  # else it was removed before we held it
                 try:
                     return cls(number, Store.read_only(str(path)), held)
-                except OSError as error:
+                except (OSError, RuntimeError) as error:  # oxigraph says so of damage
                     os.close(held)
                     raise DataError(f"{path}: {error}; `tarrafa rebuild triples` makes it again") from None
             os.close(held)
