@@ -19,7 +19,9 @@ def test_the_demo_crawls_indexes_and_says_what_to_search_for(tmp_path):
     done = tarrafa("demo", "--pages", "300", "--port", "0", "--data", tmp_path / "demo", "--exit")
     assert done.returncode == 0, done.stderr
     assert "Search it: http://127.0.0.1:" in done.stdout
-    assert done.stdout.count(" pages in ") == 3, "three example queries"
+    assert done.stdout.count(" pages in ") == 4, "four example queries"
+    assert " 0 pages in" not in done.stdout
+    assert "/sparql" in done.stdout
     assert "300 pages" in done.stderr
     assert "\x1b[" not in done.stderr, "no colours where nobody sees them"
     found = json.loads(tarrafa("search", "pescador", "--data", tmp_path / "demo", "--json").stdout)

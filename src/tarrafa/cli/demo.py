@@ -26,7 +26,7 @@ from tarrafa.web.world import World
 
 PAGES_PER_HOST = 40
 SEED = 1
-EXAMPLES = ("pescador rede", '"da biblioteca"', "+festival -praia")
+EXAMPLES = ("pescador rede", '"da biblioteca"', "+festival -praia", "type:schema:Event>=2027")
 COLLECTION = """\
 # Written by `tarrafa demo`: a collection like any other.
 name  = "demo"
@@ -124,6 +124,7 @@ def _tell(data: DataDirectory, address: str) -> bool:
     for query in EXAMPLES:
         result = searcher.search(Question(query))
         sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
+    sys.stdout.write(f"Things that pages speak of: {address}data, and by SPARQL: {address}sparql\n")
     sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
     sys.stdout.write("(The hosts end in .test and exist for the crawler only: open a result's Relations instead.)\n")
     sys.stdout.flush()
