@@ -1,18 +1,21 @@
 """What pages say to machines is right in the store, in search and by SPARQL, seconds after the visit that saw it."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 from pyoxigraph import NamedNode
+from warcio.archiveiterator import ArchiveIterator
 
 from tarrafa.data import DataDirectory
 from tarrafa.model import Record
 from tarrafa.triples.publishing import Snapshot
 from tarrafa.web.structured import WRITERS, Thing, thing
-from tarrafa.web.truth import of_host
+from tarrafa.web.truth import expected, of_host
 from tarrafa.web.world import World
-from tests.journey.crawling import a_journey, kill_group, tarrafa
+from tests.journey.crawling import TYPES, a_journey, kill_group, tarrafa
 from tests.journey.small_web import Answer, a_small_web
+from tests.journey.test_rebuild import assert_all_came_back, crawl_half, facts, lose
 from tests.journey.test_right_in_search import PATIENCE_S, REVISIT, SECONDS, Life
 
 SCHEMA = "https://schema.org/"
@@ -57,6 +60,42 @@ def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
         )
         found = {hit["url"] for hit in json.loads(done.stdout)["hits"]}
         assert found >= {page.url for page in kept if page.thing and page.thing.type == kind}
+
+
+def test_a_crawl_that_keeps_only_pages_with_data_follows_all_and_stores_only_those(tmp_path):
+    journey = a_journey(tmp_path, World(seed=8, hosts=6, pages=120, changes=0))
+    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    known = {page.url: page for no in range(1, 7) for page in of_host(journey.world, no, 0.0)}
+    scope = 'hosts = ["*.test"]\nkeep = "structured"\nvocabularies = ["schema"]'
+    with journey.web:
+        archived = crawl_half(journey, journey.write_collection(scope=scope), 15)
+        lost = facts(lose(journey))
+        said = tarrafa("rebuild", "frontier", "--data", journey.data.root)
+        assert said.returncode == 0, said.stderr
+        assert_all_came_back(journey, lost)
+        before = Counter(entry.url for entry in journey.requests())
+        journey.crawl(journey.write_collection(scope=scope))
+        asked = Counter(entry.url for entry in journey.requests())
+    assert not [url for url in archived if asked[url] > before[url]], "a page that is not kept is not forgotten either"
+    wanted = {url for url in truth.kept if url in known and known[url].structured}
+    assert 20 < len(wanted) < len(truth.kept) / 2
+    assert set(journey.kept()) == wanted, "all pages were followed, and those with data kept"
+    assert truth.kept <= set(asked)
+    bodies = set()
+    for path in journey.data.archive.glob("*.warc.gz"):
+        with path.open("rb") as stream:
+            bodies |= {
+                record.rec_headers.get_header("WARC-Target-URI")
+                for record in ArchiveIterator(stream)
+                if record.rec_type in ("response", "conversion")
+            }
+    assert not bodies & (truth.kept - wanted), "no body, no text"
+    other = max(truth.kept - wanted, key=lambda url: len(next(r for r in journey.records() if r.url == url).page.links))  # type: ignore[union-attr]
+    links = json.loads(tarrafa("links", other, "--data", journey.data.root, "--json").stdout)
+    assert links["out"], "its links are known"
+    status = json.loads(tarrafa("status", "--data", journey.data.root, "--json").stdout)
+    assert status["collections"][0]["statuses"]["-26"] == len(truth.kept - wanted)
+    assert status["triples"]["pages"] == len([url for url in wanted if not known[url].noindex])
 
 
 def a_page(syntax: str, version: int) -> Answer:
