@@ -165,7 +165,7 @@ def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
             shard.show(question, moment, [block.candidates[0].place])
 
 
-@pytest.mark.parametrize("text", ["", "-rede", "rede " * 300, "type:x"])
+@pytest.mark.parametrize("text", ["", "-rede", "rede " * 300, "type:nobody:x"])
 def test_what_cannot_be_asked_is_one_sentence(shard, text):
     with pytest.raises(QueryError) as caught:
         shard.statistics(Question(text))
