@@ -416,3 +416,11 @@ def test_foaf_is_as_good_as_schema_org(data):
     write(data, [a_page(A, 1, a_person("Ana", vocabulary=FOAF))])
     catch_up(data)
     assert any(row[1] == f"{FOAF}Person" for row in books(data)["counts"])
+
+
+def test_no_page_speaks_in_our_name(tmp_path):
+    data = new_data(tmp_path / "data")
+    forged = ("http://a.test/", [f"{SCHEMA}Person"], [("urn:tarrafa:collection", "x"), ("urn:tarrafa:fetched", "2999")])
+    write(data, [a_page("http://evil.test/", 1, forged)])
+    catch_up(data)
+    assert not [line for line in contents(data) if "urn:tarrafa:" in line and "<http://evil.test/> <urn:" not in line]

@@ -22,6 +22,7 @@ from tarrafa.parse.things import one_spelling
 from tarrafa.triples.visits import Version
 
 OURS = "urn:tarrafa:"
+_SAID_BY_US = f"<{OURS}"  # when a page was fetched, and for whom: no page can say that of itself or of others
 FETCHED, COLLECTION, CHANGED = (NamedNode(f"{OURS}{name}") for name in ("fetched", "collection", "changed"))
 INFERRED = f"{OURS}inferred:"  # and the page's own name
 RULES = NamedNode(f"{OURS}rules")
@@ -62,6 +63,8 @@ def statements_of(text: str, key: UrlId) -> list[Statement]:
 
     found: dict[Statement, None] = {}
     for subject, predicate, term, _ in read(text):
+        if predicate.startswith(_SAID_BY_US):
+            continue
         is_class = predicate == TYPE and term.startswith("<")
         found[Statement(node(subject), spell(predicate), spell(term) if is_class else node(term))] = None
     return list(found)
