@@ -47,7 +47,8 @@ def _percent(found: re.Match[str]) -> str:
 
 
 def inferred_of(graph: NamedNode) -> NamedNode:
-    return NamedNode(f"{INFERRED}{graph.value}")
+    """The name of the graph beside. The brackets of an IPv6 address may stand in no other part of an IRI."""
+    return NamedNode(f"{INFERRED}{graph.value.replace('[', '%5B').replace(']', '%5D')}")
 
 
 def statements_of(text: str, key: UrlId) -> list[Statement]:
