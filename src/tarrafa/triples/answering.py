@@ -190,7 +190,8 @@ def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
         formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
         sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
         return Answer(trouble=Trouble.UNWANTED, sentence=sentence)
-    return Answer(taken.written(form), form, len(taken), taken.is_cut)
+    count = len(taken)  # before they are written, which lets go of them
+    return Answer(taken.written(form), form, count, taken.is_cut)
 
 
 def _collector(found: Found, most: int, skeleton: Skeleton, several: bool) -> Solutions | Statements | Truth:
