@@ -17,6 +17,7 @@ PREFIXES = {
     "book": "http://ogp.me/ns/book#",
     "profile": "http://ogp.me/ns/profile#",
     "video": "http://ogp.me/ns/video#",
+    "music": "http://ogp.me/ns/music#",
     "foaf": "http://xmlns.com/foaf/0.1/",
     "dc": "http://purl.org/dc/terms/",
     "dcterms": "http://purl.org/dc/terms/",
