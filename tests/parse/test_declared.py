@@ -6,6 +6,7 @@ from tarrafa.model import Declared
 from tarrafa.parse.declared import DECLARED_MAX, day_of, declared, kinds
 from tarrafa.parse.prefixes import PREFIXES, expand, shorten
 from tarrafa.parse.statements import read
+from tarrafa.parse.structured import extract
 from tarrafa.parse.things import Thing, one_spelling, things, vocabularies
 
 TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"
@@ -119,3 +120,11 @@ def test_what_has_no_short_name_keeps_its_own():
     assert shorten("https://schema.org/a/b c") == "https://schema.org/a/b c"
     assert expand("nobody:X") is None
     assert expand("http://www.schema.org/X") == "https://schema.org/X"
+
+
+def test_open_graph_is_one_vocabulary_where_its_prefixes_are_not_declared():
+    names = "og:title article:author product:price.amount video:duration music:song"
+    metas = "".join(f'<meta property="{name}" content="x">' for name in names.split())
+    [thing] = things(read(extract(metas.encode(), "http://a.br/", "text/html")))
+    assert [shorten(name) for name, _ in thing.properties] == names.split()
+    assert all(expand(shorten(name)) == name for name, _ in thing.properties)

@@ -111,3 +111,10 @@ def test_what_is_no_page_states_nothing(monkeypatch):
     assert parse(b"\x00\x01", URL, "image/png").statements == ""
     monkeypatch.setattr(structured, "BODY_BYTES_MAX", 10)
     assert extract(ALL.encode(), URL, HTML) == ""
+
+
+def test_cdata_sections_of_xhtml_are_text_and_one_that_never_ends_spoils_no_time():
+    xhtml, said = "application/xhtml+xml", '<p xmlns="http://www.w3.org/1999/xhtml" property="og:title">{}</p>'
+    for inside, text in (("<![CDATA[a<b>]]>c<![CDATA[&amp;]]>", "a<b>c&amp;"), ("a]]&gt;b", "a]]>b")):
+        assert f'"{text}"' in extract(said.format(inside).encode(), URL, xhtml)
+    assert extract(("<![CDATA[" * 200_000).encode(), URL, xhtml) == ""  # 1.8 MB: a pattern would take minutes

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tarrafa.errors import QueryError
 from tarrafa.index import follower as index
 from tarrafa.model import Declared
 from tarrafa.parse.statements import TYPE, Statements, iri, literal
 from tarrafa.search.matching import _days
+from tarrafa.serve.pages import of_kind
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import Asker
 
@@ -47,6 +49,8 @@ PAGES = {
     "year": event("2027"),
     "silva": person("Ana Silva"),
     "plain": "",
+    "urn": f"_:x {TYPE} <urn:x:Foo> .\n",
+    "film": '<http://film.br/> <http://ogp.me/ns#type> "video.movie" .\n',
 }
 
 
@@ -74,8 +78,8 @@ FOUND = {
     "type:place": EVENTS,
     "type:foaf:Person": {"silva"},
     "type:schema:Person festa": set(),
-    "festa -type:schema:Event": {"silva", "plain"},
-    "festa -type:schema: -type:foaf:": {"plain"},
+    "festa -type:schema:Event": {"silva", "plain", "urn", "film"},
+    "festa -type:schema: -type:foaf:": {"plain", "urn", "film"},
     "type:schema:Event>=2026-01-01": {"january", "may", "year"},
     "type:schema:Event>2026-01-15": {"may", "year"},
     "type:schema:Event>=2026-01-15": {"january", "may", "year"},
@@ -86,6 +90,12 @@ FOUND = {
     "type:Event>=2026-01 type:Event<2026-06": {"january", "may"},
     "type:Place>=2000": set(),
     "type:Event OR type:Person": {*EVENTS, "silva"},
+    "type:urn:x:Foo": {"urn"},
+    'type:"urn:x:Foo"': {"urn"},
+    "type:og:video.movie": {"film"},
+    "type:schema:a\u0301>=2026": set(),
+    "type:schema:\U0001f389\u2013\u200d>=2026-01": set(),
+    "type:schema:[a-z]+>=2026": set(),
 }
 
 
@@ -111,3 +121,14 @@ PARTS = st.one_of(DAYS, DAYS.map(lambda day: day[:7]), DAYS.map(lambda day: day[
 def test_days_compare_as_far_as_a_part_of_one_goes(day, part, compared):
     compare = {"<": operator.lt, "<=": operator.le, "=": operator.eq, ">=": operator.ge, ">": operator.gt}[compared]
     assert bool(re.fullmatch(f"{_days(compared, part)}.*", day)) is compare(day[: len(part)], part)
+
+
+def test_a_day_is_written_in_our_digits(asker):
+    with pytest.raises(QueryError, match="type: needs a class"):
+        asker.search("type:schema:Event>=２０２６")
+
+
+def test_what_a_hit_declares_leads_to_pages_that_declare_it(asker):
+    for hit in asker.search("festa", copies=True).hits:
+        for thing in hit.declared:
+            assert hit.title in {found.title for found in asker.search(of_kind(thing.kind), copies=True).hits}

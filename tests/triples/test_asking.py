@@ -450,3 +450,22 @@ def test_one_part_can_be_asked_and_one_that_is_not_there_is_named(divided, data)
 
 def test_the_command_line_knows_the_same_limits():
     assert (Limits().time_s, Limits().results) == (TIME_MAX_S, RESULTS_MAX)
+
+
+@pytest.mark.parametrize("form", ["json", "xml", "csv", "tsv"])
+def test_how_many_are_told_is_known_in_every_form(data, form):
+    found = direct(data, "SELECT ?s { ?s ?p ?o }", solutions_as=form, results_max=7)
+    assert (found.count, found.is_cut) == (7, True)
+
+
+def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(data):
+    async def scene(asking: Asking) -> None:
+        asked = asyncio.create_task(asking.ask(Question(COUNT)))
+        while not asking._all or asking._all[0]._process is None:
+            await asyncio.sleep(0)
+        asking.close()
+        with pytest.raises(Busy, match="being stopped"):
+            await asked
+        assert not children()
+
+    played(data, scene)

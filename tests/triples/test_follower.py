@@ -17,6 +17,7 @@ from tarrafa.model import Record, RobotsMeta
 from tarrafa.takedown import act, read_target
 from tarrafa.triples import follower, layout, publishing
 from tarrafa.triples.follower import Follower, behind, catch_up, follow, rebuild, withhold
+from tarrafa.triples.reader import ThingQuery, ThingReader
 from tests.graph.small_web import FIRST_AT, new_data, write
 from tests.triples.stating import (
     FOAF,
@@ -416,3 +417,29 @@ def test_foaf_is_as_good_as_schema_org(data):
     write(data, [a_page(A, 1, a_person("Ana", vocabulary=FOAF))])
     catch_up(data)
     assert any(row[1] == f"{FOAF}Person" for row in books(data)["counts"])
+
+
+def test_no_page_speaks_in_our_name(tmp_path):
+    data = new_data(tmp_path / "data")
+    forged = ("http://a.test/", [f"{SCHEMA}Person"], [("urn:tarrafa:collection", "x"), ("urn:tarrafa:fetched", "2999")])
+    write(data, [a_page("http://evil.test/", 1, forged)])
+    catch_up(data)
+    assert not [line for line in contents(data) if "urn:tarrafa:" in line and "<http://evil.test/> <urn:" not in line]
+
+
+def test_pages_of_hosts_without_a_name_are_followed_too(tmp_path):
+    data = new_data(tmp_path / "data")
+    url = "http://[2606:4700::1111]:8080/x?[a]"
+    nothing = a_page("http://[2606:4700::1111]/", 1)
+    write(data, [a_page(url, 1, a_person("Ana")), nothing, a_page("http://a.test/", 1, a_person("Bia"))])
+    catch_up(data)
+    assert {"Ana", "Bia"} == {thing.label for thing in ThingReader(data).things(ThingQuery()).things}
+    write(data, [a_page(url, 2)])
+    catch_up(data)
+    assert not [line for line in contents(data) if "4700" in line]
+
+
+def test_half_a_character_in_an_archive_stops_nobody(tmp_path):
+    data = new_data(tmp_path / "data")
+    write(data, [a_page("http://a.test/", 1, text='<http://a.test/> <http://a.test/p> "\ud800" .\n')])
+    assert catch_up(data) == 1

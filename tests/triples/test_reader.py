@@ -5,10 +5,11 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.errors import QueryError
 from tarrafa.index import shards
+from tarrafa.triples.describing import OPENED_MAX
 from tarrafa.triples.follower import catch_up
 from tarrafa.triples.reader import Condition, Counted, ThingQuery, ThingReader
 from tests.graph.small_web import FIRST_AT, new_data, write
-from tests.triples.stating import FOAF, SCHEMA, a_page, a_person, lives
+from tests.triples.stating import FOAF, SCHEMA, Said, a_page, a_person, lives
 
 A, B, C = (f"http://{name}.test/" for name in "abc")
 ANA = "http://a.test/#ana"
@@ -219,3 +220,26 @@ def test_several_parts_answer_as_one(tmp_path):
         found.append((reader.classes(), reader.properties(), page.total, sorted(keys)))
     assert found[0] == found[1]
     assert len(set(found[0][3])) == found[0][2] > 5
+
+
+def test_a_thing_is_shown_as_the_pages_fetched_last_have_it(tmp_path):
+    data = new_data(tmp_path / "data")
+    several = [a_page(f"http://h{n}.test/", 1, a_person(f"Ana {n}", ANA), at=FIRST_AT + n) for n in range(30)]
+    write(data, several)
+    catch_up(data)
+    reader = ThingReader(data)
+    found = reader.thing(ANA)
+    assert found is not None
+    assert (found.label, found.pages_total) == ("Ana 29", 30)
+    assert [page.url for page in found.pages] == [f"http://h{n}.test/" for n in range(29, 9, -1)]
+    assert [view.label for view in reader.said_of(ANA)] == [f"Ana {n}" for n in range(29, 9, -1)]
+
+
+def test_of_what_lies_in_blank_nodes_so_much_is_shown_and_no_more(tmp_path):
+    data = new_data(tmp_path / "data")
+    nested: Said = ("_:n", [], [(f"{SCHEMA}q{n}", "x") for n in range(3)])
+    things = ("http://x.test/", [f"{SCHEMA}Thing"], [(f"{SCHEMA}p{n}", "_:n") for n in range(50)]), nested
+    write(data, [a_page(f"http://h{n}.test/", 1, *things, at=FIRST_AT + n) for n in range(3)])
+    catch_up(data)
+    views = ThingReader(data).said_of("http://x.test/")
+    assert [sum(bool(shown.inside) for shown in view.properties) for view in views] == [50, OPENED_MAX - 50, 0]

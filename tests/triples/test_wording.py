@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from tarrafa.errors import QueryError
-from tarrafa.triples.wording import NESTING_MAX, NO_SERVICE, QUERY_CHARS_MAX, mentions_service, read
+from tarrafa.parse.prefixes import PREFIXES
+from tarrafa.triples.wording import NESTING_MAX, NO_SERVICE, QUERY_CHARS_MAX, _safe_prefix, mentions_service, read
 
 OUTSIDE = "<http://127.0.0.1:1/>{}"  # Oxigraph refuses the port, with an OSError, before anything is sent
 LONG = '"""'
@@ -147,3 +148,7 @@ def test_the_skeleton_has_the_words_and_not_what_is_said():
     assert skeleton.limit == 7
     assert read("ASK FROM <http://x/> {}").has("FROM")
     assert read("SELECT * {}").limit is None
+
+
+def test_no_prefix_that_is_known_without_being_declared_can_hide_the_keyword():
+    assert all(map(_safe_prefix, PREFIXES.values()))

@@ -114,8 +114,9 @@ def _read(
                 with contextlib.suppress(msgspec.MsgspecError):  # who needs it for certain reads the whole history
                     hear(_decode_note(body))
         elif held is not None and held.page is not None:
-            text = body.decode("utf-8", "surrogatepass")
-            field = "statements" if raw.headers.get("Content-Type") == STATEMENTS_TYPE else "text"
+            stated = raw.headers.get("Content-Type") == STATEMENTS_TYPE
+            text = body.decode("utf-8", "replace" if stated else "surrogatepass")  # N-Quads have whole characters only
+            field = "statements" if stated else "text"
             held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, **{field: text}))
     if held is not None:
         yield Entry(file, length, held, begun)

@@ -115,7 +115,7 @@ def _show(found: dict[str, Any]) -> None:
 
 def _term(term: dict[str, Any]) -> str:
     """Names shortened, literals by what they say; nothing that a terminal would obey."""
-    from tarrafa.triples.writing import PREFIXES
+    from tarrafa.parse.prefixes import shorten
 
     value = term["value"]
     if term["type"] == "triple":
@@ -123,8 +123,7 @@ def _term(term: dict[str, Any]) -> str:
     elif term["type"] == "bnode":
         value = f"_:{value}"
     elif term["type"] == "uri":
-        short = next(((name, iri) for name, iri in PREFIXES.items() if value.startswith(iri)), None)
-        value = f"{short[0]}:{value[len(short[1]) :]}" if short else value
+        value = shorten(value)
     elif "xml:lang" in term:
         value = f"{value} @{term['xml:lang']}"
     return "".join(letter if letter.isprintable() else " " for letter in value)

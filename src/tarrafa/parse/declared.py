@@ -13,7 +13,7 @@ from itertools import islice
 from tarrafa.model import Declared
 from tarrafa.parse.prefixes import PREFIXES, expand, shorten
 from tarrafa.parse.statements import iri_of, value
-from tarrafa.parse.things import Thing, vocabularies, vocabulary_of
+from tarrafa.parse.things import OPEN_GRAPH, Thing, vocabularies, vocabulary_of
 
 DECLARED_MAX = 3
 FACTS_MAX = 5
@@ -63,6 +63,8 @@ schema:WebPage schema:WebSite schema:BreadcrumbList schema:ListItem schema:Image
 schema:EntryPoint schema:ReadAction schema:SiteNavigationElement schema:WPHeader schema:WPFooter schema:CollectionPage
 """)
 )  # what every page of some systems says of itself
+_OG_TYPE = f"{OPEN_GRAPH}/ns#type"
+_is_name = re.compile(r"[\w.-]+").fullmatch
 _date = re.compile(r"\s*(\d{4})(?:-(\d\d))?(?:-(\d\d))?", re.ASCII).match
 
 
@@ -93,11 +95,13 @@ def declared(things: Sequence[Thing]) -> tuple[Declared, ...]:
 
 def kinds(things: Sequence[Thing]) -> list[str]:
     """What a question for kinds of things may ask for, in small letters: each vocabulary of the page, each class by its
-    IRI and by its bare name (`:event`), and both with the day of such a thing (`:event@2026-01-31`)."""
+    IRI and by its bare name (`:event`), and both with the day of such a thing (`:event@2026-01-31`); what Open Graph
+    says that the page is counts as a class."""
     found: dict[str, None] = {}
     for thing in things:
         day = day_of(thing)
-        for name in thing.classes:
+        shared = _shared_as(thing)
+        for name in (*thing.classes, f"{OPEN_GRAPH}/ns#{shared}") if shared else thing.classes:
             for kind in (name, f":{name[len(vocabulary_of(name)) :]}"):
                 found[kind.lower()] = None
                 if day:
@@ -148,10 +152,14 @@ def _last_part(iri: str) -> str:
 
 def _open_graph(things: Iterable[Thing]) -> tuple[Declared, ...]:
     """A page that says what it is to those who share it, and no more."""
-    kind = expand("og:type") or ""
     for thing in things:
-        if said := value(thing.first(kind)):
-            text = " ".join(said.text[:FACT_LENGTH_MAX].split())
-            if text and text not in ("website", "article"):  # most are; that tells nobody anything
-                return (Declared(f"og:{text}", name_of(thing)),)
+        if shared := _shared_as(thing):
+            return (Declared(f"og:{shared}", name_of(thing)),)
     return ()
+
+
+def _shared_as(thing: Thing) -> str:
+    """The og:type of a page; empty where it is none that could be asked for, or one that tells nobody anything."""
+    said = value(thing.first(_OG_TYPE))
+    text = said.text.strip() if said is not None else ""
+    return text if len(text) <= FACT_LENGTH_MAX and _is_name(text) and text not in ("website", "article") else ""

@@ -17,6 +17,7 @@ PREFIXES = {
     "book": "http://ogp.me/ns/book#",
     "profile": "http://ogp.me/ns/profile#",
     "video": "http://ogp.me/ns/video#",
+    "music": "http://ogp.me/ns/music#",
     "foaf": "http://xmlns.com/foaf/0.1/",
     "dc": "http://purl.org/dc/terms/",
     "dcterms": "http://purl.org/dc/terms/",
@@ -49,6 +50,8 @@ PREFIXES = {
     "tarrafa": "urn:tarrafa:",
 }
 
+_SCHEMES = frozenset({"urn", "tag", "info", "did"})  # of IRIs without slashes; nobody's prefixes
+
 _SHORT = {vocabulary: prefix for prefix, vocabulary in reversed(PREFIXES.items())}
 _local = re.compile(r"[\w.-]*").fullmatch
 
@@ -56,7 +59,7 @@ _local = re.compile(r"[\w.-]*").fullmatch
 def expand(name: str) -> str | None:
     """The IRI that somebody means by a short name, or by itself; None where the prefix is not known."""
     prefix, colon, local = name.partition(":")
-    if colon and not local.startswith("//"):
+    if colon and not local.startswith("//") and prefix.lower() not in _SCHEMES:
         vocabulary = PREFIXES.get(prefix.lower())
         return vocabulary + local if vocabulary is not None else None
     return one_spelling(name) if colon else None

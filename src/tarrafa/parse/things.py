@@ -29,6 +29,9 @@ _other_spelling = re.compile(
     re.IGNORECASE,
 ).match
 
+# Nearly nobody declares these prefixes, and RDFa then takes `article:author` for an IRI.
+_undeclared = re.compile(r"(article|book|music|product|profile|video):(?!/)").match
+
 
 @dataclass(slots=True)
 class Thing:
@@ -67,7 +70,8 @@ def one_spelling(iri: str) -> str:
         return iri
     found = _other_spelling(iri)
     if found is None:
-        return iri
+        undeclared = _undeclared(iri)
+        return f"{OPEN_GRAPH}/ns/{undeclared[1]}#{iri[undeclared.end() :]}" if undeclared else iri
     vocabulary = (
         SCHEMA if found["schema"] else f"{OPEN_GRAPH}{found['graph'].lower() if found['graph'] != '/' else '/ns#'}"
     )

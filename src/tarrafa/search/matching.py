@@ -383,9 +383,12 @@ def _days(compared: str, day: str) -> str:
     return f"({'|'.join(alternatives)})" if alternatives else "[^0-9]"  # nothing is before the year 0
 
 
+_SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")  # to escape any other sign is an error, or means something else
+
+
 def _literal(text: str) -> str:
     """A text as a pattern that finds just it."""
-    return "".join(letter if letter.isalnum() else f"\\{letter}" for letter in text)
+    return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in text)
 
 
 def exactly(field: str, value: str) -> Said:

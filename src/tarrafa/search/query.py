@@ -257,7 +257,7 @@ def _prefix(body: str) -> Node:
 _language = re.compile(r"[a-zA-Z]{2,3}([-_]\w+)*").fullmatch
 _file_type = re.compile(r"\.?[\w+-]+|[\w.+-]+/[\w.+*-]+", re.ASCII).fullmatch
 _class = re.compile(
-    r"(?P<class>[\w.-]+|\w[\w.-]*:(?://\S*?|[^\s<>=]*))(?:(?P<compared>[<>]=?|=)(?P<day>\d{4}(?:-\d{1,2}(?:-\d{1,2})?)?))?"
+    r"(?P<class>[\w.-]+|\w[\w.-]*:(?://\S*?|[^\s<>=]*))(?:(?P<compared>[<>]=?|=)(?P<day>[0-9]{4}(?:-[0-9]{1,2}){0,2}))?"
 ).fullmatch
 _date = re.compile(r"(\d{4})(?:-(\d{1,2}))?(?:-(\d{1,2}))?", re.ASCII).fullmatch
 

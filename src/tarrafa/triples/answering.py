@@ -27,10 +27,11 @@ from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, St
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, QueryError, TarrafaError, TooCostly
 from tarrafa.index.shards import parts
+from tarrafa.parse.prefixes import PREFIXES
 from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, say
 from tarrafa.triples.publishing import Snapshot, folder, newest
 from tarrafa.triples.wording import Skeleton, read
-from tarrafa.triples.writing import GRAPH_FORMATS, PREFIXES, SOLUTION_FORMATS, Solutions, Statements, Truth
+from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, Solutions, Statements, Truth
 
 GROWN_KB = 512 << 10
 LOOK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
@@ -189,7 +190,8 @@ def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
         formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
         sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
         return Answer(trouble=Trouble.UNWANTED, sentence=sentence)
-    return Answer(taken.written(form), form, len(taken), taken.is_cut)
+    count = len(taken)  # before they are written, which lets go of them
+    return Answer(taken.written(form), form, count, taken.is_cut)
 
 
 def _collector(found: Found, most: int, skeleton: Skeleton, several: bool) -> Solutions | Statements | Truth:

@@ -74,6 +74,7 @@ class Asking:
     async def _answered(self, process: Beside, content: bytes) -> Answer:
         try:
             await process.be_ready()  # the time that it takes to start is not the question's
+            self._check_open()  # one that was killed while it started has been started again
             async with asyncio.timeout(self.limits.time_s):
                 answer = self._decoder.decode(await process.ask(content))
             if answer.is_spent:

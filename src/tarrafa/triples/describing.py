@@ -16,9 +16,11 @@ from tarrafa.model import UrlId
 from tarrafa.parse.statements import STRING, Value, iri_of, value
 from tarrafa.triples.things import TYPE_IRI
 
-PAGES_MAX = 20  # of a thing, that are looked at
+PAGES_MAX = 20  # of a thing, that are looked at: those fetched last
+PAGES_COMPARED_MAX = 1_000  # of those that speak of it, to find these; of more, the ones that were met last
 VALUES_MAX = 60  # of a thing
 INSIDE_MAX = 12  # of a blank node among these
+OPENED_MAX = 60  # blank nodes that are looked into, for one thing
 
 
 class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,14 +67,16 @@ class View(msgspec.Struct, frozen=True):
 
 
 def views(connection: apsw.Connection, key: str) -> list[View]:
-    """What the pages say of a thing."""
+    """What the pages say of a thing, the page fetched last first."""
     found = rows(
         connection,
-        "SELECT s.said, s.label, p.url, p.at, t.pages FROM things t JOIN said s ON s.thing = t.thing"
-        " JOIN pages p ON p.page = s.said >> 12 WHERE t.key = ? ORDER BY s.said LIMIT ?",
-        (key, PAGES_MAX),
+        "SELECT x.said, x.label, p.url, p.at, x.pages FROM (SELECT s.said, s.label, t.pages FROM things t JOIN said s"
+        " ON s.thing = t.thing WHERE t.key = ? ORDER BY s.said DESC LIMIT ?) x"
+        " JOIN pages p ON p.page = x.said >> 12 ORDER BY p.at DESC, p.url LIMIT ?",
+        (key, PAGES_COMPARED_MAX, PAGES_MAX),
     )
-    return [View(url, at, label, *_facts(connection, said), pages) for said, label, url, at, pages in found]
+    opened: list[str] = []
+    return [View(url, at, label, *_facts(connection, said, opened), pages) for said, label, url, at, pages in found]
 
 
 def keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
@@ -86,14 +90,14 @@ def keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
     return [key for (key,) in found]
 
 
-def _facts(connection: apsw.Connection, said: int) -> tuple[list[str], list[Shown]]:
+def _facts(connection: apsw.Connection, said: int, opened: list[str]) -> tuple[list[str], list[Shown]]:
     classes: list[str] = []
     properties: list[Shown] = []
     for name, term in _terms(connection, said, VALUES_MAX):
         if name == TYPE_IRI and term.startswith("<"):
             classes.append(iri_of(term))
         else:
-            properties.append(_shown(connection, name, term, said >> 12))
+            properties.append(_shown(connection, name, term, said >> 12, opened))
     return classes, properties
 
 
@@ -106,21 +110,22 @@ def _terms(connection: apsw.Connection, said: int, most: int) -> list[tuple[str,
     )
 
 
-def _shown(connection: apsw.Connection, name: str, term: str, page: int) -> Shown:
+def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened: list[str]) -> Shown:
     said = value(term)
     if said is not None:
         return _literal(name, said)
     key = iri_of(term) or term
-    other = rows(
-        connection,
-        "SELECT s.said, s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ?"
-        " ORDER BY s.said >> 12 = ? DESC, s.said LIMIT 1",
-        (key, page),
-    )
+    of_thing = "SELECT s.said, s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ?"
+    here = " AND s.said >= ? << 12 AND s.said < (? + 1) << 12"  # not by sorting: every page may speak of a publisher
+    other = rows(connection, f"{of_thing}{here} LIMIT 1", (key, page, page))
+    other = other or rows(connection, f"{of_thing} ORDER BY s.said LIMIT 1", (key,))
     number, label = other[0] if other else (None, "")
     if key != term:
         return Shown(name, iri=key, thing=key if other else "", label=label)
-    facts = [] if number is None else _terms(connection, number, INSIDE_MAX)
+    opens = number is not None and len(opened) < OPENED_MAX
+    if opens:
+        opened.append(key)
+    facts = _terms(connection, number, INSIDE_MAX) if opens else []
     inside = tuple(_plain(connection, *fact) for fact in facts)
     return Shown(name, thing=key, label=label, inside=inside)
 

@@ -22,6 +22,7 @@ from tarrafa.parse.things import one_spelling
 from tarrafa.triples.visits import Version
 
 OURS = "urn:tarrafa:"
+_SAID_BY_US = f"<{OURS}"  # when a page was fetched, and for whom: no page can say that of itself or of others
 FETCHED, COLLECTION, CHANGED = (NamedNode(f"{OURS}{name}") for name in ("fetched", "collection", "changed"))
 INFERRED = f"{OURS}inferred:"  # and the page's own name
 RULES = NamedNode(f"{OURS}rules")
@@ -46,7 +47,8 @@ def _percent(found: re.Match[str]) -> str:
 
 
 def inferred_of(graph: NamedNode) -> NamedNode:
-    return NamedNode(f"{INFERRED}{graph.value}")
+    """The name of the graph beside. The brackets of an IPv6 address may stand in no other part of an IRI."""
+    return NamedNode(f"{INFERRED}{graph.value.replace('[', '%5B').replace(']', '%5D')}")
 
 
 def statements_of(text: str, key: UrlId) -> list[Statement]:
@@ -62,6 +64,8 @@ def statements_of(text: str, key: UrlId) -> list[Statement]:
 
     found: dict[Statement, None] = {}
     for subject, predicate, term, _ in read(text):
+        if predicate.startswith(_SAID_BY_US):
+            continue
         is_class = predicate == TYPE and term.startswith("<")
         found[Statement(node(subject), spell(predicate), spell(term) if is_class else node(term))] = None
     return list(found)

@@ -29,6 +29,7 @@ from tarrafa.data import DataDirectory, state_of
 from tarrafa.errors import ConfigError
 from tarrafa.parse.statements import TYPE, Statement, iri_of
 from tarrafa.parse.things import one_spelling
+from tarrafa.triples.wording import mentions_service
 
 FILE_BYTES_MAX = 64 << 20  # of one ontology; schema.org's is 1 MB
 TOML_BYTES_MAX = 1 << 20
@@ -238,6 +239,6 @@ def objection(construct: str) -> str:
     if _escape.search(construct):  # SPARQL would read it as what it stands for, wherever it stands
         return "write characters as they are, not as \\u escapes"
     words = [found["word"].upper() for found in _token.finditer(construct) if found["word"]]
-    if "SERVICE" in words:
+    if mentions_service(construct):
         return "SERVICE would ask others; rules see this store only"
     return "" if "CONSTRUCT" in words else "must be a CONSTRUCT query"

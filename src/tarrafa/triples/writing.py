@@ -21,22 +21,10 @@ from pyoxigraph import (
 )
 
 from tarrafa.errors import TooCostly
+from tarrafa.parse.prefixes import PREFIXES
 
 ANSWER_BYTES_MAX = 64 << 20
 STRING = "http://www.w3.org/2001/XMLSchema#string"
-PREFIXES = {
-    "schema": "https://schema.org/",
-    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
-    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
-    "xsd": "http://www.w3.org/2001/XMLSchema#",
-    "owl": "http://www.w3.org/2002/07/owl#",
-    "dc": "http://purl.org/dc/elements/1.1/",
-    "dcterms": "http://purl.org/dc/terms/",
-    "foaf": "http://xmlns.com/foaf/0.1/",
-    "og": "http://ogp.me/ns#",
-    "skos": "http://www.w3.org/2004/02/skos/core#",
-    "tarrafa": "urn:tarrafa:",
-}
 
 SOLUTION_FORMATS = {
     "json": QueryResultsFormat.JSON,

@@ -13,21 +13,30 @@ from html.entities import html5
 from turbohtml import Document, HTMLParseError, parse_xml
 
 _entity = re.compile(r"&([A-Za-z][A-Za-z0-9]*;)")
-_cdata = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
 
 def tree(markup: str) -> Document | None:
     """The document read as XML; None if it is not well-formed."""
     markup = markup.removeprefix("\ufeff")
-    if "<![CDATA[" in markup:
-        markup = _cdata.sub(lambda found: escape(found[1], quote=False), markup)
+    markup = _without_cdata(markup)
     if "&" in markup:
         markup = _entity.sub(_numbered, markup)
     try:
         return parse_xml(markup)
     except (HTMLParseError, ValueError):
         return None
+
+
+def _without_cdata(markup: str) -> str:
+    """With the sections as text. (One that never ends is looked for once: a pattern would, for each that begins.)"""
+    parts: list[str] = []
+    place = 0
+    while (start := markup.find(_CDATA, place)) >= 0 and (end := markup.find(_CDATA_END, start)) >= 0:
+        parts += markup[place:start], escape(markup[start + len(_CDATA) : end], quote=False)
+        place = end + len(_CDATA_END)
+    return "".join((*parts, markup[place:])) if parts else markup
 
 
 def _numbered(found: re.Match[str]) -> str:
