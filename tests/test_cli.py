@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tarrafa.cli import commands, main
 from tarrafa.data import DataDirectory
@@ -178,7 +179,7 @@ def test_every_command_has_a_help_that_says_what_it_does():
         assert command.callback is not None
         name = command.name or command.callback.__name__
         assert name in top
-        help_text = tarrafa(name, "--help").stdout
+        help_text = CliRunner().invoke(commands.app, [name, "--help"]).stdout
         assert command.callback.__doc__ is not None
         assert command.callback.__doc__.split(".")[0].split(";")[0][:40] in " ".join(help_text.split())
 

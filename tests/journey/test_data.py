@@ -44,7 +44,7 @@ def told(it: Thing) -> set[tuple[str, str, str]]:
 
 
 def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
-    journey = a_journey(tmp_path, World(seed=7, hosts=6, pages=120, changes=0))
+    journey = a_journey(tmp_path, World(seed=7, hosts=6, pages=80, changes=0))
     with journey.web:
         journey.crawl(journey.write_collection())
         truth = {page.url: page for no in range(1, 7) for page in of_host(journey.world, no, 0.0)}
@@ -63,7 +63,7 @@ def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
 
 
 def test_a_crawl_that_keeps_only_pages_with_data_follows_all_and_stores_only_those(tmp_path):
-    journey = a_journey(tmp_path, World(seed=8, hosts=6, pages=120, changes=0))
+    journey = a_journey(tmp_path, World(seed=8, hosts=6, pages=90, changes=0))
     truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
     known = {page.url: page for no in range(1, 7) for page in of_host(journey.world, no, 0.0)}
     scope = 'hosts = ["*.test"]\nkeep = "structured"\nvocabularies = ["schema"]'
