@@ -124,6 +124,7 @@ def test_lenient_the_slash_that_schema_org_needs_as_a_vocabulary_is_added():
     ("content", "statements", "unread"),
     [
         ({"name": "Ana"}, [], 1),
+        ({"@type": "Person", "name": "Ana"}, [], 1),
         ({"http://x/name": "Ana"}, ['_:b0 <http://x/name> "Ana"'], 0),
         ({"@type": "http://x/Person", "name": "Ana"}, [f"_:b0 {TYPE} <http://x/Person>"], 0),
         ({"a": {"@context": "https://schema.org", "name": "Ana"}}, [f'_:b1 <{SCHEMA}name> "Ana"'], 0),

@@ -298,3 +298,18 @@ def check_killed(folder: Path, seed: int, kills: int) -> None:
 @pytest.mark.parametrize("seed", range(20, 24))
 def test_killed_very_often_while_ontologies_come_and_go_it_ends_as_one_that_never_was(tmp_path, seed):
     check_killed(tmp_path, seed, 100)
+
+
+def test_who_ends_lets_the_rules_see_the_last_pages(data):
+    lay_in(data, NEIGHBOURS)
+    for numbers in (range(2), range(2, 6)):
+        stop = threading.Event()
+        thread = threading.Thread(target=follow, args=(data, stop))
+        thread.start()
+        pages = [f"http://a.test/{number}" for number in numbers]
+        write(data, [a_page(url, 1, a_person("Ana", f"{url}#ana")) for url in pages])
+        while behind(data):
+            stop.wait(0.02)
+        stop.set()
+        thread.join()
+    assert len(constructed(data)) == 6 * 5

@@ -2,7 +2,7 @@
 
 from rich.markup import escape
 
-from tarrafa.cli.show import console
+from tarrafa.cli.show import console, seen
 from tarrafa.serve.picturing import cut, picture, plain_iri
 from tarrafa.serve.things import NamesTold, ThingsTold
 from tarrafa.triples.reader import FoundThing, Shown
@@ -31,19 +31,14 @@ def things(found: ThingsTold, offset: int) -> None:
 
 
 def _name(thing: FoundThing) -> str:
-    return cut(_seen(thing.label), VALUE_CHARS_SHOWN) or plain_iri(thing.key)
+    return cut(seen(thing.label), VALUE_CHARS_SHOWN) or plain_iri(thing.key)
 
 
 def _value(shown: Shown) -> str:
     inner = picture(shown.inside, shown.label, PROPERTIES_SHOWN, VALUES_SHOWN).properties
     inside = ", ".join(f"{plain_iri(one.iri)} {_value(value)}" for one in inner for value in one.values)
-    text = _seen(shown.text or shown.label) or plain_iri(shown.iri or shown.thing)
+    text = seen(shown.text or shown.label) or plain_iri(shown.iri or shown.thing)
     return cut(text, VALUE_CHARS_SHOWN) + (f" ({inside})" if inside else "")
-
-
-def _seen(text: str) -> str:
-    """Without the signs that would speak to the terminal."""
-    return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
 
 
 def names(found: NamesTold) -> None:

@@ -18,6 +18,11 @@ from tarrafa.triples.state import TriplesState
 console = Console(highlight=False, soft_wrap=True)
 
 
+def seen(text: str) -> str:
+    """Without the signs that would speak to the terminal."""
+    return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
+
+
 def as_json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
@@ -87,12 +92,12 @@ def hits(result: SearchResult, offset: int) -> None:
     pages = "page" if result.total == 1 else "pages"
     console.print(f"{result.total:,} {pages}, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
-        console.print(f"[bold]{number}. {escape(hit.title or hit.url)}[/]")
+        console.print(f"[bold]{number}. {escape(seen(hit.title) or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
-        console.print(f"   {escape(hit.snippet)}")
+        console.print(f"   {escape(seen(hit.snippet))}")
         for thing in hit.declared:
             said = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
-            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(said)}")
+            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(seen(said))}")
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")

@@ -36,7 +36,7 @@ og:type og:site_name article:published_time article:author product:price.amount
 """
 _NAMES = """
 schema:name schema:headline foaf:name rdfs:label dc:title dc11:title skos:prefLabel vcard:fn gr:name ical:summary
-schema:alternateName schema:legalName og:title v:name sioc:name schema:text
+schema:legalName og:title v:name sioc:name foaf:nick schema:title schema:alternateName schema:text
 """
 _WHEN = """
 schema:startDate ical:dtstart schema:datePublished schema:uploadDate schema:dateCreated schema:datePosted

@@ -322,7 +322,8 @@ def changed_at(outcome: Outcome) -> float | None:
 
 
 def follow(data: DataDirectory, stop: threading.Event) -> None:
-    """Follow the archive until told to stop; what has been read by then is committed and published."""
+    """Follow the archive until told to stop; what has been read by then is committed and published, and after that what
+    the rules make of it, if we are let."""
     with Follower(data) as follower:
         while not stop.is_set():
             follower.learn()
@@ -334,6 +335,9 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
             follower.rule(boottime())
             if not read and not more:
                 stop.wait(POLL_S)
+        follower.commit()
+        follower.publish(boottime(), at_once=True)
+        follower.rule(boottime(), at_once=True)
         follower.commit()
         follower.publish(boottime(), at_once=True)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import apsw
 
 from tarrafa.graph.store import rows
+from tarrafa.parse.declared import NAMES
 from tarrafa.parse.statements import RDF, XSD, Statement, iri_of, value
 from tarrafa.parse.things import Thing, vocabularies
 from tarrafa.triples.counts import Names, Part, Share, change
@@ -30,14 +31,7 @@ LABEL_CHARS_MAX = 200
 NUMBER_CHARS_MAX = 40
 TYPE_IRI = f"{RDF}type"
 
-LABELS = (
-    "https://schema.org/name", "http://xmlns.com/foaf/0.1/name", "http://www.w3.org/2000/01/rdf-schema#label",
-    "http://purl.org/dc/terms/title", "http://purl.org/dc/elements/1.1/title", "http://ogp.me/ns#title",
-    "https://ogp.me/ns#title", "https://schema.org/headline", "http://www.w3.org/2004/02/skos/core#prefLabel",
-    "http://www.w3.org/2006/vcard/ns#fn", "https://schema.org/legalName", "https://schema.org/title",
-    "http://xmlns.com/foaf/0.1/nick", "https://schema.org/alternateName",
-)  # fmt: skip
-_rank = {name: place for place, name in enumerate(LABELS)}
+_rank = {name: place for place, name in enumerate(NAMES)}
 _number = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?", re.ASCII).fullmatch
 _BEGINNINGS = frozenset("0123456789+-.")  # of numbers and dates
 _BLIND = frozenset(f"{XSD}{name}" for name in ("base64Binary", "hexBinary"))
@@ -76,9 +70,9 @@ def told(statements: Iterable[Statement], inferred: Iterable[Statement] = ()) ->
 
 def label_of(facts: Sequence[Fact]) -> str:
     """What to call it: its name, its title; else the first text there is."""
-    best, found = len(LABELS) + 1, ""
+    best, found = len(NAMES) + 1, ""
     for fact in facts:
-        rank = _rank.get(fact.property, len(LABELS))
+        rank = _rank.get(fact.property, len(NAMES))
         if rank < best and not fact.inferred:
             said = value(fact.term)
             text = " ".join(said.text[: 4 * LABEL_CHARS_MAX].split()) if said is not None else ""

@@ -20,7 +20,7 @@ from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
 from tarrafa.parse.refusal import Risky
-from tarrafa.parse.statements import IRI_LENGTH_MAX, Statements, iri, literal
+from tarrafa.parse.statements import IRI_LENGTH_MAX, TYPE, Statements, iri, literal
 from tarrafa.parse.structured import contexts, plain_jsonld
 from tarrafa.parse.structured.broken_json import decode
 
@@ -143,7 +143,7 @@ class Reader:
         try:
             prepared = _Preparation(block, self._bounds)
             prepared.settle()
-            self._convert(number, _encoded(block))
+            self._convert(number, _encoded(block), guessed=prepared.lacks_context)
         except (_Unreadable, SyntaxError, ValueError, RecursionError):
             return False
         return len(self._statements) > before or not prepared.lacks_context or self._statements.full
@@ -157,8 +157,10 @@ class Reader:
                 value if isinstance(value, str) else blank(("jsonld", number, value)),
             )
 
-    def _convert(self, number: int, block: bytes) -> None:
+    def _convert(self, number: int, block: bytes, *, guessed: bool) -> None:
+        """`guessed`: a context is missing, so a bare class would be taken for an address beside the page's."""
         statements = self._statements
+        beside = f"{(self._base or '').rpartition('/')[0]}/" if guessed else "\0"
         names: dict[str, str | None] = {}
 
         def term(node: NamedNode | BlankNode | RdfLiteral | Triple) -> str | None:
@@ -178,6 +180,8 @@ class Reader:
             subject, predicate, value = term(quad.subject), term(quad.predicate), term(quad.object)
             graph = quad.graph_name
             group = "" if isinstance(graph, DefaultGraph) else term(graph)
+            if predicate == TYPE and value and value.startswith(f"<{beside}"):
+                continue
             if subject and predicate and value and group is not None:
                 statements.add(subject, predicate, value, group)
                 if statements.full:
