@@ -120,9 +120,20 @@ def limit_memory(more_bytes: int | None) -> None:
     if more_bytes is None:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return
+    resource.setrlimit(resource.RLIMIT_AS, (_memory()[0] + more_bytes, resource.RLIM_INFINITY))
+
+
+def resident_bytes() -> int:
+    """What this process has in memory now. (The most that it ever had, as getrusage tells it, is at first what whoever
+    started it had.)"""
+    return _memory()[1]
+
+
+def _memory() -> tuple[int, int]:
+    """Addresses, and what is in memory, in bytes."""
     with open("/proc/self/statm") as file:  # noqa: PTH123
-        has = int(file.read().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (has + more_bytes, resource.RLIM_INFINITY))
+        addresses, resident = file.read().split()[:2]
+    return int(addresses) * resource.getpagesize(), int(resident) * resource.getpagesize()
 
 
 def hear(line: socket.socket) -> bytearray:

@@ -21,7 +21,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import Busy, QueryError, TooCostly
 from tarrafa.index.shards import number_of
 from tarrafa.process import SOCKET_CALLS, start_ticks
-from tarrafa.triples.answering import Question, Shelf, answer
+from tarrafa.triples.answering import GROWN_BYTES, Question, Shelf, answer
 from tarrafa.triples.asking import MODULE, Asking, Limits, Unwanted, ask
 from tarrafa.triples.publishing import folder, publish, withdraw
 from tarrafa.triples.wording import NO_SERVICE
@@ -65,6 +65,19 @@ def children() -> list[int]:
             if answers and (one / "stat").read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
                 found.append(int(one.name))
     return found
+
+
+def test_a_process_is_kept_for_the_next_question_however_large_we_are(data):
+    ballast = bytearray(b"x" * GROWN_BYTES)
+
+    async def scene(asking: Asking) -> None:
+        await asking.ask(Question(COUNT))
+        before = children()
+        await asking.ask(Question(COUNT))
+        assert children() == before != []
+
+    played(data, scene)
+    assert ballast
 
 
 def lives(pid: int) -> bool:

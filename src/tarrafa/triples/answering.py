@@ -13,7 +13,6 @@ of them (counted, sorted, left out because it is nowhere) is refused, with the w
 import contextlib
 import os
 import re
-import resource
 import select
 import socket
 import sys
@@ -28,12 +27,12 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, QueryError, TarrafaError, TooCostly
 from tarrafa.index.shards import parts
 from tarrafa.parse.prefixes import PREFIXES
-from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, say
+from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, resident_bytes, say
 from tarrafa.triples.publishing import Snapshot, folder, newest
 from tarrafa.triples.wording import Skeleton, read
 from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, Solutions, Statements, Truth
 
-GROWN_KB = 512 << 10
+GROWN_BYTES = 512 << 20  # a process that has so much after a question is replaced
 LOOK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
 MESSAGE_CHARS_MAX = 1_000
 MEMORY_BYTES = 1 << 30  # for one question, beyond what the process has when it comes
@@ -257,7 +256,7 @@ def main() -> None:
         limit_memory(MEMORY_BYTES)
         try:
             answered = answer(question, shelf)
-            has_grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KB
+            has_grown = resident_bytes() > GROWN_BYTES
             say(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
         except MemoryError:
             os._exit(1)  # its memory is in pieces
