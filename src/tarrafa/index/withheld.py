@@ -46,6 +46,19 @@ def unsay(data: DataDirectory) -> None:
         raise from_os(error, _sign(data)) from None
 
 
+def lifted(data: DataDirectory, before: set[Target], orders: Orders, upto: Cursor) -> Iterator[Entry]:
+    """Every visit, as far as the archive was read, to what was taken down before and is so no longer. Reads all of
+    it."""
+    gone = Orders(before - orders.targets)
+    if not gone:
+        return
+    ours = shards.is_ours(data)
+    wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
+    for entry in archive.follow(data.archive, {}, wanted=wanted, upto=upto):
+        if not orders.covers(entry.record.url):
+            yield entry
+
+
 class Withheld:
     """The orders, and what the index has made of them; on the connection of its visits."""
 
@@ -83,15 +96,7 @@ class Withheld:
                 writer.delete_documents_by_term(schema.ID_HIGH, halves(url)[0])
 
     def lifted(self, upto: Cursor) -> Iterator[Entry]:
-        """Every visit, as far as the archive was read, to what was taken down and is so no longer. Reads all of it."""
-        gone = Orders(self._before - self.orders.targets)
-        if not gone:
-            return
-        ours = shards.is_ours(self._data)
-        wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
-        for entry in archive.follow(self._data.archive, {}, wanted=wanted, upto=upto):
-            if not self.covers(entry.record):
-                yield entry
+        return lifted(self._data, self._before, self.orders, upto)
 
     def settle(self) -> None:
         """The index is committed, and keeps to the orders."""

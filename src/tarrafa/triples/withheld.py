@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import apsw
 
-from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.data import DataDirectory
 from tarrafa.graph.store import rows
-from tarrafa.index import shards
+from tarrafa.index.withheld import lifted
 from tarrafa.model import UrlId
 from tarrafa.takedown import Orders, TakenDown, Target
 from tarrafa.triples.pages import Pages
@@ -51,15 +50,7 @@ class Withheld:
             yield from [(key, url) for _, key, url in some if self.orders.covers(url)]
 
     def lifted(self, upto: Cursor) -> Iterator[Entry]:
-        """Every visit, as far as the archive was read, to what was taken down and is so no longer. Reads all of it."""
-        gone = Orders(self._before - self.orders.targets)
-        if not gone:
-            return
-        ours = shards.is_ours(self._data)
-        wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
-        for entry in archive.follow(self._data.archive, {}, wanted=wanted, upto=upto):
-            if not self.orders.covers(entry.record.url):
-                yield entry
+        return lifted(self._data, self._before, self.orders, upto)
 
     def note(self) -> None:
         """The store keeps to the orders, with the commit that follows."""
