@@ -126,5 +126,6 @@ def test_data_that_changes_or_goes_is_right_seconds_after_its_visit_kill_or_no_k
 
             life.wait(lambda url=url, seen=seen: life.records(url, seen), PATIENCE_S)  # type: ignore[misc]
             life.wait(lambda url=url, right=right: said(url, life.data) == right, SECONDS)  # type: ignore[misc]
+            assert life.process.poll() is None
         life.wait(lambda: set(life.found("type:schema:Product")) == {urls["jsonld"], urls["microdata"]}, SECONDS)
         kill_group(life.process)

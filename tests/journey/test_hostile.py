@@ -77,7 +77,9 @@ def assert_the_good_are_found(journey: Journey) -> None:
     names = {journey.world.host(number).name for number in range(1, journey.world.hosts + 1)}
     asked = [entry for entry in journey.requests() if entry.host in names]
     assert {entry.url for entry in asked} <= truth.requests, "nothing disallowed, nothing unwanted"
-    assert max(Counter(entry.url for entry in asked).values()) == 1, "robots.txt among them"
+    late = Counter(one.url for one in journey.records() if one.outcome.status in (Status.STARVED, Status.TOO_SLOW))
+    again = {url: times for url, times in Counter(entry.url for entry in asked).items() if times > 1 + late[url]}
+    assert not again, "robots.txt among them; a visit that came too late, on a machine with much to do, is made again"
     first: dict[str, str] = {}
     for entry in sorted(asked, key=lambda one: one.start):
         first.setdefault(entry.host, entry.path)
