@@ -6,6 +6,7 @@ It never touches the crawl: the only thing that goes back are the graph's weight
 """
 
 import argparse
+import os
 import signal
 import threading
 from pathlib import Path
@@ -20,6 +21,7 @@ from tarrafa.process import become_child, run_child
 from tarrafa.triples import follower as triples
 
 ROLES = ("graph", "index", "triples")
+TRIPLES_NICE = 5  # where processors are few, pages come first: what they state may wait a moment
 
 
 def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
@@ -27,6 +29,7 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
         index.follow(data, stop)
         return
     if role == "triples":
+        os.nice(TRIPLES_NICE)
         triples.follow(data, stop)
         return
     frontier = line(handed_down())
