@@ -89,8 +89,8 @@ def assert_the_good_are_found(journey: Journey) -> None:
 def assert_the_bad_are_named(journey: Journey, more: int = 0) -> list[Verdict]:
     """`more` is what hosts that only their cap can end may be asked for beyond what is expected."""
     found = verdicts(journey.data, "journey")
-    ours = f": {int(Status.STARVED)}, not "  # on a machine with much to do
-    assert not [fault for verdict in found for fault in verdict.wrong if ours not in fault]
+    lateness = f": {int(Status.STARVED)}, not "  # of our own, on a machine with much to do
+    assert not [fault for verdict in found for fault in verdict.wrong if lateness not in fault]
     asked = by_corner(journey.requests())
     late = [record.url.split("/")[2] for record in journey.records() if record.outcome.status == Status.STARVED]
     ours = Counter(corner.name for corner in map(corner_of, late) if corner is not None)  # tried again: it was us
