@@ -139,7 +139,7 @@ def small_disk(tmp_path):
 
 
 def test_a_full_disk_stops_the_crawl_with_one_line_and_nothing_is_damaged(tmp_path, small_disk):
-    journey = a_journey(tmp_path, World(seed=2, hosts=30, pages=900))
+    journey = a_journey(tmp_path, World(seed=2, hosts=30, pages=1500))
     with journey.web:
         file, data = journey.write_collection(), small_disk / "data"
         full = tarrafa("crawl", file, "--data", data, "--quiet")
