@@ -12,7 +12,9 @@ demo: $(READY)
 
 # Four processes share the tests, which mostly wait; their folders have short names, because sockets' paths must be short.
 test: $(READY) system check
-	@folder=$$(mktemp -d /tmp/t.XXXX); $(BIN)/pytest -m "not long" -n 4 --dist worksteal --basetemp=$$folder/t; \
+	@folder=$$(mktemp -d /tmp/t.XXXX); \
+	  $(BIN)/pytest -m "not long and not alone" -n 4 --dist worksteal --basetemp=$$folder/t && \
+	  $(BIN)/pytest -m "not long and alone" --basetemp=$$folder/a; \
 	  result=$$?; rm -rf $$folder; exit $$result
 
 # Journeys with kills, soaks and fuzzing: run before a release.

@@ -118,6 +118,7 @@ def _per_host(entries: list[Entry]) -> dict[str, list[Entry]]:
     return groups
 
 
+@pytest.mark.alone
 def test_good_pages_are_all_found_beside_every_kind_of_bad_host(tmp_path):
     journey = a_hostile_journey(tmp_path, World(seed=31, hosts=20, pages=400, corners=True))
     with journey.web:

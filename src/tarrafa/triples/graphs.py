@@ -117,17 +117,24 @@ def _moment(at: float) -> Literal:
 
 
 def remove(store: Store, graph: NamedNode) -> None:
-    """Take away all that there is of a page."""
-    store.remove_graph(graph)
-    store.remove_graph(inferred_of(graph))
+    """Take away all that there is of a page. Its graph goes last: where that is not, nothing else is, and most pages
+    that a crawl meets have none."""
+    if not store.contains_named_graph(graph):
+        return
     for quad in list(store.quads_for_pattern(graph, None, None, DEFAULT)):
         store.remove(quad)
+    store.remove_graph(inferred_of(graph))
+    store.remove_graph(graph)
 
 
 def write(store: Store, graph: NamedNode, wanted: Iterable[Quad]) -> None:
     """The page is exactly this from now on. What the store holds is looked at, not remembered: after a kill it may be
     ahead of everybody's memory."""
     fresh = set(wanted)
+    names = {quad.graph_name for quad in fresh}
+    if graph not in names:  # nothing that it states is a statement after all
+        remove(store, graph)
+        return
     there = set(store.quads_for_pattern(graph, None, None, DEFAULT))
     for name in (graph, inferred_of(graph)):
         there.update(store.quads_for_pattern(None, None, None, name))
@@ -138,9 +145,7 @@ def write(store: Store, graph: NamedNode, wanted: Iterable[Quad]) -> None:
     else:
         for quad in stale:
             store.remove(quad)
-    names = {quad.graph_name for quad in fresh}
-    for name in (graph, inferred_of(graph)):
-        if name not in names:
-            store.remove_graph(name)  # empty as it is by now, it would still be listed
+    if inferred_of(graph) not in names:
+        store.remove_graph(inferred_of(graph))  # empty as it is by now, it would still be listed
     if missing:
         store.extend(missing)
