@@ -12,11 +12,11 @@ import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
-from urllib.parse import urljoin
 
 from turbohtml import Document, Element
 
 from tarrafa.parse.statements import IRI_LENGTH_MAX, RDF, TYPE, XSD, Statements, iri, literal
+from tarrafa.parse.structured.reference import Base
 
 ELEMENTS_MAX = 50_000  # with itemprop or itemscope
 STEPS_MAX = 200_000  # elements met while going through items, those met again by way of itemref included
@@ -94,7 +94,7 @@ class _Reader:
     def __init__(
         self, document: Document, items: list[Element], base: str, statements: Statements, registry: Registry
     ) -> None:
-        self._base = base if len(base) <= IRI_LENGTH_MAX else ""
+        self._base = Base(base if len(base) <= IRI_LENGTH_MAX else "")
         self._statements = statements
         self._registry = registry
         self._items = frozenset(items)
@@ -241,7 +241,7 @@ class _Reader:
             return iri(name)
         if vocabulary:
             return iri(f"{vocabulary}{name}")
-        return iri(f"{self._base.partition('#')[0]}#{name.replace('#', '%23')}")
+        return iri(f"{self._base.whole}#{name.replace('#', '%23')}")
 
     def _value(self, element: Element, vocabulary: str) -> str | None:
         if element in self._items:
@@ -267,13 +267,7 @@ class _Reader:
         return literal(typed[0], datatype=typed[1]) if typed else literal(said, place.language)
 
     def _resolved(self, reference: str) -> str:
-        reference = _line_breaks.sub("", reference.strip())
-        if _absolute(reference) or len(reference) > IRI_LENGTH_MAX:
-            return reference
-        try:
-            return urljoin(self._base, reference)
-        except ValueError:
-            return ""
+        return self._base.resolve(_line_breaks.sub("", reference.strip()))
 
 
 def _words(attribute: str | None, most: int) -> list[str]:
