@@ -1,5 +1,7 @@
 # Everything that a fresh Debian machine with Python 3.11, git and make needs is set up by the targets themselves.
 SHELL := /bin/bash
+# Tests start thousands of processes: what was compiled once is kept, whatever the surroundings wish.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,11 +13,13 @@ demo: $(READY)
 	$(BIN)/tarrafa demo $(ARGS)
 
 # Four processes share the tests, which mostly wait; their folders have short names, because sockets' paths must be short.
-test: $(READY) system check
+# Style and types are checked meanwhile, and told in the end.
+test: $(READY) system
 	@folder=$$(mktemp -d /tmp/t.XXXX); \
+	  $(MAKE) --no-print-directory check > $$folder/check 2>&1 & checking=$$!; \
 	  $(BIN)/pytest -m "not long and not alone" -n 4 --dist worksteal --basetemp=$$folder/t && \
-	  $(BIN)/pytest -m "not long and alone" --basetemp=$$folder/a; \
-	  result=$$?; rm -rf $$folder; exit $$result
+	  $(BIN)/pytest -m "not long and alone" --basetemp=$$folder/a tests/journey; \
+	  result=$$?; wait $$checking || result=1; cat $$folder/check; rm -rf $$folder; exit $$result
 
 # Journeys with kills, soaks and fuzzing: run before a release.
 test-long: $(READY) system
@@ -42,6 +46,7 @@ orders: $(READY)
 .PHONY: screenshots
 screenshots: $(READY) system
 	$(BIN)/python docs/images/take.py
+	$(BIN)/python docs/images/take_console.py
 
 # Does the page that somebody looks for come first? Beside plain BM25, tantivy out of the box and FTS5.
 relevance: $(READY)

@@ -11,6 +11,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "tarrafa"
 FLOORS = [
     {"cli"},
     {"serve"},
+    {"report"},
+    {"coordinate"},
     {"simulate"},
     {"crawl"},
     {"search"},
@@ -24,7 +26,7 @@ FLOORS = [
     {"revisit"},
     {"parse"},
     {"web"},
-    {"beside"},
+    {"beside", "pulse", "secrets"},
     {"data", "process", "config"},
     {"model", "errors", "clock"},
 ]
@@ -69,6 +71,10 @@ def test_a_room_imports_only_rooms_below_it(path):
             assert LEVEL[parts[1]] < LEVEL[room], f"{room} must not know {parts[1]} ({name})"
 
 
+def test_processes_of_ours_are_started_in_one_way():
+    assert [path for path in modules() if "sys.executable" in path.read_text()] == [SOURCE / "process.py"]
+
+
 def test_every_room_has_its_floor():
     rooms = {room_of(path) for path in modules()} - {"__init__"}
     assert rooms <= set(LEVEL)
@@ -89,3 +95,10 @@ def test_pure_rooms_touch_neither_network_nor_disk_nor_clock(room):
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_a_module_opens_with_what_it_is_for(path):
     assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+def test_what_wants_the_machine_for_itself_is_where_make_test_looks_for_it():
+    tests = Path(__file__).parent
+    marked = [path for path in tests.rglob("test_*.py") if "@pytest.mark." + "alone" in path.read_text()]
+    assert marked
+    assert {path.parent for path in marked} == {tests / "journey"}

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.config import HostMatcher, Weights
+from tarrafa.config import Collection, HostMatcher, Politeness, Weights
 from tarrafa.crawl.collection import load
 from tarrafa.errors import ConfigError
 
@@ -99,7 +100,7 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
             "[revisit] share must be more than 0 and at most 1, got 0",
         ),
         ('name = "a"\nroots = ["a.br"]\n[revisit]\nrate = -5', "[revisit] rate must be 1e-06 or more, got -5"),
-        ('name = "a"\nroots = ["a.br"]\n[revisit]\nhorizon = "1s"', "[revisit] horizon must be 60 or more, got 1"),
+        ('name = "a"\nroots = ["a.br"]\n[revisit]\nhorizon = "1s"', "[revisit] horizon must be 60s or more, got 1s"),
         (
             'name = "a"\nroots = ["a.br"]\n[revisit]\noften = 1',
             "[revisit] unknown key 'often' (allowed: policy, rate, share, horizon, interval_min, grace, weigh)",
@@ -133,7 +134,7 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
             'name = "a"\nroots = ["a.br"]\n[strategy.weights]\nblocks = 1',
             "[strategy] weights: unknown key 'blocks' (allowed: length, block, favour, penalty)",
         ),
-        ('name = "a"\nroots = ["a.br"]\n[scope]\nbeyond = "pt"', "[scope] beyond: expected bool"),
+        ('name = "a"\nroots = ["a.br"]\n[scope]\nbeyond = "pt"', '[scope] beyond: expected true or false, got "pt"'),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_path, text, told):
@@ -183,3 +184,91 @@ def test_a_strategy_is_complete_and_survives_the_frontier():
 )
 def test_whoever_names_languages_looks_beyond_the_hosts_unless_told_not_to(scope, expected):
     assert config.convert({"name": "a", "roots": ["a.br"], "scope": scope}, "test").looks_beyond is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9.9.9.9", "9.9.9.9:53"),
+        ("127.0.0.1:5353", "127.0.0.1:5353"),
+        ("2620:fe::fe", "[2620:fe::fe]:53"),
+        ("[2620:fe::fe]", "[2620:fe::fe]:53"),
+        ("[::1]:5353", "[::1]:5353"),
+        ("dns.quad9.net", None),
+        ("9.9.9.9:0", None),
+        ("9.9.9.9:99999", None),
+        ("9.9.9.9:", None),
+        ("", None),
+    ],
+)
+def test_a_name_server_is_an_address_with_or_without_a_port(text, expected):
+    assert config.name_server(text) == expected
+
+
+PROXIED = """
+name = "a"
+roots = ["http://a.br/"]
+[politeness]
+per_ip = false
+[network]
+allow_private = true
+proxy = "http://proxy.example.br:3128"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("per_ip = false", "", r"add \[politeness\] per_ip = false"),
+        ("allow_private = true", "", "say that you know: allow_private = true"),
+        ("http://proxy", "http://ana:secret@proxy", "a password does not belong here"),
+        ("http://proxy", "ftp://proxy", "is no address such as"),
+        (":3128", "", "is no address such as"),
+        ("allow_private = true", 'allow_private = true\ndns = ["9.9.9.9"]', "exclude each other"),
+        ("allow_private = true", 'allow_private = true\ndns = ["quad9"]', "is no address such as 9.9.9.9"),
+    ],
+)
+def test_a_proxy_is_taken_only_from_those_who_know_what_it_means(tmp_path, before, after, message):
+    assert load(written(tmp_path, PROXIED)).network.proxy
+    with pytest.raises(ConfigError, match=message) as refusal:
+        load(written(tmp_path, PROXIED.replace(before, after)))
+    assert "secret" not in str(refusal.value)
+
+
+def test_all_that_is_wrong_with_a_file_is_told_at_once_each_with_its_place(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text(
+        'name = "a"\nroots = ["not a url"]\ncolour = 1\n[scope]\ndepth_max = "many"\nlanguages = ["portuguese"]\n'
+        '[notify]\nstalled = 0\n[network]\nca_file = "none.pem"\n'
+    )
+    with pytest.raises(ConfigError) as told:
+        load(path)
+    lines = str(told.value).splitlines()
+    assert [line.removeprefix(f"{path}: ").split(":")[0] for line in lines] == [
+        "unknown key 'colour' (allowed", "[scope] depth_max", "[notify] stalled must be 10s or more, got 0s",
+        "[network] ca_file", "roots[0]", "[scope] languages",
+    ]  # fmt: skip
+    assert all(line.startswith(f"{path}: ") for line in lines)
+    assert '[scope] depth_max: expected a whole number such as 10, got "many"' in lines[1]
+
+
+def test_a_password_in_the_wrong_place_is_in_no_complaint(tmp_path):
+    path = tmp_path / "c.toml"
+    path.write_text('name = "a"\nroots = ["a.br"]\n[notify]\nwebhook = ["http://a.br/secret"]\n')
+    with pytest.raises(ConfigError) as told:
+        load(path)
+    assert "[notify] webhook: expected a text in quotation marks, got array" in str(told.value)
+    assert "secret" not in str(told.value)
+
+
+@pytest.mark.parametrize("contact", [
+    "https://example.br/bot", "crawl@example.br", "Universidade de São Paulo <bot@usp.br>", "www.example.br/bot",
+    "see http://example.br/.",
+])  # fmt: skip
+def test_whoever_can_be_reached_is_a_contact(contact):
+    assert config.convert({"name": "a", "politeness": {"contact": contact}}, "test").politeness.contact == contact
+
+
+def test_what_an_earlier_version_accepted_is_still_read_from_the_frontier():
+    kept = config.encode(replace(Collection(name="a"), politeness=Politeness(contact="abc", email="me")))
+    assert config.decode(kept).politeness.contact == "abc"

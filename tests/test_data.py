@@ -7,7 +7,9 @@ import signal
 import apsw
 import pytest
 
-from tarrafa.data import open_to_read
+from tarrafa.coordinate.ledger import open_ledger
+from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.frontier.store.schema import open_tables
 
 
 def die_while_writing(path):
@@ -34,3 +36,29 @@ def test_reading_makes_no_file(tmp_path):
     with pytest.raises(apsw.CantOpenError):
         open_to_read(tmp_path / "none.sqlite")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("opened", ["frontier", "coordinator"])
+def test_files_that_hold_secrets_are_their_owners_only_and_are_tightened(tmp_path, opened):
+    data = DataDirectory(tmp_path)
+    data.create()
+
+    def modes() -> dict[str, int]:
+        return {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob(f"{opened}.sqlite*")}
+
+    def open_it() -> apsw.Connection:
+        if opened == "coordinator":
+            return open_ledger(data)
+        return open_tables(str(data.frontier), "").connection
+
+    before = os.umask(0o022)
+    try:
+        connection = open_it()
+        assert modes() == dict.fromkeys([f"{opened}.sqlite{ending}" for ending in ("", "-wal", "-shm")], 0o600)
+        for path in tmp_path.glob(f"{opened}.sqlite*"):
+            path.chmod(0o644)
+        open_it().close()
+        assert set(modes().values()) == {0o600}
+        connection.close()
+    finally:
+        os.umask(before)

@@ -10,9 +10,8 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 
-from tarrafa.process import LENGTH_BYTES, READY
+from tarrafa.process import LENGTH_BYTES, READY, module_line
 
 STARTS_MAX = 3
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, nobody but root can leave the network
@@ -49,7 +48,7 @@ class Beside:
         for _ in range(STARTS_MAX):
             self.kill()
             ours, theirs = socket.socketpair()
-            arguments = [sys.executable, "-m", self._module, str(theirs.fileno()), str(os.getpid()), *self._arguments]
+            arguments = module_line(self._module, str(theirs.fileno()), str(os.getpid()), *self._arguments)
             with theirs:  # not asyncio's: libuv would make it listen to the terminal's Ctrl-C
                 self._process = subprocess.Popen(  # noqa: ASYNC220
                     arguments,

@@ -12,6 +12,7 @@ DATA/crawlers.sqlite    what crawlers elsewhere were told and have acknowledged
 DATA/queries.sqlite     what people asked, by the day, and by nobody in particular
 DATA/takedown.jsonl     what was taken down and lifted again, by whom, when and why
 DATA/ontology.toml      what may be inferred from what pages state, with ontologies in DATA/ontology/
+DATA/secrets/           what sites are shown that let us in, by collection; for this user's eyes only
 DATA/search.toml        synonyms, pinned, lowered and blocked sites, as those who run the engine wrote them
 """
 
@@ -30,6 +31,7 @@ from tarrafa.errors import DataError, DiskFull, from_os
 
 FORMAT = 1
 FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk stops us
+OWNERS_ONLY = 0o600
 BUSY_MS = 10_000  # how long one waits for another who writes
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
@@ -84,6 +86,10 @@ class DataDirectory:
     @property
     def crawlers(self) -> Path:
         return self.root / "crawlers.sqlite"
+
+    @property
+    def reports(self) -> Path:
+        return self.root / "reports"
 
     @property
     def queries(self) -> Path:
@@ -165,6 +171,21 @@ def state_of(path: Path) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def owners_only(path: Path) -> None:
+    """A SQLite file that holds what is not for everybody, before it is opened to be written: made for its owner only if
+    it is new, and tightened if it is ours and was not. What SQLite puts beside it later is as the file itself."""
+    try:
+        with suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNERS_ONLY))
+        for one in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))):
+            with suppress(FileNotFoundError):
+                found = one.stat()
+                if found.st_uid == os.geteuid() and found.st_mode & 0o077:
+                    one.chmod(OWNERS_ONLY)
+    except OSError as error:
+        raise from_os(error, path) from None
 
 
 def open_to_read(path: Path) -> apsw.Connection:

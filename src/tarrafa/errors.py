@@ -5,6 +5,8 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
 
     TarrafaError
     ├── ConfigError       a collection file or an option that cannot be meant
+    │   └── NoSuchThing   a name that nobody here knows
+    ├── Stale             an edit of something that somebody else has changed meanwhile
     ├── DataError         the data directory: wrong version, locked, damaged
     │   ├── DiskFull      no space left where we must write
     │   └── Locked        another process is at it
@@ -31,6 +33,14 @@ class TarrafaError(Exception):
 
 class ConfigError(TarrafaError):
     """A collection file or an option that cannot be meant."""
+
+
+class NoSuchThing(ConfigError):
+    """A name that nobody here knows: of a collection, a node, a preset."""
+
+
+class Stale(TarrafaError):
+    """An edit of something that was changed meanwhile."""
 
 
 class DataError(TarrafaError):

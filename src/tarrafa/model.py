@@ -38,6 +38,7 @@ class Status(IntEnum):
     LANGUAGE_OUTSIDE = -24  # fetched though outside the scope, because a kept page links to it: in no wanted language
     TAKEN_DOWN = -25  # not requested, or what came was thrown away: those who run the engine have taken it down
     NOT_STRUCTURED = -26  # fetched, but without data of the kind that the collection keeps
+    NOT_FOUND_AGAIN = -27  # was kept by an earlier run, and the next one, which looked everywhere, met no way to it
     HOSTILE = -30  # the page cost more than one page may
     NOT_SENT = -40  # our own side: never a record, the visit is simply made later
     STARVED = -41  # our own side: a time limit passed while this machine could not keep up; tried again
@@ -64,6 +65,7 @@ STATUS_MEANING: dict[int, str] = {
     Status.REPLACED: "replaced by a more important page",
     Status.TAKEN_DOWN: "taken down",
     Status.NOT_STRUCTURED: "no structured data",
+    Status.NOT_FOUND_AGAIN: "not found again",
     Status.HOSTILE: "hostile page",
     Status.STARVED: "our own machine was too slow",
 }
@@ -78,6 +80,7 @@ GIVEN_UP = TRANSIENT | {  # no answer worth the name: FAILED in the end
 }  # fmt: skip
 NO_REQUEST = frozenset({
     Status.ROBOTS, Status.ADDRESS_REFUSED, Status.OUT_OF_SCOPE, Status.TRAP, Status.HOST_FULL, Status.REPLACED,
+    Status.NOT_FOUND_AGAIN,
 })  # fmt: skip
 GONE = frozenset({404, 410})
 WEATHER = TRANSIENT | {  # says nothing about the page: what is kept of it stays
@@ -87,6 +90,13 @@ WEATHER = TRANSIENT | {  # says nothing about the page: what is kept of it stays
 
 def is_weather(status: int) -> bool:
     return status in WEATHER or status >= 500
+
+
+def can_be_retried(status: int) -> bool:
+    """Whether asking once more, because somebody wishes so, may bring another answer: not where the page was had, nor
+    where we refused it ourselves for what it is."""
+    kept = 200 <= status < 300 or status == 304
+    return status in GIVEN_UP or not (kept or status in NO_REQUEST or status == Status.TAKEN_DOWN)
 
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -103,6 +113,7 @@ class UrlState(IntEnum):
     FAILED = 4  # given up after its retries
     EXCLUDED = 5  # robots.txt forbids it
     TOO_DEEP = 6  # known, but beyond depth_max
+    ASIDE = 7  # waited when an earlier run ended, and waits for this one to come across it
 
 
 class Role(IntEnum):
@@ -193,7 +204,7 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     payload: str = ""  # digest of the body as last archived
     archived: float = 0.0  # and when that was
     gone: int = -1  # of a page that is kept fresh: how often in a row it was not there
-    dismissed: bool = False  # do not ask for it: its place is wanted
+    dismissed: bool = False  # do not ask for it: its place is wanted, or this run met no way to it
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -218,6 +229,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     payload: str = ""  # digest of the body, where it was archived
     external: int = 0  # distinct URLs on it that lead to other sites; counted where the order of discovery asks for it
     grace: bool = False  # it is gone, but was there the last time: it is asked for once more before it is dropped
+    server: str = ""  # the software that answered, as it calls itself
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -240,6 +252,7 @@ class CollectionNote(msgspec.Struct, frozen=True, tag="collection"):
     collection: str
     revision: int
     config: msgspec.Raw
+    run: int = 1  # to which the visits that follow belong
 
 
 class HostNote(msgspec.Struct, frozen=True, tag="host", omit_defaults=True):
@@ -270,7 +283,16 @@ class RebuiltNote(msgspec.Struct, frozen=True, tag="rebuilt"):
     visits: int
 
 
-Note = CollectionNote | HostNote | ListingNote | RebuiltNote
+class DeletedNote(msgspec.Struct, frozen=True, tag="deleted"):
+    """A collection was deleted: what was visited for it until `at` is nobody's any more. One of the same name that
+    comes later is another. `told` is when it was by the frontier, which may be a little earlier: see `note_down`."""
+
+    collection: str
+    at: float
+    told: float = 0.0
+
+
+Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote
 
 
 class Declared(msgspec.Struct, frozen=True, omit_defaults=True):

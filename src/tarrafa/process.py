@@ -78,6 +78,12 @@ def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def module_line(module: str, *arguments: str) -> list[str]:
+    """The command that runs a module of ours. -P: nothing is imported from the folder that somebody stands in, where a
+    file named copy.py may lie that is not Python's."""
+    return [sys.executable, "-Pm", module, *arguments]
+
+
 def raise_file_limit(wanted: int) -> int:
     """Allow this process so many open files, or as many as the system lets it have; how many that are."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

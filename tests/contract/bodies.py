@@ -33,16 +33,16 @@ class FalseClock(Clock):
 
 
 class FalseLeaseClock(LeaseClock):
-    """Like the real one, but for what the test adds."""
+    """Goes slowly, but for what the test adds: some scenes take longer than a lease, and nobody renews there."""
 
     shift: ClassVar[list[float]] = [0.0]
 
     def now(self) -> float:
-        return super().now() + self.shift[0]
+        return super().now() / 1000.0 + self.shift[0]
 
 
 class FalseDatabaseLeaseClock(DatabaseLeaseClock):
-    """Goes slowly: some scenes take longer than a lease, and nobody renews there."""
+    """The same of a database."""
 
     def now(self) -> float:
         return super().now() / 1000.0 + FalseLeaseClock.shift[0]

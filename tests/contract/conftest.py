@@ -22,7 +22,11 @@ def pytest_collection_modifyitems(items):
         body = item.callspec.params.get("play", "") if hasattr(item, "callspec") else ""
         module = item.module.__name__.rpartition(".")[2]
         lengthy = item.name.startswith(LENGTHY) or module != "test_frontier"
-        if body == "two postgres" or (body == "postgres" and lengthy) or (body == "tcp" and "revisits" in module):
+        if (
+            body == "two postgres"
+            or (body == "postgres" and lengthy)
+            or (body == "tcp" and ("revisits" in module or "runs" in module))
+        ):
             item.add_marker(pytest.mark.long)
 
 

@@ -5,13 +5,14 @@ import atexit
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 
 import psycopg
+
+from tests.ports import held_port
 
 FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt")
 WHY_NOT = "PostgreSQL's server programs (initdb, pg_ctl) are not installed"
@@ -26,12 +27,6 @@ def programs() -> Path | None:
     return found[-1] if found else None
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Postgres:
     """One server, which can be stopped and started again. PostgreSQL does not run as root: then it runs as another."""
 
@@ -42,7 +37,9 @@ class Postgres:
         self._user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
         if os.getuid() == 0:
             shutil.chown(self.folder, self._user)
-        self.port, self._listen, self._password, self._durable = free_port(), listen, password, durable
+        self._held = held_port()  # also while it is stopped
+        self.port: int = self._held.getsockname()[1]
+        self._listen, self._password, self._durable = listen, password, durable
         how = ["--auth=trust"]
         if password:
             secret = self.folder / "password"
@@ -79,6 +76,7 @@ class Postgres:
             if (self.folder / "data" / "postmaster.pid").exists():
                 self.stop("immediate")
             shutil.rmtree(self.folder, ignore_errors=True)
+        self._held.close()
 
     def address(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@{self._listen}:{self.port}/{database}"

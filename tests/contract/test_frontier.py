@@ -20,6 +20,7 @@ from tarrafa.frontier.protocol import (
     Offer,
     PastVisit,
     RobotsCopy,
+    Standing,
     Weight,
 )
 from tarrafa.frontier.store.sqlite import SqliteFrontier
@@ -690,6 +691,22 @@ def test_a_changed_scope_has_what_was_refused_unseen_judged_again(play):
     play(scene)
 
 
+def test_a_visit_that_ended_by_the_scope_stays_counted_when_the_scope_is_changed(play):
+    async def scene(frontier):
+        number, worker = await a_worker(frontier)
+        await frontier.discover(number, [offer("http://a.br/"), refusal("http://a.br/x.zip", Status.TYPE_NOT_WANTED)])
+        (lease,) = await frontier.lease(worker, 10)
+        out = Outcome(Status.OUT_OF_SCOPE, 1_000_000.0, requested=False)
+        await frontier.finish(worker, [done(lease, lease.visits, out)])
+        status = await numbers(frontier)
+        assert (status.visits, status.statuses) == (1, {"-21": 1, "-3": 1})
+        await frontier.open_collection(a_collection(scope={"hosts": ["*"], "exclude": ["*/b"]}), [])
+        status = await numbers(frontier)
+        assert (status.visits, status.pending, status.statuses) == (1, 2, {"-21": 1})
+
+    play(scene)
+
+
 def test_a_host_gives_no_more_visits_than_its_cap_and_the_rest_is_said_to_be_too_much(play):
     async def scene(frontier):
         number, worker = await a_worker(frontier, scope={"hosts": ["*"], "host_pages_max": 3})
@@ -843,6 +860,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_it_knows(tmp_
         assert [(visit.number, visit.status) for visit in facts.urls[0].history] == [(1, 200)]
         worker = (await frontier.join("w", myself())).worker
         assert urls(await frontier.lease(worker, 5)) == ["http://a.br/x"]
+        assert await frontier.deletions(0) == []
         await frontier.close()
 
     asyncio.run(scene())
@@ -934,6 +952,59 @@ def test_a_borrowed_host_goes_back_with_its_delay_and_loses_nothing_that_waits(p
         report = HostReport(lease.host, number, [], 1_000_020.0, 1_000_010.0, 5.0, keep=False, failures=loan.failures)
         await frontier.finish(worker, [report])
         assert (await numbers(frontier)).pending == 1
+
+    play(scene)
+
+
+def test_who_asks_every_second_hears_of_edits_and_pauses_without_the_configurations(play):
+    async def scene(frontier):
+        assert await frontier.standings() == []
+        row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
+        assert await frontier.standings() == [Standing(row.id, "running", row.revision, "c")]
+        await frontier.control("c", "paused", "by a test")
+        assert await frontier.standings() == [Standing(row.id, "paused", row.revision, "c")]
+        await frontier.control("c", "running", "")
+        edited = await frontier.open_collection(a_collection(politeness={"delay": 7}), [])
+        assert edited.revision > row.revision
+        other = await frontier.open_collection(a_collection("d"), [])
+        told = [Standing(row.id, "running", edited.revision, "c"), Standing(other.id, "running", other.revision, "d")]
+        assert await frontier.standings() == told
+        rows = await frontier.collections()
+        assert [(one.id, one.revision) for one in rows] == [(one.id, one.revision) for one in told]
+        assert [await frontier.collection(one.name) for one in told] == rows
+        assert await frontier.collection("e") is None
+
+    play(scene)
+
+
+def test_more_roots_of_a_collection_need_not_bring_its_configuration_along(play):
+    async def scene(frontier):
+        row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
+        await frontier.discover(row.id, [offer("http://b.br/x", depth=1), offer("http://b.br/y", depth=2)])
+        await frontier.seed(row.id, [offer("http://b.br/x"), offer("http://c.br/")])
+        await frontier.seed(row.id, [offer("http://c.br/")])
+        assert (await frontier.collections())[0] == row
+        worker = (await frontier.join("w", myself())).worker
+        visits = [visit for lease in await frontier.lease(worker, 10) for visit in lease.visits]
+        depths = {visit.url: visit.depth for visit in visits}
+        assert depths == {"http://a.br/": 0, "http://b.br/x": 0, "http://b.br/y": 2, "http://c.br/": 0}
+        assert (await numbers(frontier)).known == 4
+        with pytest.raises(FrontierError, match="no collection has the number 77"):
+            await frontier.seed(77, [offer("http://d.br/")])
+
+    play(scene)
+
+
+def test_a_lease_has_the_delay_of_its_host(play):
+    async def scene(frontier):
+        politeness = {"delay": 3, "delays": {"*.usp.br": 10, "quick.br": 0.5}}
+        roots = [offer(url) for url in ("http://www.usp.br/", "http://quick.br/", "http://a.br/")]
+        await frontier.open_collection(a_collection(politeness=politeness), roots)
+        terms = await frontier.join("w", myself())
+        leases = await frontier.lease(terms.worker, 10)
+        assert {lease.host_key: lease.delay_s for lease in leases} == {
+            "http://www.usp.br:80": 10.0, "http://quick.br:80": 0.5, "http://a.br:80": 3.0,
+        }  # fmt: skip
 
     play(scene)
 

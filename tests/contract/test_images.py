@@ -376,3 +376,46 @@ def test_the_history_of_a_url_is_told_as_it_was(move):
         ]  # fmt: skip
 
     move(first, second)
+
+
+def test_a_run_comes_in_where_it_stood_with_what_it_had_not_found_yet(move):
+    pages = [f"http://{host}.br/{n}" for host in "ab" for n in range(4)]
+
+    async def first(frontier):
+        row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
+        await frontier.discover(row.id, [offer(url, 1) for url in pages])
+        worker = await a_worker(frontier)
+        while leases := await frontier.lease(worker, 10):
+            for lease in leases:
+                await frontier.finish(worker, [done(lease, lease.visits[:3], keep=False)])
+            if (await numbers(frontier)).fetched > 5:
+                break
+        await frontier.control("c", "stopped", "")
+        await frontier.begin_run("c", "")
+        await frontier.discover(row.id, [offer(pages[0], 1), offer(pages[-1], 1)])
+        assert await frontier.sweep("c", 1)
+        return await numbers(frontier), await frontier.catalogue(), await everything(frontier)
+
+    async def second(frontier, given):
+        before, catalogue, images = given
+        await take_in(frontier, catalogue, images)
+        status = await numbers(frontier)
+        for name in ("run", "started", "known", "fetched", "pending", "earlier", "aside", "requests_before"):
+            assert getattr(status, name) == getattr(before, name), name
+        assert before.earlier
+        assert before.aside
+        worker = await a_worker(frontier, "other")
+        dismissed = 0
+        FalseClock.shift[0] += 100.0
+        while leases := await frontier.lease(worker, 10):
+            dismissed += sum(visit.dismissed for lease in leases for visit in lease.visits)
+            await frontier.finish(worker, [done(lease, lease.visits, keep=False) for lease in leases])
+            FalseClock.shift[0] += 100.0
+        assert dismissed >= 1
+        assert (await numbers(frontier)).pending == 0
+        for image in images:
+            await frontier.forget(image.id)
+        emptied = await numbers(frontier)
+        assert (emptied.known, emptied.fetched, emptied.pending, emptied.earlier, emptied.aside) == (0, 0, 0, 0, 0)
+
+    move(first, second)

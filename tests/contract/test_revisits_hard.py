@@ -262,6 +262,50 @@ def test_who_is_out_while_the_policy_changes_is_seen_again_under_the_new_one(pla
     play(scene)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_who_is_out_while_its_collection_ceases_to_be_kept_fresh_is_no_less_kept(play, when):
+    """It comes home unseen, before or after the collection is kept fresh once more."""
+
+    async def scene(frontier):
+        number, worker = await opened(frontier, "http://a.br/")
+        advance(DAY_S)
+        assert await frontier.lease(worker, 10)
+        await configure(frontier, revisit={"policy": "never"})
+        status = await numbers(frontier)
+        assert (status.fetched, status.handed_out, status.pending) == (1, 1, 0)
+        if when == "before":
+            await frontier.leave(worker)
+        await configure(frontier)
+        if when == "after":
+            await frontier.leave(worker)
+        status = await numbers(frontier)
+        assert (status.fetched, status.handed_out, status.pending) == (1, 0, 0)
+        assert [page.history.visits for page in await read_pages(frontier, number)] == [1]
+        advance(60)
+        other = (await frontier.join("other", myself())).worker
+        await visit_all(frontier, other, lambda visit: Outcome(Status.ROBOTS, now()), rounds=1)
+        (facts,) = (await frontier.look_up(offer("http://a.br/").host, offer("http://a.br/").id)).urls
+        assert (facts.state, facts.content_id) == ("excluded", None)
+
+    play(scene)
+
+
+def test_who_is_found_by_a_run_while_it_is_out_from_when_it_was_kept_fresh_is_no_less_kept(play):
+    async def scene(frontier):
+        number, worker = await opened(frontier, "http://a.br/", "http://a.br/2")
+        advance(DAY_S)
+        assert await frontier.lease(worker, 10)
+        await configure(frontier, revisit={"policy": "never"})
+        await frontier.control("c", "stopped", "")
+        await frontier.begin_run("c", "")
+        await frontier.discover(number, [offer("http://a.br/")])
+        await frontier.leave(worker)
+        status = await numbers(frontier)
+        assert (status.fetched, status.earlier, status.handed_out, status.pending) == (2, 2, 0, 1)
+
+    play(scene)
+
+
 def test_a_sitemap_in_trouble_survives_a_change_of_policy(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit=EQUAL))

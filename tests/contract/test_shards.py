@@ -1,14 +1,17 @@
 """What every shard promises, in this process or behind a URL, in one part or in several: the answers of one index."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 import pytest
 
+from tarrafa.data import write_atomically
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
+from tarrafa.index import shards
 from tarrafa.parse.url import url_id
 from tarrafa.search.joined import here
 from tarrafa.search.question import LOOKED_MAX, Extra, Question, Sort, Statistics
@@ -37,9 +40,34 @@ def one(tmp_path_factory):
     return here(divided(tmp_path_factory.mktemp("one") / "data", "1"))
 
 
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    return here(divided(tmp_path_factory.mktemp("four") / "data", "4"))
+
+
 @pytest.fixture(scope="module", params=BODIES)
 def shard(request, tmp_path_factory):
     yield from body(request.param, tmp_path_factory.mktemp("body") / "data")
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
+def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkeypatch, question, four):
+    together = four.statistics(question)
+    wanted = four.best(question, together, LOOKED_MAX)
+    monkeypatch.setattr("tarrafa.search.joined.LARGE", 1)
+    with ThreadPoolExecutor(8) as people:
+        found = list(people.map(lambda _: four.best(question, together, LOOKED_MAX), range(16)))
+    assert found == [wanted] * 16
+
+
+def test_a_large_part_that_is_damaged_is_told(tmp_path, monkeypatch):
+    data = divided(tmp_path / "data", "2")
+    monkeypatch.setattr("tarrafa.search.joined.LARGE", 1)
+    asked = here(data)
+    together = asked.statistics(Question("rede"))
+    write_atomically(data.index / "2-of-2" / "text" / "meta.json", b"{")
+    with pytest.raises(DataError, match="2-of-2"):
+        asked.best(Question("rede"), together, 10)
 
 
 def test_it_has_a_name_and_says_how_many_documents_it_holds(shard, one):
@@ -209,6 +237,30 @@ def test_nothing_indexed_yet_is_said(tmp_path):
             for ask in (shard.documents, lambda shard=shard: shard.statistics(Question("rede"))):
                 with pytest.raises(DataError, match="nothing indexed yet"):
                     ask()
+
+
+@pytest.mark.parametrize("into", ["1", "3"])
+def test_where_nothing_is_indexed_yet_it_may_also_be_an_index_without_documents(tmp_path, into):
+    data, nothing = new_data(tmp_path / "data"), Statistics()
+    shards.choose(data, shards.parse(into, "test"))
+    empty, question = here(data, or_nothing=True), Question("rede")
+    assert (empty.documents(), empty.statistics(question)) == (0, nothing)
+    block = empty.best(question, nothing, 10)
+    assert (block.total, block.candidates) == (0, [])
+    assert empty.show(question, block.moment, []) == []
+    with pytest.raises(QueryError, match="have changed"):
+        empty.show(question, block.moment, [(0, 0)])
+    assert empty.find(question, [url_id("http://a.test/")]).candidates == []
+    assert empty.why(question, nothing, "http://a.test/") == []
+    assert (empty.complete("re", "", 5), empty.alike("rede", 5), empty.speaking(question, nothing, 3, 5)) == (
+        [],
+        [],
+        [],
+    )
+    write(data, [a_record("http://a.test/", title="Rede", text="rede")])
+    index.catch_up(data)
+    assert empty.documents() == 1
+    assert empty.best(question, empty.statistics(question), 10).total == 1
 
 
 def test_an_index_that_is_divided_anew_is_taken_up(tmp_path):

@@ -20,3 +20,12 @@ def test_what_was_told_is_not_told_again_unless_it_is_nearer_or_announced():
     assert delivered.news(1, [offer("http://a.br/x", 1)]) == [offer("http://a.br/x", 1)]
     announced = replace(offer("http://a.br/x", 2), announced=5.0)
     assert delivered.news(1, [announced]) == [announced]
+
+
+def test_each_run_is_told_anew_and_a_straggler_of_an_earlier_one_tells_nothing_twice():
+    delivered, found = Delivered(), offer("http://a.br/x", 2)
+    delivered.remember(1, [found], 1)
+    assert delivered.news(1, [found], 2) == [found]
+    delivered.remember(1, [found], 2)
+    assert delivered.news(1, [found], 2) == []
+    assert delivered.news(1, [found], 1) == []

@@ -11,6 +11,7 @@ import pytest
 
 from tarrafa.crawl.reader import Reader, is_tame
 from tarrafa.crawl.reading import Job, Reading, read
+from tests.journey.crawling import pids_of
 
 PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
 GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
@@ -31,9 +32,9 @@ def reading(scene: Callable[[Reader], Awaitable[None]]) -> None:
     asyncio.run(whole())
 
 
-def child_of(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+def children() -> list[int]:
+    """Our processes that read. There may be others: multiprocessing keeps one of its own once it has spawned any."""
+    return pids_of(os.getpid(), "tarrafa.crawl.reading")
 
 
 def large(body: bytes) -> bytes:
@@ -54,12 +55,12 @@ USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", 
 def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, started):
     async def scene(reader: Reader) -> None:
         assert is_tame(job(PAGE + block))
-        before = child_of(os.getpid())
+        before = children()
         found = await reader.read(job(PAGE + block))
         assert found == read(job(PAGE + block))
         assert found.page is not None
         assert found.page.statements
-        assert (child_of(os.getpid()) != before) is started
+        assert (children() != before) is started
 
     reading(scene)
 
@@ -94,7 +95,7 @@ def test_a_page_read_elsewhere_is_the_page_read_here():
         assert await reader.read(job(large(PAGE))) == read(job(large(PAGE)))
         listing = Job(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
         assert (await reader.read(listing)).listing == read(listing).listing
-        assert len(child_of(os.getpid())) == 1, "one process for all"
+        assert len(children()) == 1, "one process for all"
 
     reading(scene)
 
@@ -112,10 +113,17 @@ def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
 def test_whoever_kills_the_process_costs_one_page():
     async def scene(reader):
         await reader.read(job(large(PAGE)))
-        (child,) = child_of(os.getpid())
+        (child,) = children()
         os.kill(child, signal.SIGSTOP)
+        asked, be_ready = asyncio.Event(), reader._process.be_ready
+
+        async def watched():
+            await be_ready()
+            asked.set()
+
+        reader._process.be_ready = watched
         pending = asyncio.create_task(reader.read(job(large(PAGE))))
-        await asyncio.sleep(0)
+        await asked.wait()  # one that is killed before it has the page is replaced, and the page is read
         os.kill(child, signal.SIGKILL)
         assert (await pending).hostile
         assert (await reader.read(job(large(PAGE)))).page is not None
@@ -144,7 +152,7 @@ def test_a_process_that_dies_before_it_is_ready_costs_nothing(monkeypatch):
 def test_the_process_has_no_network():
     async def scene(reader):
         await reader.read(job(large(PAGE)))
-        (child,) = child_of(os.getpid())
+        (child,) = children()
         assert Path(f"/proc/{child}/ns/net").readlink() != Path("/proc/self/ns/net").readlink()
 
     reading(scene)

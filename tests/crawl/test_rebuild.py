@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from tarrafa import config
+from tarrafa.archive.deletions import note_down
 from tarrafa.archive.follow import behind, follow, published
 from tarrafa.archive.writer import Writer
 from tarrafa.cli.checkpoint import put_in, take_out
@@ -44,7 +45,7 @@ from tarrafa.model import (
     Visit,
 )  # fmt: skip
 from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, offer
-from tests.contract.test_revisits import now
+from tests.contract.test_revisits import DAY_S, advance, now
 from tests.frontier.test_images import come_home, look_again, taken_out
 from tests.frontier.test_random_life import KINDS, STEPS, Kind, Life, broken
 
@@ -169,6 +170,17 @@ def test_what_the_archive_does_not_say_is_asked_for_in_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"holds no visits of d \(there are: c\)"):
         archive.rebuilt(config.decode(ONE_ROOT), config.decode(a_collection("d")))
     assert not archive.data.frontier.exists()
+
+
+def test_a_frontier_that_is_made_again_knows_what_was_deleted_here_or_only_heard_of_here(tmp_path):
+    archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/", 3, "http://a.br/old")
+    note_down(archive.data.archive, {"c": START + 2.5, "elsewhere": START}, START + 2.7, apart=1.0)
+    found = archive.visit("http://a.br/new").rebuilt()
+    assert {url for url, image in found.items() if image.state == UrlState.FETCHED} == {"http://a.br/new"}
+    assert "http://a.br/old" not in found
+    with opened(archive.data) as store:
+        told = {one.collection: one.at for one in store.deletions.after(0)}
+        assert told == {"c": START + 2.5, "elsewhere": START}, "as all machines were told"
 
 
 def test_an_empty_archive_is_said_to_be_empty(tmp_path):
@@ -371,9 +383,9 @@ def lived(kind: str, seed: str, folder: Path, steps: int) -> None:
         assert [visit.number for visit in after.history] == [visit.number for visit in before.history], (seed, key)
         if KINDS[kind].exchanges or is_untold(before, after):
             continue  # who is chosen and who is dismissed is decided anew
-        same = ["status", "type", "fetched", "content_id", "payload", "role"]
-        if not KINDS[kind].reconfigures:  # else it matters who was out when that happened, which nobody wrote down
-            same += ["state", "attempts", "page"]
+        same = ["status", "type", "fetched", "content_id", "payload", "role", "state", "page"]
+        if not KINDS[kind].reconfigures:  # else what was given up with its host, untold, had another chance
+            same += ["attempts"]
         old, new = ({name: getattr(image, name) for name in same} for image in (before, after))
         if kind == "plans" and before.page is not None and after.page is not None:
             old["page"], new["page"] = before.page.history, after.page.history  # a plan is made anew
@@ -389,6 +401,39 @@ def is_untold(before: UrlImage, after: UrlImage) -> bool:
 @pytest.mark.parametrize("kind", ["one policy", "exchange", "changing configuration", "plans"])
 def test_a_life_that_was_written_down_is_lived_again(tmp_path, kind):
     lived(kind, "again", tmp_path, 100)
+
+
+def test_pages_that_were_out_when_their_collection_ceased_to_be_kept_fresh_are_lived_again_as_they_were(tmp_path):
+    life = WrittenLife(Kind(("index",)), "out", tmp_path)
+
+    def configure(policy: str) -> None:
+        life.kind = Kind((policy,))
+        with life.transaction() as store:
+            store.open_collection(life._config("c"), [offer(url) for url in life.kind.urls])
+        life._write_configurations()
+
+    configure("index")
+    for policy in ("uniform", "index"):
+        for _ in range(20):
+            life.finish()
+        advance(DAY_S)
+        life.lease()
+        configure("never")
+        configure(policy)
+        come_home(life)  # nobody reports on what was out
+        advance(DAY_S)
+    for _ in range(20):
+        life.finish()
+    life.writer.close()
+    come_home(life)
+    lost = urls_of(life.store)
+    life.close()
+    made_again(life.data)
+    with opened(life.data) as store:
+        found = urls_of(store)
+    for key, before in lost.items():
+        for name in ("state", "status", "content_id", "page"):
+            assert getattr(found[key], name) == getattr(before, name), (key, name)
 
 
 @pytest.mark.long

@@ -353,3 +353,12 @@ def test_the_memory_of_what_was_delivered_tells_its_hit_rate():
         assert delivered.news(1, offers) == []
     assert (delivered.seen, delivered.told) == (40, 10)
     assert delivered.sentence() == "75.0% of 40 links were delivered before (cache: 10 URLs)"
+
+
+@pytest.mark.parametrize(
+    ("header", "noted"),
+    [("nginx/1.26", "nginx/1.26"), ("", ""), ("a\x1b[31m\tb", "a[31mb"), ("x" * 5_000, "x" * 100)],
+)
+def test_the_software_that_answered_is_noted_in_one_line_that_can_be_shown(header, noted):
+    assert concluded(server=header).record.outcome.server == noted
+    assert concluded(b"", code=404, server=header).record.outcome.server == noted

@@ -242,3 +242,13 @@ def test_any_bytes_give_rules_and_any_url_a_verdict(text, agent, url):
     assert (file.crawl_delay(agent) or 0) >= 0
     assert isinstance(robots.parse(text).sitemaps, tuple)
     assert len(robots.parse(text).hints(agent)) <= HINTS_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "forbids"),
+    [("", False), ("User-agent: *\nDisallow:\n", False), ("User-agent: *\nAllow: /\n", False),
+     ("User-agent: *\nDisallow: /x\n", True), ("User-agent: other\nDisallow: /\n", False),
+     ("User-agent: tarrafa\nAllow: /\n\nUser-agent: *\nDisallow: /\n", False)],
+)  # fmt: skip
+def test_whether_anything_at_all_is_forbidden_to_us(text, forbids):
+    assert parse(text.encode()).forbids_something(AGENT) is forbids

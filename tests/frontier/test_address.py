@@ -210,7 +210,9 @@ def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     async def look(address: Address) -> None:
         process = await child.start(settings(address, Clock.real()))
         try:
-            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            while not (shown := Path(f"/proc/{process.pid}/cmdline").read_bytes()):  # exec is not through yet
+                assert process.returncode is None
+                await asyncio.sleep(0)
             assert b"tarrafa.crawl.follower" in shown or b"python" in shown
             assert SECRET.encode() not in shown
             kept = Path(f"/proc/{process.pid}/environ")

@@ -84,6 +84,28 @@ def test_what_was_exported_and_imported_is_exported_again_the_same(data, tmp_pat
     assert not list(tmp_path.glob("*.new"))
 
 
+def test_what_was_deleted_travels_with_a_whole_frontier_and_not_with_one_collection(data, tmp_path):
+    async def deleted(where: DataDirectory, *names: str) -> dict[str, float]:
+        frontier = SqliteFrontier(where.frontier, Clock.real(), SUFFIXES)
+        for name in names:
+            await frontier.open_collection(a_collection(name), start=False)
+            while await frontier.delete_collection(name, 1_000):
+                pass
+        found = {one.collection: one.at for one in await frontier.deletions(0)}
+        await frontier.close()
+        return found
+
+    known = asyncio.run(deleted(data, "three"))
+    assert set(known) == {"three"}
+    other, single = DataDirectory(tmp_path / "other"), DataDirectory(tmp_path / "single")
+    out(data, tmp_path / "f")
+    out(data, tmp_path / "one", "one")
+    asyncio.run(put_in(other, tmp_path / "f"))
+    asyncio.run(put_in(single, tmp_path / "one"))
+    assert asyncio.run(deleted(other)) == known
+    assert asyncio.run(deleted(single)) == {}
+
+
 def test_one_collection_alone_is_exported_with_its_hosts_only(data, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "URLS_MAX", 7)  # many parts, of which some are of no interest
     out(data, tmp_path / "f", "two")
@@ -163,8 +185,11 @@ def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_
     forged = msgspec.structs.replace(
         first, shares=[msgspec.structs.replace(share, urls=[lying, *share.urls[1:]]), *rest]
     )
+    catalogue = msgspec.structs.replace(contents.header.catalogue, deleted={"no\r\nname": 1.0})
+    odd = msgspec.structs.replace(contents.header, catalogue=catalogue)
     for parts, told in (
         ([(checkpoint.HEADER, contents.header), (checkpoint.IMAGE, forged)], "id of another URL"),
+        ([(checkpoint.HEADER, odd)], "is no collection's name"),
         ([(checkpoint.IMAGE, first)], "is not where it belongs"),
         ([(checkpoint.HEADER, contents.header), (checkpoint.SUMMARY, contents.summary)], "but says that it holds"),
         ([(b"x", first)], "of no kind that this Tarrafa knows"),

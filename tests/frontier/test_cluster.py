@@ -31,6 +31,12 @@ pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
 HOSTS = [f"http://h{number}.br/" for number in range(40)]
 
 
+RUN_COLUMNS = [
+    *(("collection", name) for name in ("run", "started", "phase", "swept_host", "swept_url")),
+    ("url", "run"), ("url", "shown"), ("work", "run"),
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def second():
     """A server that a test may stop."""
@@ -99,6 +105,37 @@ def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, 
             found += await frontier.lease(worker, 100)
         status = await numbers(frontier)
         assert (status.known, status.handed_out, status.fetched) == (40, len(found), len(leases))
+        await frontier.close()
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+
+
+def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(dsns, tmp_path, second):
+    async def scene() -> None:
+        frontier = opened(dsns, tmp_path)
+        row = await frontier.open_collection(a_collection())
+        await frontier.discover(row.id, [offer(url) for url in HOSTS])
+        worker = (await frontier.join("w", myself())).worker
+        await frontier.renew(worker, "")
+        leases = await frontier.lease(worker, 100)
+        here = [done(lease, lease.visits, keep=False) for lease in leases
+                if frontier._home[lease.host] is frontier._first]  # fmt: skip
+        assert 0 < len(here) < len(leases)
+        second.stop()
+        try:
+            await frontier.finish(worker, here)
+            await frontier.control("c", "stopped", "")
+            assert await frontier.delete_collection("c", 0)
+            assert not await frontier.note_deletion("c")
+            await frontier.close()
+        finally:
+            second.start()
+        frontier = opened(dsns, tmp_path)
+        assert not await frontier.note_deletion("c"), "it has not even heard that it was stopped"
+        assert await frontier.deletions(0) == []
+        await frontier.bury(myself())
+        assert await frontier.note_deletion("c")
+        assert [one.collection for one in await frontier.deletions(0)] == ["c"]
         await frontier.close()
 
     asyncio.run(asyncio.wait_for(scene(), 60))
@@ -273,6 +310,15 @@ def test_a_newer_schema_is_refused_and_a_strangers_tables_too(dsns, tmp_path):
             opened(dsns[:1], tmp_path)
 
 
+def make_older(dsn: str) -> None:
+    """A database as the first version of the schema had it."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("ALTER TABLE url DROP COLUMN pagerank; DROP TABLE moving, parcel, deleted")
+        for table, column in RUN_COLUMNS:
+            connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}".encode())
+        connection.execute("UPDATE meta SET value = '1' WHERE key = 'version'")
+
+
 def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path):
     async def scene() -> None:
         frontier = opened(dsns[:1], tmp_path)
@@ -280,13 +326,17 @@ def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path)
         one = offer(HOSTS[0])
         await frontier.discover(row.id, [one])
         await frontier.close()
-        with psycopg.connect(dsns[0], autocommit=True) as connection:
-            connection.execute("ALTER TABLE url DROP COLUMN pagerank; DROP TABLE moving, parcel")
-            connection.execute("UPDATE meta SET value = %s WHERE key = 'version'", (str(SCHEMA_VERSION - 1),))
+        make_older(dsns[0])
         frontier = opened(dsns[:1], tmp_path)
         await frontier.weigh("c", [Weight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
         (facts,) = (await frontier.look_up(one.host, one.id)).urls
         assert (facts.in_links, facts.rank) == (2, 5.0)
+        status = await numbers(frontier)
+        assert (status.run, status.started == status.created) == (1, True)
+        await frontier.control("c", "stopped", "")
+        while await frontier.delete_collection("c", 100):
+            pass
+        assert [one.collection for one in await frontier.deletions(0)] == ["c"]
         await frontier.close()
 
     asyncio.run(scene())

@@ -11,6 +11,7 @@ from tarrafa.frontier.handshake import Handshake, Hello, Proof, Stranger, Verdic
 from tarrafa.frontier.token import Token
 from tarrafa.frontier.wire import LENGTH
 
+VERSION = handshake.PROTOCOL_VERSION
 OURS, OTHER, NONE = Token(b"known to both ends"), Token(b"known to nobody else"), Token()
 encode = msgspec.msgpack.encode
 
@@ -58,10 +59,11 @@ def test_another_version_is_told_at_both_ends(monkeypatch):
     client, server = greet(OURS, "tcp://a.br:1"), receive(OURS)
     next(server)
     hello = msgspec.msgpack.decode(body(next(client)), type=Hello)
-    with pytest.raises(Stranger, match="it speaks version 7 of the protocol, this Tarrafa version 1") as stranger:
+    ours = f"this Tarrafa version {VERSION}"
+    with pytest.raises(Stranger, match=f"it speaks version 7 of the protocol, {ours}") as stranger:
         server.send(encode(msgspec.structs.replace(hello, version=7)))
     told = msgspec.msgpack.decode(body(stranger.value.told), type=Hello)
-    assert told.version == handshake.PROTOCOL_VERSION
+    assert told.version == VERSION
     with pytest.raises(Refused, match=r"speaks version 8 of the protocol.*install the same version on both machines"):
         client.send(encode(msgspec.structs.replace(told, version=8)))
 
@@ -92,11 +94,13 @@ def test_an_ends_own_proof_does_not_serve_for_the_other():
 def test_a_server_says_nothing_about_the_token_before_the_client_has_proved_that_it_knows_it():
     server = receive(OURS)
     next(server)
-    challenge = msgspec.msgpack.decode(body(server.send(encode(Hello(handshake.MAGIC, 1, b"n" * 32)))), type=Hello)
+    challenge = msgspec.msgpack.decode(
+        body(server.send(encode(Hello(handshake.MAGIC, VERSION, b"n" * 32)))), type=Hello
+    )
     assert (challenge.magic, len(challenge.nonce)) == (handshake.MAGIC, handshake.NONCE_BYTES)
     again = receive(OURS)
     next(again)
-    other = msgspec.msgpack.decode(body(again.send(encode(Hello(handshake.MAGIC, 1, b"n" * 32)))), type=Hello)
+    other = msgspec.msgpack.decode(body(again.send(encode(Hello(handshake.MAGIC, VERSION, b"n" * 32)))), type=Hello)
     assert other.nonce != challenge.nonce
 
 
@@ -107,7 +111,7 @@ def test_a_server_says_nothing_about_the_token_before_the_client_has_proved_that
         b"GET / HTTP/1.1\r\n\r\n",
         encode(None),
         encode(Hello("somebody else", 1, b"n" * 32)),
-        encode(Hello(handshake.MAGIC, 1, b"short")),
+        encode(Hello(handshake.MAGIC, VERSION, b"short")),
         encode([handshake.MAGIC]),
         encode(["x", "y", "z"]),
         encode([0, 1, "weigh", []]),

@@ -23,14 +23,15 @@ TRAVELS = {
     "host": {"id", "key", "site", "robots_status", "robots_digest", "robots_expires", *HOST_COLUMNS},
     "robots": {"digest", "text"},
     "page": {"host", "collection", "id", "shelf", "key", "gone", "history"},
-    "work": {"host", "collection", "visited", "refused"},
+    "work": {"host", "collection", "visited", "refused", "run"},
     "site": {"collection", "name", "hosts"},
     "collection": {
         "name", "state", "reason", "config", "revision", "created", "sequence", "price", "plan", "plan_end", "factor",
-        "priced_at", "priced_revisits",
+        "priced_at", "priced_revisits", "run", "started",
     },
     "counter": {"collection", "bucket", "value"},
     "meta": {"key", "value"},
+    "deleted": {"name", "at"},
 }  # fmt: skip
 MADE_AGAIN = {
     "host": {"worker"},
@@ -48,7 +49,8 @@ MADE_AGAIN = {
         "vain",
         "links",
     },
-    "collection": {"id"},
+    "deleted": {"collection", "number"},
+    "collection": {"id", "phase", "swept_host", "swept_url"},  # who was being swept is swept from the beginning
 }
 DERIVED = {"pending", "ready", "due", "shelf", "standing"}
 LEFT_BEHIND = {"handed", "worker", "address", "number"}  # leases
@@ -83,6 +85,7 @@ def move(life: Life) -> None:
     with life.transaction() as store:
         for collection in catalogue.collections:
             store.catalogue.restore(collection)
+        store.deletions.remember(catalogue.deleted)
     for image in images:
         with life.transaction() as store:
             store.images.restore([image])
@@ -110,7 +113,8 @@ def look_again(life: Life) -> None:
 
 
 def books_of(store: Store) -> dict[str, list[tuple[Any, ...]]]:
-    """All tables as far as they say something: plans, which are made again, and what they make due, aside."""
+    """All tables as far as they say something: plans, which are made again, what they make due, and how far a sweep is,
+    aside."""
     planned = [known.row.id for known in store.catalogue.all() if known.config.revisit.policy in PLANNED]
     by_plan = f"collection IN ({', '.join(map(str, planned)) or 'NULL'})"
     aside = {
@@ -124,6 +128,7 @@ def books_of(store: Store) -> dict[str, list[tuple[Any, ...]]]:
     otherwise = {
         "due": f"CASE WHEN {by_plan} THEN 0 ELSE due END", "plan_end": "0",
         "means": "round(means, 9)", "squares": "round(squares, 9)",
+        "phase": "0", "swept_host": "NULL", "swept_url": "NULL",
     }  # fmt: skip
     found = {}
     for table in (*TRAVELS, *DERIVED):
@@ -131,6 +136,7 @@ def books_of(store: Store) -> dict[str, list[tuple[Any, ...]]]:
         columns = ", ".join(otherwise.get(name, name) for name in names)
         rows = store.db.rows(f"SELECT {columns} FROM {table} WHERE NOT ({aside.get(table, '0')})")
         found[table] = sorted(rows, key=repr)
+    found["number"] = sorted(store.db.rows("SELECT name, value FROM number WHERE name LIKE 'sequence %'"))
     return found
 
 

@@ -23,7 +23,8 @@ from tarrafa.frontier.store import collections as books
 from tarrafa.frontier.store.collections import Known, state_bucket
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, RATE_UNIT, read_history
-from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, open_tables
+from tarrafa.frontier.store.runs import has_runs
+from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_tables
 from tarrafa.frontier.store.store import Store
 from tarrafa.model import Outcome, Role, Status, UrlState, Visit
 from tarrafa.process import myself
@@ -56,6 +57,7 @@ class Kind:
     has_listings: bool = False
     orders: tuple[str, ...] = ("fifo", "backlinks")
     hosts: tuple[str, ...] = tuple(HOSTS)
+    has_runs: bool = False
 
     @property
     def urls(self) -> list[str]:
@@ -72,6 +74,10 @@ KINDS = {
     "breadth": Kind(("never", "index"), orders=("breadth",), hosts=(*HOSTS, *SISTERS, *MANY)),
     "changing orders": Kind(
         (*CALENDARS, "never"), ("c", "d"), True, True, True, ("breadth", "breadth", "fifo", "lifo"), (*HOSTS, *SISTERS)
+    ),
+    "runs": Kind(("never",), has_listings=True, orders=("fifo", "backlinks", "lifo", "random"), has_runs=True),
+    "runs of changing collections": Kind(
+        ("never", "never", "never", "index"), ("c", "d"), True, True, True, ("fifo", "fifo", "breadth"), has_runs=True
     ),
 }
 
@@ -111,6 +117,8 @@ class Life:
 
     def step(self) -> str:
         (name,) = self.rng.choices(list(STEPS), weights=list(STEPS.values()))
+        if self.kind.has_runs and self.ranks.random() < 0.25:
+            name = self.ranks.choice(["begin_run", "sweep", "sweep", "retry", "find"])
         getattr(self, name)()
         return name
 
@@ -139,6 +147,31 @@ class Life:
 
     def _some(self) -> Known:
         return self.store.catalogue.named(self.rng.choice(self.kind.names))
+
+    # -- what may happen, where there are runs ----------------------------------------------------------------
+
+    def begin_run(self) -> None:
+        known = self._some()
+        if has_runs(known.config) and self.ranks.random() < 0.7:
+            with self.transaction() as store:
+                store.catalogue.control(known.row.name, "stopped", "")
+                store.begin_run(known.row.name, "")
+
+    def sweep(self) -> None:
+        name, limit = self._some().row.name, self.ranks.choice([1, 3, 100])
+        with self.transaction() as store:
+            store.sweep(name, limit)
+
+    def retry(self) -> None:
+        host = offer(self.ranks.choice(self.kind.urls)).host
+        with self.transaction() as store:
+            store.trouble.retry(host)
+
+    def find(self) -> None:
+        """Much is found at once, as by a page with many links."""
+        number, urls = self._some().row.id, self.ranks.sample(self.kind.urls, 12)
+        with self.transaction() as store:
+            store.urls.discover(number, [replace(offer(url), depth=self.ranks.randint(0, 3)) for url in urls])
 
     # -- what may happen --------------------------------------------------------------------------------------
 
@@ -212,7 +245,9 @@ class Life:
     def _outcome(self, visit: Visit) -> Outcome:
         rng, chance = self.rng, self.rng.random()
         if visit.dismissed and rng.random() < 0.95:
-            return Outcome(Status.REPLACED, now(), requested=False)
+            fresh = self.store.catalogue.by_id(visit.collection).config.keeps_fresh
+            status = Status.REPLACED if fresh else Status.NOT_FOUND_AGAIN
+            return Outcome(status, now(), requested=False)
         # A listing that turns out to be a page is kept, though a full collection has no place for it: not played there.
         if chance < 0.7 and visit.role and (self.kind.exchanges or rng.random() < 0.8):
             return Outcome(200, now(), type="text/xml", role=visit.role, payload=f"sha1:{rng.randint(0, 3)}")
@@ -384,7 +419,8 @@ def pages_and_those_who_wait_are_ordered_by_links(store: Store, known: Known) ->
 
 def no_more_is_kept_than_there_is_room_for(store: Store, known: Known) -> Pair:
     most = known.config.scope.pages_max
-    if most is None or known.row.revision > 1:  # whose limit was lowered keeps what it has
+    # Whose limit was lowered keeps what it has; and a later run keeps what it finds and cannot reach, beyond its limit.
+    if most is None or known.row.revision > 1 or known.run > 1:
         return 0, 0
     fetched, again = state_bucket(UrlState.FETCHED), books.OUT_AGAIN
     return max(0, store.counters.value(known.row.id, fetched) + store.counters.value(known.row.id, again) - most), 0
@@ -462,6 +498,29 @@ def what_is_passed_over_is_counted(store: Store, known: Known) -> Pair:
     return store.counters.value(known.row.id, books.PASSED_OVER), count(store, known, passed, int(Stage.OVER))
 
 
+def what_earlier_runs_left_is_counted(store: Store, known: Known) -> Pair:
+    buckets = (books.OLD_PAGES, books.LEFT_OVER, books.SHOWN_PAGES)
+    stored = [store.counters.value(known.row.id, bucket) for bucket in buckets]
+    old = "FROM url WHERE collection = ? AND run < ? AND state = ?"
+    return stored, [
+        count(store, known, old, known.run, int(UrlState.FETCHED)),
+        count(store, known, old, known.run, int(UrlState.PENDING)),
+        count(store, known, "FROM url WHERE collection = ? AND shown > 0"),
+    ]
+
+
+def only_what_waits_or_is_out_is_shown_from_before(store: Store, known: Known) -> Pair:
+    """And what is to be taken out stands before all others in its queue."""
+    others = "FROM url WHERE collection = ? AND shown > 0 AND state NOT IN (0, 1)"
+    swept = ask(store, known, "SELECT host, id FROM pending WHERE collection = ? AND rank = ?", SWEPT_RANK)
+    true = ask(store, known, "SELECT host, id FROM url WHERE collection = ? AND shown = ? AND state = 0", SWEPT)
+    return (count(store, known, others), swept), (0, true)
+
+
+def nothing_is_of_a_run_to_come(store: Store, known: Known) -> Pair:
+    return count(store, known, "FROM url WHERE collection = ? AND run > ?", known.run), 0
+
+
 INVARIANTS: list[Callable[[Store, Known], Pair]] = [
     every_state_is_counted,
     a_host_counts_what_waits_on_it,
@@ -482,6 +541,9 @@ INVARIANTS: list[Callable[[Store, Known], Pair]] = [
     a_site_that_waits_knows_its_best_url,
     a_walk_has_one_gate_and_one_page_at_a_time,
     what_is_passed_over_is_counted,
+    what_earlier_runs_left_is_counted,
+    only_what_waits_or_is_out_is_shown_from_before,
+    nothing_is_of_a_run_to_come,
 ]
 
 

@@ -28,7 +28,7 @@ from tests.frontier.spreading import (
     opened,
     spread,
 )
-from tests.frontier.test_cluster import copied
+from tests.frontier.test_cluster import copied, make_older
 from tests.frontier.test_spread_books import everything
 
 pytestmark = [pytest.mark.skipif(programs() is None, reason=WHY_NOT), pytest.mark.long]
@@ -176,8 +176,8 @@ def test_a_server_that_cannot_be_taken_in_is_refused_and_nothing_changes(dsns, t
 def test_a_database_of_an_older_schema_or_with_nothing_in_it_is_taken_in(dsns, tmp_path):
     known = found(dsns, tmp_path, hosts=8, urls=1)
     asyncio.run(opened([dsns[1]], tmp_path, "looked").close())  # somebody looked at it: it has tables, and no more
+    make_older(dsns[1])
     with psycopg.connect(dsns[1], autocommit=True) as connection:
-        connection.execute("DROP TABLE moving, parcel; UPDATE meta SET value = '1' WHERE key = 'version'")
         connection.execute("UPDATE meta SET value = 'com' WHERE key = 'suffix_list'")
     assert spread(dsns[:2]).buckets == 2048
     assert ask(dsns[1], "SELECT value FROM meta WHERE key = 'suffix_list'") == [(SUFFIXES,)]

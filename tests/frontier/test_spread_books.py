@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
 
 MOVES = {*freight.WAYS, *freight.SHARED_WAYS}
 MADE_ANEW = {"ready", "counter"}
-STAYS = {"collection", "worker", "address", "number", "meta"}  # each server has its own, or the first one has all
+STAYS = {"collection", "worker", "address", "number", "meta", "deleted"}  # each has its own, or the first one has all
 LEFT_EMPTY = {"handed"}  # everybody is home
 
 

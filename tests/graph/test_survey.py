@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -16,15 +18,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa import config
+from tarrafa.archive.deletions import note_down
 from tarrafa.archive.writer import Writer
 from tarrafa.config import Collection, Network
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import DataError
 from tarrafa.graph import arrays, ranks, surveyor
 from tarrafa.graph.follower import Follower, catch_up, follow, rebuild
+from tarrafa.graph.ranks import Ranks
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import Paging, SiteReader, Surroundings
 from tarrafa.graph.sites import path_of as path_of_sites
+from tarrafa.graph.store import open_writer
 from tarrafa.graph.survey import survey
 from tarrafa.graph.surveyor import Surveyor
 from tarrafa.model import CollectionNote, Link, Record, RobotsMeta
@@ -413,3 +418,40 @@ def test_two_surveys_at_once_are_one(data):
     with lock:
         assert survey(data) is None
     assert survey(data) is not None
+
+
+# -- deleted collections ----------------------------------------------------------------------------------------------
+
+
+LINKED = {"um": {A: [B, C], B: [A]}, "dois": {A: [C], C: [D, A], D: [B]}, "tres": {E: [A], A: [E, D]}}
+
+
+@pytest.mark.parametrize("gone", [["um"], ["dois"], ["tres"], ["um", "dois"], ["um", "tres"], list(LINKED)])
+def test_what_is_left_when_collections_are_deleted_is_ranked_as_if_they_had_never_been(tmp_path, gone):
+    """Their numbers are not used again: there are holes among the nodes, in front, between and behind."""
+    records = {
+        name: [a_record(url, links=links, collection=name) for url, links in pages.items()]
+        for name, pages in LINKED.items()
+    }
+    late = a_record(C, links=[A, B, D], collection="depois", at=FIRST_AT + 2)
+    data, other = new_data(tmp_path / "data"), new_data(tmp_path / "other")
+    surveyed(data, *chain.from_iterable(records.values()))
+    note_down(data.archive, dict.fromkeys(gone, FIRST_AT + 1), FIRST_AT + 1)
+    left = [name for name in LINKED if name not in gone]
+    after = surveyed(data, late, worker="w2")
+    never = surveyed(other, *chain.from_iterable(records[name] for name in left), late)
+    for name in (*left, "depois"):
+        urls = {url for pages in (LINKED | {"depois": {C: [A, B, D]}})[name].items() for url in (pages[0], *pages[1])}
+        found, wanted = (ranks_of(reader, *sorted(urls), collection=name) for reader in (after, never))
+        assert found == pytest.approx(wanted, rel=1e-5)
+    assert set(map(repr, SiteReader(data).hosts(99))) == set(map(repr, SiteReader(other).hosts(99)))
+    stated = [Ranks.open(one, GraphReader(one).incarnation()).stated for one in (data, other)]
+    assert len({one.nodes for one in stated if one is not None}) == 1
+
+
+def test_a_link_of_a_node_that_is_not_there_is_told(data):
+    surveyed(data, a_record(A, links=[B]), a_record(C, links=[D]))
+    with closing(open_writer(data)) as connection:
+        connection.execute("DELETE FROM nodes WHERE url = ?", (B,))
+    with pytest.raises(DataError, match="a link of a node that is not there"):
+        survey(data)

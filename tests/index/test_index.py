@@ -15,7 +15,7 @@ import tantivy
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
-from tarrafa.index import follower, schema, visits
+from tarrafa.index import pace, schema, visits
 from tarrafa.index.analysis import covering, readings
 from tarrafa.index.documents import domains, halves, whole
 from tarrafa.index.follower import Follower, behind, catch_up, follow, rebuild
@@ -35,15 +35,14 @@ def urls(data: DataDirectory, word: str, field: str = schema.ALL) -> list[str]:
     """The pages that hold the word in one of its readings, or exactly, in a raw field."""
     snapshot = IndexReader(data).snapshot()
     terms = [reading[0] for reading in readings(word)] if field in (schema.ALL, schema.TITLE) else [word]
-    matches, total = snapshot.best(tantivy.Query.term_set_query(schema.SCHEMA, field, terms), 1000)
-    assert total == len(matches)
-    return sorted(snapshot.shown(match.place).url for match in matches)
+    matches = snapshot.best(tantivy.Query.term_set_query(schema.SCHEMA, field, terms), 1000)
+    assert matches.total == len(matches)
+    return sorted(snapshot.shown(place).url for place in matches.places())
 
 
 def contents(data: DataDirectory) -> set[schema.Shown]:
     snapshot = IndexReader(data).snapshot()
-    matches, _ = snapshot.best(tantivy.Query.all_query(), 10_000)
-    shown = [snapshot.shown(match.place) for match in matches]
+    shown = [snapshot.shown(place) for place in snapshot.best(tantivy.Query.all_query(), 10_000).places()]
     assert len(shown) == len(set(shown)) == snapshot.documents, "a document twice"
     return set(shown)
 
@@ -139,7 +138,7 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
 
     def phrase(*words: str) -> int:
         pairs = covering([readings(word)[0][0] for word in words])
-        return snapshot.best(tantivy.Query.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs]), 10)[1]
+        return snapshot.best(tantivy.Query.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs]), 10).total
 
     assert phrase("alfa", "beta", "eta") == 1
     assert phrase("gama", "delta", "teta") == 1
@@ -149,7 +148,7 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
 
 
 def test_when_to_commit(data, monkeypatch):
-    monkeypatch.setattr(follower, "COMMIT_RECORDS", 10)
+    monkeypatch.setattr(pace, "COMMIT_RECORDS", 10)
     with Follower(data) as steps:
         assert not steps.is_due(1e9)
         write(data, small_web(25))
@@ -312,7 +311,7 @@ def test_a_commit_that_a_crash_cut_off_before_its_last_write_is_done_again(data)
 
 
 def die_while_following(data: DataDirectory, after_s: float) -> None:
-    follower.COMMIT_RECORDS = 10
+    pace.COMMIT_RECORDS = 10
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if after_s:
         signal.setitimer(signal.ITIMER_REAL, after_s)
@@ -373,9 +372,9 @@ def test_fingerprints_are_kept_as_they_are_and_a_short_text_has_an_exact_one_onl
     page = msgspec.structs.replace(record.page, content_id=content, simhash=simhash)
     write(data, [msgspec.structs.replace(record, page=page)])
     catch_up(data)
-    [match], _ = IndexReader(data).snapshot().best(tantivy.Query.all_query(), 10)
-    assert (match.content, match.simhash) == known
-    assert match.url_length == len(A)
+    matches = IndexReader(data).snapshot().best(tantivy.Query.all_query(), 10)
+    facts = (schema.CONTENT, schema.SIMHASH, schema.URL_LENGTH)
+    assert list(map(matches.fact, facts)) == [[known[0]], [known[1]], [len(A)]]
 
 
 def test_titles_that_say_the_same_have_the_same_headline(data):
@@ -383,8 +382,9 @@ def test_titles_that_say_the_same_have_the_same_headline(data):
     write(data, [a_record(url, title=title) for url, title in titles.items()])
     catch_up(data)
     snapshot = IndexReader(data).snapshot()
-    matches, _ = snapshot.best(tantivy.Query.all_query(), 10)
-    headline = {snapshot.shown(match.place).url: match.headline for match in matches}
+    matches = snapshot.best(tantivy.Query.all_query(), 10)
+    shown = (snapshot.shown(place).url for place in matches.places())
+    headline = dict(zip(shown, matches.fact(schema.HEADLINE), strict=True))
     assert headline[A] == headline[B] != headline[C]
 
 
@@ -393,6 +393,6 @@ def test_the_best_begin_alike_however_many_are_asked_for_though_all_are_equal(da
         write(data, [a_record(f"{A}{part}/{number}") for number in range(30)], f"w{part}")
         catch_up(data)
     snapshot, everything = IndexReader(data).snapshot(), tantivy.Query.all_query()
-    whole = [match.id for match in snapshot.best(everything, 120)[0]]
+    whole = snapshot.best(everything, 120).ids()
     for size in (1, 7, 50):
-        assert [match.id for match in snapshot.best(everything, size)[0]] == whole[:size]
+        assert snapshot.best(everything, size).ids() == whole[:size]

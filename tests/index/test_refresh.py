@@ -13,7 +13,7 @@ from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.index import refresh, shards
+from tarrafa.index import pace, refresh, shards
 from tarrafa.index.follower import Follower, catch_up, rebuild
 from tarrafa.index.refresh import is_settled, is_stale
 from tarrafa.index.visits import Marks
@@ -216,7 +216,7 @@ def test_every_part_settles_its_own(data):
 
 
 def _die_while_refreshing(data: DataDirectory, after_s: float) -> None:
-    refresh.PAUSE_S_MIN, index.COMMIT_RECORDS, index.COMMIT_EVERY_S, index.POLL_S = 0.0, 10, 0.01, 0.005
+    refresh.PAUSE_S_MIN, pace.COMMIT_RECORDS, pace.COMMIT_EVERY_S, index.POLL_S = 0.0, 10, 0.01, 0.005
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, after_s)
     index.follow(data, threading.Event())

@@ -98,6 +98,9 @@ class Cluster:
             "from tarrafa.cli import main; main()",
             *map(str, arguments),
         ]
+        return self.spawn(command, log, settings)
+
+    def spawn(self, command: list[str], log: Path, settings: dict[str, str]) -> Process:
         with log.open("ab") as file:
             popen = subprocess.Popen(
                 command, stderr=file, stdout=file, start_new_session=True, env=os.environ | self.settings | settings
@@ -198,6 +201,15 @@ def family(process: Process) -> list[int]:
     found = [process.pid]
     for pid in found:
         found += pids_of(pid)
+    return found
+
+
+def shown(process: Process) -> bytes:
+    """What anybody can read of a process, its children and theirs: their command lines. Who ends meanwhile has none."""
+    found = b""
+    for pid in family(process):
+        with contextlib.suppress(OSError):
+            found += Path(f"/proc/{pid}/cmdline").read_bytes()
     return found
 
 

@@ -51,14 +51,16 @@ class SmallWeb:
             last[host] = one.at
         return found
 
-    def collection(self, folder: Path, roots: list[str], more: str = "", scope: str = "") -> Path:
+    def collection(
+        self, folder: Path, roots: list[str], more: str = "", scope: str = "", delay_s: float = 0.01
+    ) -> Path:
         """`more` are further sections; [politeness] and [network] are there."""
         path = folder / "c.toml"
         listed = ", ".join(f'"{root}"' for root in roots)
         path.write_text(
             f'name = "c"\nroots = [{listed}]\n[scope]\nhosts = ["*.test"]\n{scope}\n'
             f'[network]\nconnect_to = {{"*.test" = "127.0.0.1:{self.port}"}}\n'
-            f'[politeness]\ndelay = 0.01\nbackoff = "500ms"\n{more}\n'
+            f'[politeness]\ndelay = {delay_s}\ndelay_factor = 0\nbackoff = "500ms"\n{more}\n'
         )
         return path
 
@@ -74,6 +76,9 @@ def a_small_web(answer: Callable[[str, int], Answer | None]) -> Iterator[SmallWe
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = (
+            -1
+        )  # head and body leave together: else each answer waits 40 ms for an ACK, and a crawl five times that
 
         def do_GET(self) -> None:
             url = f"http://{self.headers['Host']}{self.path}"
@@ -94,7 +99,7 @@ def a_small_web(answer: Callable[[str, int], Answer | None]) -> Iterator[SmallWe
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
         yield SmallWeb(server.server_address[1], asked)

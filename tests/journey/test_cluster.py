@@ -6,21 +6,23 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
+from tarrafa.archive.deletions import Deletions
 from tarrafa.archive.follow import published
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.crawl.children import settings
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.address import TcpServer
 from tarrafa.frontier.token import Token
+from tarrafa.index.follower import behind
 from tarrafa.model import Status
 from tarrafa.takedown import TakenDown
 from tarrafa.web.truth import Expected, expected
 from tarrafa.web.world import World
-from tests.journey.cluster import SECRET, Cluster, family, is_over, wait_for, wait_until_said
+from tests.index.test_index import contents
+from tests.journey.cluster import SECRET, Cluster, is_over, shown, wait_for, wait_until_said
 from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
 
 LEASE_S = 3.0
@@ -63,9 +65,8 @@ def test_a_crawl_for_a_frontier_elsewhere_ends_when_its_collection_does_and_no_s
             server = cluster.serve()
             crawl = cluster.crawl("two", journey.write_collection())
             cluster.wait_until_visited(10, crawl)
-            for process in (server, crawl):
-                for pid in family(process):
-                    assert SECRET.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
+            assert b"frontier.owner" in shown(server)
+            assert SECRET.encode() not in shown(server) + shown(crawl)
             wait_for(lambda: crawl.popen.poll() is not None, crawl)
             assert crawl.popen.returncode == 0, crawl.said()
             assert "finished (everything in reach was visited)" in crawl.said()
@@ -257,3 +258,42 @@ def test_what_is_taken_down_anywhere_is_asked_for_nowhere_a_few_seconds_later(cl
     refused = {record.url for record in cluster.records("one", "two") if record.outcome.status == Status.TAKEN_DOWN}
     assert refused
     assert {url.split("/")[2] for url in refused} == {host}
+
+
+@pytest.mark.long
+def test_a_collection_that_is_deleted_is_gone_on_every_machine_and_on_one_that_was_away(cluster):
+    cluster.serve()
+    nodes = {name: cluster.node(name) for name in ("one", "two")}
+    where = ("--frontier", cluster.address, "--token-file", cluster.token_file)
+
+    def shown(name: str) -> set[str]:
+        return {page.url for page in contents(DataDirectory(cluster.folder / name))}
+
+    def everything() -> set[str]:
+        return shown("one") | shown("two")
+
+    def is_followed() -> bool:
+        return not any(behind(DataDirectory(cluster.folder / name)) for name in nodes)
+
+    cluster.submit(cluster.journey.write_collection())
+    cluster.wait_until_exhausted(nodes["one"])
+    wait_for(is_followed, nodes["one"])
+    before = everything()
+    assert all(shown(name) for name in nodes), "both worked"
+    nodes["two"].kill()
+    assert tarrafa("stop", "journey", *where).returncode == 0
+    done = tarrafa("delete", "journey", "--yes", *where, "--data", cluster.folder / "nowhere")
+    assert (done.returncode, "journey: deleted" in done.stdout) == (0, True), done.stderr
+    wait_for(lambda: not shown("one"), nodes["one"])
+    wait_for(lambda: Deletions(DataDirectory(cluster.folder / "server").archive).now(), nodes["one"])
+    assert shown("two"), "it is away"
+    cluster.submit(cluster.journey.write_collection())  # another one, of its name
+    nodes["two"] = cluster.node("two")
+    cluster.wait_until_exhausted(nodes["two"])
+    for name, node in nodes.items():
+        deletions = Deletions(DataDirectory(cluster.folder / name).archive)
+        wait_for(deletions.now, node)
+        wait_for(is_followed, node)
+        new = {record.url for record in cluster.records(name) if not deletions.covers(record)}
+        wait_for(lambda name=name, new=new: shown(name) <= new, node)  # type: ignore[misc]
+    assert everything() == before

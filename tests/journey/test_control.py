@@ -1,10 +1,12 @@
 """Pause, resume and stop: said in one terminal to a crawl that runs in another."""
 
+import asyncio
+
 import pytest
 
 from tarrafa.web.truth import expected
 from tarrafa.web.world import World
-from tests.journey.crawling import TYPES, a_journey, assert_exact, tarrafa, wait_until_kept
+from tests.journey.crawling import TYPES, a_journey, assert_exact, kill_group, tarrafa, wait_until_kept
 
 
 @pytest.mark.long
@@ -34,3 +36,18 @@ def test_what_is_paused_rests_what_is_resumed_goes_on_and_what_is_stopped_ends(t
         over = tarrafa("pause", "journey", *where)
         assert over.returncode == 2
         assert "nothing runs here" in over.stderr
+
+
+def test_a_collection_is_over_while_another_one_runs(tmp_path):
+    journey = a_journey(tmp_path, World(seed=5, hosts=12, pages=20_000))
+    journey.delay_s = 0.1
+    with journey.web:
+        process = journey.start(journey.write_collection())
+        try:
+            wait_until_kept(journey, process, 20)
+            journey.crawl(journey.write_collection("little", 'hosts = ["h0001.br.test"]\npages_max = 3'))
+            assert len(journey.kept("little")) == 3
+            states = {one.name: one.state for one in asyncio.run(journey.overview()).collections}
+            assert states == {"journey": "running", "little": "finished"}
+        finally:
+            kill_group(process)

@@ -5,6 +5,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from tarrafa.web.log import politeness
 from tarrafa.web.truth import expected, reachable
 from tarrafa.web.world import World
 from tests.journey.crawling import (
+    TIMEOUT_S,
     TIMER_S,
     TYPES,
     a_journey,
@@ -113,7 +116,10 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     assert finished_visits(forty) <= set(numbers), "every finished visit has its record"
 
 
-@pytest.mark.parametrize("victim", ["crawl.worker --name w1", "frontier.owner", "follower graph", "follower index"])
+LATER = [pytest.param(f"follower {role}", marks=pytest.mark.long) for role in ("graph", "index")]
+
+
+@pytest.mark.parametrize("victim", ["crawl.worker --name w1", "frontier.owner", *LATER])
 def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
     journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
     with journey.web:
@@ -195,11 +201,28 @@ def test_hosts_that_share_an_address_are_never_visited_at_once(tmp_path):
             assert treated.gap_s_min >= journey.delay_s - TIMER_S, address
 
 
+def test_nothing_that_lies_where_somebody_stands_is_run(tmp_path):
+    """There, each module of Python has a namesake (a script may be named copy.py) that tells when it is imported."""
+    trap, told = tmp_path / "here", tmp_path / "told"
+    trap.mkdir()
+    for name in sys.stdlib_module_names:
+        (trap / f"{name}.py").write_text(f"open({str(told)!r}, 'a').write('{name} ')\nraise SystemExit(3)\n")
+    journey = a_journey(tmp_path, World(seed=5, hosts=3, pages=40))
+    with journey.web:
+        for said in (["crawl", journey.write_collection()], ["rebuild", "index"]):
+            line = [Path(sys.executable).with_name("tarrafa"), *said, "--data", journey.data.root]
+            done = subprocess.run(line, cwd=trap, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+            assert done.returncode == 0, done.stderr
+    assert not told.exists(), told.read_text()
+    assert journey.kept()
+
+
 def test_a_dead_host_is_given_up_and_the_crawl_ends(tmp_path):
     journey = a_journey(tmp_path, World(seed=9, hosts=4, pages=40))
     with journey.web:
         journey.roots = [journey.world.root(1), "http://gone.invalid/"]
         journey.sections = "[fetch]\nretries = 1\n"
+        journey.politeness = 'backoff = "100ms"\ndelay_factor = 0'  # after each of five failures twice as long
         journey.crawl(journey.write_collection(scope='hosts = ["*.test", "*.invalid"]'))
         (status,) = asyncio.run(journey.overview()).collections
         assert (status.failed, status.statuses.get("-13")) == (1, 1)
@@ -223,13 +246,14 @@ def test_as_a_library_pages_come_as_they_are_kept_and_resume_where_they_stopped(
                 break
         return seen
 
-    journey.delay_s = 0.25  # it must not be over before somebody has read a few pages
+    journey.delay_s = 0.25  # at first: it must not be over before somebody has read a few pages
     with journey.web:
         file = journey.write_collection()
         first = asyncio.run(some(file, 5))
         (status,) = asyncio.run(journey.overview()).collections
         assert status.state == "paused"
-        rest = asyncio.run(some(file, None))
+        journey.delay_s = 0.03
+        rest = asyncio.run(some(journey.write_collection(), None))
         assert len(first) == 5
         assert set(first) | set(rest) == truth.kept
         assert len(set(first) & set(rest)) <= 1, "at most the page that was in hand is given again"

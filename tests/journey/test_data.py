@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from pyoxigraph import NamedNode
 from warcio.archiveiterator import ArchiveIterator
 
@@ -62,6 +63,7 @@ def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
         assert found >= {page.url for page in kept if page.thing and page.thing.type == kind}
 
 
+@pytest.mark.long
 def test_a_crawl_that_keeps_only_pages_with_data_follows_all_and_stores_only_those(tmp_path):
     journey = a_journey(tmp_path, World(seed=8, hosts=6, pages=90, changes=0))
     truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)

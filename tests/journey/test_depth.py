@@ -1,9 +1,8 @@
 """A depth that falls after the page was fetched opens what it had cut: the way back from the graph to the frontier."""
 
-import json
 import threading
 
-from tests.journey.crawling import tarrafa
+from tests.journey.crawling import tarrafa, told
 from tests.journey.small_web import Answer, a_small_web, links
 
 # The detour root -> a -> b -> c is walked first; the short way root -> slow -> c shows up when c has been fetched.
@@ -33,5 +32,5 @@ def test_a_shorter_path_found_after_the_fetch_lowers_the_depth_and_reopens_what_
         done = tarrafa("crawl", file, "--data", tmp_path / "data", "--quiet")
         assert done.returncode == 0, done.stderr
         assert sorted(web.urls()) == sorted(url for url in LINKS if url != "http://one.test/e")
-        found = json.loads(tarrafa("status", "--data", tmp_path / "data", "--json").stdout)["collections"][0]
+        found = told("status", "--data", tmp_path / "data")["collections"][0]
         assert (found["state"], found["too_deep"]) == ("finished", 1)

@@ -1,13 +1,12 @@
 """Crawls of small Webs that say where their rules, their pages and their ends are."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from tarrafa.archive.follow import follow
 from tarrafa.crawl.traps import HOSTILE_MAX
 from tarrafa.model import Record
-from tests.journey.crawling import tarrafa
+from tests.journey.crawling import tarrafa, told
 from tests.journey.small_web import Answer, a_small_web, links
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
@@ -16,14 +15,12 @@ A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 def crawl(file: Path, folder: Path) -> dict[str, Any]:
     done = tarrafa("crawl", file, "--data", folder / "data", "--quiet")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(tarrafa("status", "--data", folder / "data", "--json").stdout)["collections"][0]
+    found: dict[str, Any] = told("status", "--data", folder / "data")["collections"][0]
     return found
 
 
 def explain(url: str, folder: Path) -> dict[str, Any]:
-    done = tarrafa("explain", url, "--data", folder / "data", "--json")
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = told("explain", url, "--data", folder / "data")
     return found
 
 
@@ -92,13 +89,13 @@ def test_what_only_sitemaps_and_feeds_tell_is_found_with_its_date(tmp_path):
     with a_small_web(lambda url, _: answers.get(url)) as web:
         status = crawl(web.collection(tmp_path, [A]), tmp_path)
         asked = web.urls()
-        told = explain(f"{A}orphan", tmp_path)["collections"][0]
+        orphan = explain(f"{A}orphan", tmp_path)["collections"][0]
         file = web.collection(tmp_path, [A], more="[fetch]\nsitemaps = false\nfeeds = false\n")
         other = tmp_path / "other"
         assert crawl(file, other)["fetched"] == 1
     assert sorted(asked) == sorted(url for url in answers if not url.endswith("robots.txt")), "each of them once"
     assert (status["fetched"], status["excluded"]) == (4, 1)
-    assert (told["announced"], told["state"], told["depth"]) == ("2026-01-02T00:00:00Z", "fetched", 1)
+    assert (orphan["announced"], orphan["state"], orphan["depth"]) == ("2026-01-02T00:00:00Z", "fetched", 1)
     kept = records(tmp_path)
     assert not kept[f"{A}index.xml"].outcome.kept
     assert kept[f"{A}index.xml"].outcome.role == 1
@@ -141,9 +138,9 @@ def test_what_has_no_end_is_given_up_and_each_refusal_has_its_status(tmp_path):
     assert sum("/calendar/" in url for url in asked) <= 15 + 25
     assert sum("/soft/" in url for url in asked) <= 5 * 3 + 30
     assert sum("/loop/" in url for url in asked) <= 20
-    (told,) = jpg["collections"]
-    assert (told["in_scope"], told["state"], told["status"]) == (False, "dropped", -3)
-    assert "image/jpeg" in told["rule"]
+    (photo,) = jpg["collections"]
+    assert (photo["in_scope"], photo["state"], photo["status"]) == (False, "dropped", -3)
+    assert "image/jpeg" in photo["rule"]
     assert "is repeated" in deep["collections"][0]["rule"]
     assert not calendar["collections"][0]["known"]
 

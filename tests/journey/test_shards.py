@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 
+import pytest
+
 from tarrafa.index import shards
 from tarrafa.index.follower import behind
 from tarrafa.search.question import Question
@@ -22,6 +24,7 @@ def killed_once(process: "subprocess.Popen[str]", role: str) -> int:
     return found[0]
 
 
+@pytest.mark.long
 def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
     with journey.web:

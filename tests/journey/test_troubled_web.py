@@ -1,10 +1,11 @@
 """Crawls of a Web in trouble: what is the host's fault, what is the URL's, what is nobody's."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from tests.journey.crawling import tarrafa
+import pytest
+
+from tests.journey.crawling import tarrafa, told
 from tests.journey.small_web import Answer, a_small_web, links
 
 ROOT = "http://a.test/"
@@ -14,7 +15,7 @@ PAGES = [f"{ROOT}{n}" for n in range(30)]
 def crawl(file: Path, folder: Path) -> dict[str, Any]:
     done = tarrafa("crawl", file, "--data", folder / "data", "--quiet")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(tarrafa("status", "--data", folder / "data", "--json").stdout)["collections"][0]
+    found: dict[str, Any] = told("status", "--data", folder / "data")["collections"][0]
     return found
 
 
@@ -45,6 +46,7 @@ def test_a_host_that_is_busy_is_left_alone_for_as_long_as_it_asks_and_then_crawl
     assert not [one for one in web.asked if "If-None-Match" in one.headers], "an error's validators mean nothing"
 
 
+@pytest.mark.long
 def test_what_an_outage_cost_is_made_good_by_running_again(tmp_path):
     down = True
 
@@ -69,7 +71,7 @@ def test_odd_bytes_in_settings_and_headers_stop_nothing(tmp_path):
         return links(*PAGES[:3]) if url == ROOT else links() if url in PAGES else None
 
     with a_small_web(answer) as web:
-        contact = 'contact = "Universidade de São Paulo"'
+        contact = 'contact = "Universidade de São Paulo, bot@usp.br"'
         status = crawl(web.collection(tmp_path, [ROOT], more=contact), tmp_path)
     assert (status["fetched"], status["failed"]) == (4, 0)
 
@@ -90,6 +92,7 @@ def test_a_scope_that_was_narrowed_holds_for_what_waits_already(tmp_path):
     assert status["statuses"]["-21"] == 2
 
 
+@pytest.mark.long
 def test_a_root_added_later_lowers_the_depth_of_what_it_leads_to(tmp_path):
     def answer(url: str, _: int) -> Answer | None:
         leads = {ROOT: [f"{ROOT}a"], f"{ROOT}a": [f"{ROOT}a1"], f"{ROOT}a1": []}

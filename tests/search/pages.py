@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 from tarrafa.data import DataDirectory
+from tarrafa.graph import follower as graph
+from tarrafa.graph.survey import survey
+from tarrafa.index import follower as index
 from tarrafa.model import Link, Record, SearchResult
 from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.search import asking
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
-from tests.graph.small_web import COLLECTION, PORTUGUESE, a_record
+from tests.graph.small_web import COLLECTION, PORTUGUESE, a_record, write
 
 LONG = f"{PORTUGUESE} {' '.join(reversed(PORTUGUESE.split()))} {PORTUGUESE[::-1]}"  # over 100 different words and pairs
 
@@ -44,6 +47,15 @@ class Asker:
 
     def search(self, text: str, n: int = 10, offset: int = 0, **chosen: Any) -> SearchResult:
         return self.searcher.search(Question(text, n, offset, **chosen))
+
+
+def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
+    """Archived, linked, ranked and indexed."""
+    write(data, records, worker)
+    graph.catch_up(data, lambda name, weights: None)
+    survey(data)
+    index.catch_up(data)
+    return Asker(data)
 
 
 def set_block(monkeypatch: pytest.MonkeyPatch, block: int) -> None:

@@ -275,6 +275,27 @@ def test_those_who_run_the_engine_pin_lower_and_block_and_name_synonyms(tmp_path
     assert not any(hit.pinned for hit in asker.search("+rede").hits)
     assert [hit.url for hit in asker.search("barcos").hits] == ["http://navio.br/"]
     assert [hit.url for hit in asker.search('"navio de vela"').hits] == ["http://navio.br/"]
+    assert [hit.url for hit in asker.search("navio -barco").hits] == ["http://navio.br/", "http://outro.br/"]
+    assert [hit.url for hit in asker.search("vela +(navio -barco)").hits] == ["http://navio.br/", "http://outro.br/"]
+
+
+def test_where_only_conditions_are_named_the_best_linked_stand_first(tmp_path):
+    data = new_data(tmp_path / "data")
+    linked = {f"http://a.br/{number}": number for number in range(6)}
+    sources = [
+        a_page(f"http://b.br/{source}", "x", links=tuple(Link(url) for url, most in linked.items() if source < most))
+        for source in range(6)
+    ]
+    write(data, [*(a_page(url, f"texto {number}", "Rede") for url, number in linked.items()), *sources])
+    graph.rebuild(data)
+    index.catch_up(data)
+    asker = Asker(data)
+    best_first = [url for url, _ in sorted(linked.items(), key=lambda one: -one[1])]
+    for said in ("site:a.br", "intitle:rede lang:pt", "site:a.br -type:schema:Event"):
+        hits = asker.search(said, crowded=True).hits
+        assert [hit.url for hit in hits] == best_first, said
+        links = [part.value for part in asker.searcher.why(Question(said), best_first[0])]
+        assert [hits[0].score] == pytest.approx(links, rel=1e-3)
 
 
 def test_a_collection_of_which_nothing_is_indexed_is_said(ask):

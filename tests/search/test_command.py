@@ -83,3 +83,12 @@ def test_the_copies_of_one_page(run):
 def test_nothing_to_look_for_is_one_sentence(run):
     with pytest.raises(ConfigError, match="give words to look for"):
         run()
+
+
+def test_beyond_the_last_there_are_only_so_many(run):
+    assert "There are only 2 results." in run("database", "--offset", "50")
+
+
+def test_scores_are_told_where_the_best_stand_first(run):
+    assert "score " in run("database")
+    assert "score " not in run("database", "--sort", "date")

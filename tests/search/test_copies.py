@@ -11,12 +11,9 @@ from typer.testing import CliRunner
 
 from tarrafa.cli import show
 from tarrafa.cli.commands import app
-from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
-from tarrafa.model import Hit, Link, Record, SearchResult
+from tarrafa.model import Hit, Link, SearchResult
 from tarrafa.parse.fingerprint import distance, fold, simhash
 from tarrafa.search import asking
 from tarrafa.search.copies import COMPARED_MAX, NEAR_BITS, Groups, Ranked
@@ -24,7 +21,7 @@ from tarrafa.search.question import Candidate
 from tarrafa.search.searcher import copies_of
 from tests.conformance import PLACE, need
 from tests.graph.small_web import COLLECTION, new_data, write
-from tests.search.pages import LONG, Asker, a_page, set_block
+from tests.search.pages import LONG, Asker, a_page, fill, set_block
 
 A, B, C, D = (f"http://{name}.test/" for name in "abcd")
 NEAR = LONG.replace("redonda", "quadrada", 1)  # one word of a hundred and fifty
@@ -34,14 +31,6 @@ REAL = "relevance/pira-pt/docs.jsonl"
 @pytest.fixture
 def data(tmp_path):
     return new_data(tmp_path / "data")
-
-
-def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
-    write(data, records, worker)
-    graph.catch_up(data, lambda name, weights: None)
-    survey(data)
-    index.catch_up(data)
-    return Asker(data)
 
 
 def found(result: SearchResult) -> list[tuple[str, int]]:
@@ -255,7 +244,7 @@ def a_candidate(
     headline: int,
     length: int,
 ) -> Candidate:
-    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, 0, 0, score)
+    return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, score)
 
 
 def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, int, float]]) -> list[Ranked]:

@@ -218,7 +218,7 @@ def page(text: str, language: str = "pt") -> Shown:
 
 
 def test_words_are_told_as_they_are_mostly_written_and_short_ones_and_numbers_not_at_all():
-    counting = Statistics(10, 0, {"all": {"rede": 1, "funca": 1}})
+    counting = Statistics(10, 10, 0, {"all": {"rede": 1, "funca": 1}})
     found = dict(told([page("Redes redes rede, a de 1984 REDES"), page("rede")], counting, 9))
     assert set(found) == {"redes"}
     assert 2 < found["redes"] < 3
@@ -227,14 +227,14 @@ def test_words_are_told_as_they_are_mostly_written_and_short_ones_and_numbers_no
 def test_of_several_shards_the_evidence_is_added_up_and_typed_words_are_left_out():
     found = together([[("rede", 1.0), ("mar", 2.0)], [("rede", 2.0), ("barco", 1.0)]], frozenset({"barc"}))
     assert found == {"rede": 3.0, "mar": 2.0}
-    counting = Statistics(100, 0, {"all": {"rede": 3, "mar": 50}})
+    counting = Statistics(100, 100, 0, {"all": {"rede": 3, "mar": 50}})
     assert chosen(found, counting, 9, 0.5) == (Extra("mar", 0.5),), "a word that no other page holds leads nowhere"
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=80), max_size=4), st.sampled_from(["pt", "en", "", "xx"]))
 def test_any_texts_tell_words_or_none(texts, language):
-    found = told([page(text, language) for text in texts], Statistics(10, 0, {}), 7)
+    found = told([page(text, language) for text in texts], Statistics(10, 10, 0, {}), 7)
     assert len(found) <= 7
     assert all(word and held > 0 for word, held in found)
 

@@ -108,6 +108,7 @@ REFUSED = {
     "type:nobody:Person silva": "does not know the prefix",
     "-site:a.br": "leave out",
     "rede site:": "site: needs a host name",
+    "rede site:a.br/x": "site: takes a host name alone, as in site:a.br; for a part of it, add inurl:",
     "rede host: x": "host: needs a host name",
     "site:a..b^": "site: needs a host name",
     "lang:português": "lang: needs a language code",

@@ -16,14 +16,16 @@ import pytest
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
+from tarrafa.fetch import peer
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.search import conversation, remote
 from tarrafa.search.conversation import CONTENT_TYPE
 from tarrafa.search.joined import here
 from tarrafa.search.question import Candidate, Question, Statistics
-from tarrafa.search.remote import RemoteShard, checked
+from tarrafa.search.remote import RemoteShard
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import bind
+from tests.ports import a_port
 from tests.search.sharded import PATIENCE_S, TOKEN, behind_a_url, divided
 from tests.serve.conftest import Running
 
@@ -83,7 +85,7 @@ def a_shard(url: str, limit_s: float = PATIENCE_S, token: Token = TOKEN) -> Remo
     return RemoteShard(url, token, limit_s, pause_s=NEVER_S)
 
 
-GOOD = Candidate(1.0, b"i" * 16, 0, (0, 0), None, None, None, 1, 1, 1, 1, 1.0)
+GOOD = Candidate(1.0, b"i" * 16, 0, (0, 0), None, None, None, 1, 1, 1.0)
 BETTER = msgspec.structs.replace
 GARBAGE = {
     "no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n",
@@ -149,9 +151,37 @@ def test_an_endless_answer_is_not_read_to_its_end(monkeypatch):
         except OSError:
             sent.set()
 
-    with lying(endless) as liar, pytest.raises(ShardAway, match="cannot be understood"):
+    with lying(endless) as liar, pytest.raises(ShardAway, match="too long"):
         a_shard(liar.url).documents()
     assert sent.wait(PATIENCE_S)
+
+
+def test_a_shard_that_is_closed_is_asked_no_more_and_its_connections_end(tmp_path):
+    over = threading.Event()
+
+    def keep(connection: socket.socket) -> None:
+        connection.sendall(packed(7).replace(b"Connection: close\r\n", b""))
+        if not connection.recv(1):
+            over.set()
+
+    with lying(keep) as liar:
+        shard = a_shard(liar.url)
+        assert shard.documents() == 7
+        assert not over.is_set()
+        shard.close()
+        assert over.wait(PATIENCE_S)
+        with pytest.raises(ShardAway, match="asked no more"):
+            shard.documents()
+        assert len(liar.heard) == 1
+
+
+def test_without_tls_a_token_goes_to_no_public_address_where_that_is_wanted(monkeypatch):
+    monkeypatch.setattr(peer, "forbidden", lambda address: False)  # as if loopback were public
+    with lying(packed(7)) as liar:
+        with pytest.raises(ShardAway, match="without TLS a token is sent to no public address"):
+            RemoteShard(liar.url, TOKEN, PATIENCE_S, NEVER_S, private=True).documents()
+        assert TOKEN.secret not in b"".join(liar.heard)
+        assert a_shard(liar.url).documents() == 7
 
 
 def test_a_shard_that_answers_a_byte_at_a_time_has_no_more_time_than_others():
@@ -201,17 +231,16 @@ def test_a_shard_that_hangs_costs_one_search_its_time_limit_and_the_others_nothi
 
 def test_a_shard_that_is_back_answers_again_by_itself(tmp_path):
     data = divided(tmp_path / "data", "1")
-    first = bind("127.0.0.1", 0)
-    port = first.getsockname()[1]
-    shard = RemoteShard(f"http://127.0.0.1:{port}/", TOKEN, PATIENCE_S, pause_s=0.01)
-    with Running(data, as_shard=TOKEN, listening=first):
-        assert shard.documents() == 155
-    with pytest.raises(ShardAway, match="no answer"):
-        shard.documents()
-    with Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
-        assert shard._present.wait(PATIENCE_S)
-        assert shard.statistics(REDE).documents == 155
-    shard.close()
+    with a_port() as port:
+        shard = RemoteShard(f"http://127.0.0.1:{port}/", TOKEN, PATIENCE_S, pause_s=0.01)
+        with Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+            assert shard.documents() == 155
+        with pytest.raises(ShardAway, match="no answer"):
+            shard.documents()
+        with Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+            assert shard._present.wait(PATIENCE_S)
+            assert shard.statistics(REDE).documents == 155
+        shard.close()
 
 
 def test_one_that_only_answers_when_it_is_asked_after_is_asked_less_and_less():
@@ -250,36 +279,27 @@ def test_the_version_is_made_of_what_is_said(monkeypatch):
     assert conversation._version() != conversation.VERSION
 
 
-@pytest.mark.parametrize("url", ["", "x", "ftp://a", "http://", "//a", "http://a:port", "http://a/?q=1", "http://a#b"])
-def test_what_is_no_address_of_a_shard_is_said(url):
-    with pytest.raises(ConfigError, match="is wanted"):
-        checked(url)
-
-
-def test_a_password_does_not_belong_on_a_command_line():
-    with pytest.raises(ConfigError, match="no password") as caught:
-        checked("http://ana:secret@a.br/")
-    assert "secret" not in str(caught.value)
+def test_what_is_no_address_of_a_shard_is_said():
+    with pytest.raises(ConfigError, match=r"^--shard ftp://a: http://HOST:PORT or https://HOST is wanted$"):
+        RemoteShard("ftp://a")
 
 
 def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
     data = divided(tmp_path / "there", "2/2")
     own = here(divided(tmp_path / "here", "1/2"))
     with _serving(data) as (process, url):
-        shard = RemoteShard(url, TOKEN, limit_s=5.0, pause_s=0.01)
+        shard = RemoteShard(url, TOKEN, PATIENCE_S, pause_s=0.01)
         searcher = Searcher([own, shard])
         whole = searcher.search(Question("rede", n=100))
         assert [report.trouble for report in whole.shards] == ["", ""]
         process.send_signal(signal.SIGSTOP)
-        shard._limit_s = 0.5
-        shard._idle.clear()
+        shard._peer.limit_s = 0.5
         less = searcher.search(Question("rede", n=100))
         assert less.shards[1].trouble == "no answer within 0.5 s"
         assert 0 < less.total < whole.total
         process.send_signal(signal.SIGCONT)
         assert shard._present.wait(PATIENCE_S)
-        shard._limit_s = PATIENCE_S
-        shard._idle.clear()
+        shard._peer.limit_s = PATIENCE_S
         assert searcher.search(Question("rede", n=100)).hits == whole.hits
         process.kill()
         process.wait()

@@ -7,17 +7,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, QueryError, TarrafaError
-from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
 from tarrafa.index import follower as index
-from tarrafa.model import Link, Record, SearchResult
+from tarrafa.model import Link, SearchResult
 from tarrafa.search.query import parse
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Marker, search
 from tests.graph.small_web import a_record, new_data, url_of, write
-from tests.search.pages import Asker, set_block
+from tests.search.pages import Asker, fill, set_block
 
 A, B, C, D = (f"http://{name}.test/" for name in "abcd")
 
@@ -25,14 +22,6 @@ A, B, C, D = (f"http://{name}.test/" for name in "abcd")
 @pytest.fixture
 def data(tmp_path):
     return new_data(tmp_path / "data")
-
-
-def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
-    write(data, records, worker)
-    graph.catch_up(data, lambda name, weights: None)
-    survey(data)
-    index.catch_up(data)
-    return Asker(data)
 
 
 def urls(result: SearchResult) -> list[str]:

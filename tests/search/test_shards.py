@@ -1,6 +1,8 @@
 """One ranking over several shards: the one that a single index would give, always the same, page after page."""
 
 import contextlib
+import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import DataError, QueryError, ShardAway
-from tarrafa.index.shards import parts
-from tarrafa.model import ShardReport
+from tarrafa.index import follower as index
+from tarrafa.index.reader import IndexReader
+from tarrafa.index.shards import number_of, parts, path_of
+from tarrafa.model import Record, ShardReport
+from tarrafa.search.conversation import METHODS
 from tarrafa.search.copies import Ranked
 from tarrafa.search.joined import Joined, here
 from tarrafa.search.local import LocalShard
 from tarrafa.search.merging import in_order, merged
+from tarrafa.search.missing import Missing
 from tarrafa.search.question import Block, Candidate, Question, Shard, Sort
 from tarrafa.search.searcher import Searcher, copies_of
+from tests.graph.small_web import new_data, write
+from tests.search.pages import a_page
 from tests.search.sharded import behind_a_url, divided, pages
 
 NEAR = 0.03  # who scores nearly alike may change places: the mean length of a title differs from index to index
@@ -128,6 +136,28 @@ def test_copies_are_found_in_whatever_part_they_are(tmp_path):
     assert copies_of(data, alone, None) == []
 
 
+def test_pages_that_were_written_again_and_again_weigh_and_count_like_the_others(tmp_path):
+    several = [f"http://w{number}.br/" for number in range(90)]
+    busy = [url for url in several if number_of(url, 2) == 2][:20]
+
+    def said(url: str, visit: int) -> Record:
+        return a_page(url, f"{'rede' if several.index(url) % 3 else 'barco'} visita{visit} {url}", visit=visit)
+
+    one, two = (divided(tmp_path / into, into, [said(url, 1) for url in several]) for into in ("1", "2"))
+    for visit in range(2, 8):
+        for data in (one, two):  # of each commit one page stays: what is wholly deleted is forgotten at once
+            write(data, [said(url, visit) for url in busy[visit:]], f"w{visit}")
+            index.catch_up(data)
+    written = [(place.written, place.documents) for place in (IndexReader(part).snapshot() for part in parts(two))]
+    assert written[1][0] > 2 * written[1][1], f"what is deleted is still there: {written}"
+
+    question = Question("rede barco", n=100, crowded=True, copies=True, natural=True)
+    wanted, found = (Searcher.at(data).search(question) for data in (one, two))
+    assert wanted.ignored == found.ignored == ["rede"], "in two of three; the boat is not"
+    scores = {hit.url: hit.score for hit in wanted.hits}
+    assert {hit.url: hit.score for hit in found.hits} == pytest.approx(scores, rel=NEAR)
+
+
 # -- shards that fail -------------------------------------------------------------------------------------------------
 
 
@@ -205,12 +235,105 @@ def test_a_search_that_cannot_be_understood_is_no_fault_of_a_shard(halves):
         Searcher(halves).search(Question("-rede"))
 
 
+# -- shards that come and go ------------------------------------------------------------------------------------------
+
+
+def test_a_question_goes_to_those_that_there_are(halves):
+    present = list(halves)
+    searcher, question = Searcher(lambda: present), Question("rede", n=100)
+    whole = searcher.search(question)
+    assert len(whole.shards) == 2
+    assert searcher.asked == tuple(halves)
+    present.pop()
+    alone = searcher.search(question)
+    assert alone.hits == Searcher(halves[:1]).search(question).hits
+    assert alone.shards == [], "there is only one"
+    present.append(halves[1])
+    assert searcher.search(question).hits == whole.hits
+
+
+def test_who_leaves_or_comes_in_the_middle_of_a_search_does_not_confuse_it(halves):
+    present: list[Any] = [halves[0], Failing(halves[1], "show")]
+    question = Question("rede", n=100, expand=True)
+    wanted = Searcher([halves[0], Failing(halves[1], "show")]).search(question)
+
+    class Leaving(Failing):
+        def __getattr__(self, method: str) -> Callable[..., Any]:
+            present[:] = [self, *halves] if method == "best" else [halves[1]]
+            return super().__getattr__(method)
+
+    present[0] = Leaving(halves[0], "never")
+    found = Searcher(lambda: present).search(question)
+    assert [hit.url for hit in found.hits] == [hit.url for hit in wanted.hits]
+    assert [report.trouble for report in found.shards] == ["", "gone fishing"]
+
+
+def test_there_are_threads_enough_for_all_shards_and_those_of_a_smaller_pool_end(halves):
+    def waiting() -> set[threading.Thread]:
+        return {one for one in threading.enumerate() if one.name.startswith("asks shards")}
+
+    before, present = waiting(), list(halves)
+    searcher = Searcher(lambda: present)
+    searcher.search(Question("rede"))
+    few = waiting() - before
+    assert few
+    met = threading.Barrier(20)
+
+    class Meeting(Failing):
+        """Answers when twenty are asked at once."""
+
+        def __getattr__(self, method: str) -> Callable[..., Any]:
+            if method == "documents":
+                met.wait(30)
+            return super().__getattr__(method)
+
+    present[:] = [Meeting(halves[0], "never") for _ in range(20)]
+    assert searcher.documents == 20 * halves[0].documents()
+    for one in few:
+        one.join(30)
+        assert not one.is_alive()
+    many = waiting() - before
+    present[:] = halves
+    searcher.search(Question("rede"))
+    assert waiting() - before <= many, "fewer shards need no other pool"
+
+
+def test_an_index_that_holds_nothing_yet_is_passed_over_where_there_are_others(halves, tmp_path):
+    others: list[Shard] = []
+    data = new_data(tmp_path / "data")
+    searcher = Searcher.among(data, lambda: others)
+    with pytest.raises(DataError, match="nothing indexed yet"):
+        searcher.search(Question("rede"))
+    others.append(halves[0])
+    found = searcher.search(Question("rede"))
+    assert (found.hits, found.shards) == (Searcher(halves[:1]).search(Question("rede")).hits, [])
+    write(data, [a_page("http://so.aqui.br/", "a rede daqui", "Daqui")])
+    index.catch_up(data)
+    found = searcher.search(Question("rede daqui"))
+    assert found.hits[0].url == "http://so.aqui.br/"
+    assert [report.trouble for report in found.shards] == ["", ""]
+    path_of(data).write_text("nonsense")
+    found = Searcher.among(data, lambda: others).search(Question("rede"))
+    assert found.hits
+    assert "nonsense" in found.shards[0].trouble, "what is damaged is not nothing"
+
+
+def test_a_shard_that_is_known_to_be_away_is_named_whatever_it_is_asked(halves):
+    missing = Missing("two", "it is silent")
+    for name in METHODS:
+        with pytest.raises(ShardAway, match=r"^it is silent$"):
+            getattr(missing, name)(*[None] * len(inspect.signature(getattr(Shard, name)).parameters))
+    found = Searcher([halves[0], missing]).search(Question("rede"))
+    assert found.hits
+    assert found.shards[1] == ShardReport("two", "it is silent")
+
+
 # -- merging ----------------------------------------------------------------------------------------------------------
 
 
 def a_candidate(number: int, order: float, score: float | None = None) -> Candidate:
     rank = order if score is None else score
-    return Candidate(rank, number.to_bytes(16), 0, (0, number), None, None, None, 9, 0, 0, 0, order)
+    return Candidate(rank, number.to_bytes(16), 0, (0, number), None, None, None, 9, 0, order)
 
 
 def a_block(*candidates: Candidate) -> Block:

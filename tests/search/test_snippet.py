@@ -77,7 +77,8 @@ def by_looking_at_every_word(text: str, wanted: frozenset[str], language: str) -
 
 
 LETTERS = "abdeimnorsuyãáçéêíóúñöàÃÉ1290ªº"  # without fractions, which are several letters in one (known weakness)
-WORDS = st.sampled_from([*ODD, "rede", "REDES", "Mar", "mares", "um", "die"]) | st.text(LETTERS, max_size=5)
+NOUNS = [form for noun in lexicon("pt", 1).nouns[:300] for form in (noun.singular, noun.plural)]
+WORDS = st.sampled_from([*ODD, "rede", "REDES", "Mar", "mares", "um", "die", *NOUNS]) | st.text(LETTERS, max_size=9)
 GAPS = st.sampled_from([" ", "\n", ", ", "-", "_", "“", "’", "—", "."])
 
 

@@ -1,10 +1,12 @@
 """A running site over a small crawled Web, hostile pages included."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
+from html import unescape
 from http.client import HTTPConnection, HTTPResponse
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import pytest
@@ -35,15 +37,13 @@ class Running:
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        await serve(
-            self._data, port=0, status=self._status, stop=self._stop, on_ready=self._on_ready, **self._more
-        )  # fmt: skip
+        await serve(self._data, port=0, status=self._status, stop=self._stop, on_ready=self._on_ready, **self._more)
 
     def _on_ready(self, address: str) -> None:
         self.address = address
         self._ready.set()
 
-    def __enter__(self) -> "Running":
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._ready.wait(30)
         return self
@@ -61,6 +61,11 @@ class Running:
             return response, response.read().decode()
         finally:
             connection.close()
+
+
+def links(text: str) -> list[str]:
+    """Where a page leads."""
+    return [unescape(href) for href in re.findall(r'href="([^"]*)"', text)]
 
 
 def hostile_pages() -> list[Record]:

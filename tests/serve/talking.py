@@ -152,12 +152,12 @@ async def kill(facade: Facade) -> None:
     for relay in facade._relays.values():
         for walk in relay._walks.values():
             walk.released = True  # what would be said goodbye with goes nowhere
-        tasks = [*relay._tasks.values(), *([relay._committing] if relay._committing else [])]
+        tasks = [*relay._tasks.values(), *(task for task in (relay._committing, relay._heeding) if task)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await relay._line.close()
-        await relay._resolver.close()
+        await relay._finder.close()
     assert facade._sweeping is not None
     facade._sweeping.cancel()
     facade._book.close()

@@ -5,7 +5,6 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from html import unescape
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
@@ -21,7 +20,7 @@ from tarrafa.search.searcher import Searcher
 from tarrafa.serve.replies import Replies
 from tarrafa.serve.searching import SearchPages
 from tests.graph.small_web import a_record, new_data, write
-from tests.serve.conftest import Running
+from tests.serve.conftest import Running, links
 
 DAY = 86_400.0
 NOW = 1_790_000_000.0  # 2026-09-21
@@ -50,10 +49,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 def site(data: DataDirectory) -> Iterator[Running]:
     with Running(data) as running:
         yield running
-
-
-def links(text: str) -> list[str]:
-    return [unescape(href) for href in re.findall(r'href="([^"]*)"', text)]
 
 
 def found(site: Running, parameters: str) -> list[str]:
@@ -253,7 +248,7 @@ HOSTILE = "<script>alert('x')</script>\"><img src=x>{{7*7}}%s{0}"
 
 def drawn(data: DataDirectory, result: SearchResult, query: str = f"q={WORD}") -> str:
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": query.encode(), "headers": []}
-    pages = SearchPages(Told(result), Replies(data, False), lambda: None, None, lambda: NOW)
+    pages = SearchPages(Told(result), Replies(data, None), lambda: None, None, lambda: NOW)
     return bytes(pages.search(Request(scope)).body).decode()
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from html import unescape
 from math import prod
 from urllib.parse import quote
 
@@ -19,7 +18,7 @@ from tarrafa.serve.pages import Reasons, figures, host_of, often, readable
 from tarrafa.serve.texts.english import ENGLISH
 from tarrafa.serve.texts.portuguese import PORTUGUESE
 from tests.graph.small_web import a_record, new_data, small_web, url_of, write
-from tests.serve.conftest import HOSTILE, Running
+from tests.serve.conftest import HOSTILE, Running, links
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +44,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 def site(data: DataDirectory) -> Iterator[Running]:
     with Running(data) as running:
         yield running
-
-
-def links(text: str) -> list[str]:
-    return [unescape(href) for href in re.findall(r'href="([^"]*)"', text)]
 
 
 def test_a_page_tells_rank_words_hosts_and_links(site):

@@ -216,6 +216,18 @@ def test_json_says_what_is_wrong_as_json(site, path, code):
     assert list(json.loads(text)) == ["error"]
 
 
+def test_an_address_that_was_typed_leads_to_what_is_known_of_it(site):
+    _, text = site.get(f"/?q={quote(url_of(3).upper())}&hl=pt")
+    found = re.search('<a href="([^"]*)">O que se sabe deste endereço</a>', text)
+    assert found is not None
+    path = found[1].replace("&amp;", "&")
+    assert path.startswith("/page?url=")
+    response, _ = site.get(f"/?q={quote(url_of(3))}")
+    assert response.status == 200
+    for other in ("rede http://a.br/", "ftp://a.br/", "http://", "http://[", '"http://a.br/"'):
+        assert "What is known of this address" not in site.get(f"/?q={quote(other)}&hl=en")[1]
+
+
 @pytest.mark.parametrize(
     "path",
     ["/?q=rede&page=abc", "/?q=rede&page=-3", "/?q=%00%ff%fe", "/?q=%F0%9F%90%9F", "/?all=7&q=a+b", "/page?url=http://many.test/&in=x",
@@ -289,6 +301,15 @@ def test_status_is_shown_where_somebody_can_tell(site, small):
     with Running(small) as other:
         assert other.get("/status")[0].status == 404
         assert '<a href="/status">' not in other.get("/")[1]
+
+
+def test_status_is_told_at_this_machine_only_where_nobody_can_sign_in(site):
+    for headers in ({"X-Forwarded-For": "203.0.113.9"}, {"Host": "evil.test"}):
+        for path in ("/status", "/status.json"):
+            response, text = site.get(path, headers=headers)
+            assert (response.status, "at the machine itself" in text) == (403, True)
+            assert "small" not in text
+        assert 'href="/status"' not in site.get("/", headers=headers)[1]
 
 
 def test_head_and_health(site):

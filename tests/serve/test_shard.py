@@ -138,6 +138,8 @@ def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
         _, text = site.get("/?q=only31")
         assert text.count("<article>") == 1
         assert "Without the pages of http://127.0.0.1:9: no answer (" in text
+        for path in ("/search.csv?q=rede", "/search.rss?q=rede", "/search.atom?q=rede"):
+            assert site.get(path)[0].getheader("X-Tarrafa-Without") == "http://127.0.0.1:9"
         found = json.loads(site.get("/search.json?q=only31")[1])
         assert [shard["name"] for shard in found["shards"]] == ["here", "http://127.0.0.1:9"]
         assert found["shards"][1]["trouble"].startswith("no answer")

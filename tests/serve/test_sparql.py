@@ -5,7 +5,6 @@ import csv
 import io
 import json
 import socket
-import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
@@ -57,7 +56,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 
 @pytest.fixture(scope="module")
 def endpoint(data: DataDirectory) -> Iterator[Running]:
-    with Running(data, limits=Limits(time_s=5)) as running:
+    with Running(data) as running:
         yield running
 
 
@@ -366,16 +365,15 @@ async def heard(app: Any, path: str) -> Any:
     return await ask(staying, "GET", path)
 
 
-def test_whoever_hangs_up_is_not_worked_for(endpoint):
-    """The processes are kept busy by people who go away; the next one is answered at once, not after the time limit."""
+def test_whoever_hangs_up_is_not_worked_for(data):
+    """The processes are kept busy by people who go away; the next one is answered though the time limit is far off."""
     request = f"GET /sparql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    host, port = urlsplit(endpoint.address).hostname, urlsplit(endpoint.address).port
-    for _ in range(8):
-        with socket.create_connection((host, port)) as line:
-            line.sendall(request)
-    started = time.monotonic()
-    assert get(endpoint, "ASK {}").code == 200
-    assert time.monotonic() - started < 5
+    with Running(data, limits=Limits(time_s=600, wait_s=600)) as patient:
+        host, port = urlsplit(patient.address).hostname, urlsplit(patient.address).port
+        for _ in range(8):
+            with socket.create_connection((host, port)) as line:
+                line.sendall(request)
+        assert get(patient, "ASK {}").code == 200
 
 
 def test_when_serving_ends_a_query_under_way_is_told_so(data):

@@ -9,7 +9,16 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.triples.asking import Limits
 from tests.serve.conftest import Running
-from tests.serve.test_browser import CHROMIUM, DESK, PHONE, browser, fits, picture, violations  # noqa: F401 (a fixture)
+from tests.serve.test_browser import (
+    CHROMIUM,
+    DESK,
+    PHONE,
+    browser,  # noqa: F401 (a fixture)
+    fits,
+    opening,
+    picture,
+    violations,
+)
 from tests.triples.things import filled, hostile_page, new_data, small_web
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
@@ -32,25 +41,22 @@ def trouble() -> list[str]:
 
 @pytest.fixture
 def opened(browser: Any, endpoint: Running, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
-    contexts = []
-
-    def open_page(path: str = "/sparql", **options: Any) -> Any:
-        context = browser.new_context(base_url=endpoint.address, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
+    def watch(page: Any) -> None:
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
         page.on("request", lambda it: None if it.url.startswith(endpoint.address) else trouble.append(it.url))
         page.on(
             "console", lambda it: trouble.append(it.text) if "style-src" in it.text or "img-src" in it.text else None
         )
-        page.goto(path)
-        return page
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    with opening(browser, endpoint.address, watch) as open_page:
+
+        def open_at(path: str = "/sparql", **options: Any) -> Any:
+            page = open_page(**options)
+            page.goto(path)
+            return page
+
+        yield open_at
 
 
 def write(page: Any, query: str) -> None:

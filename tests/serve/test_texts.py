@@ -10,7 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tarrafa.coordinate import reaching
+from tarrafa.fetch import peer
 from tarrafa.model import Status
+from tarrafa.search import conversation, remote
 from tarrafa.serve.asked import SWITCHES
 from tarrafa.serve.texts import Texts, translated
 from tarrafa.serve.texts.choosing import LANGUAGES, choose
@@ -20,7 +23,13 @@ from tarrafa.triples.reader import ThingQuery, ThingReader
 
 SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 OTHERS = [texts for texts in LANGUAGES.values() if texts is not ENGLISH]
-SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences", "terms"}
+SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences", "troubles", "terms"}
+AWAY = {
+    *(f"no answer {how}" for how in ("within {} s", "({})")), "it has no time for us (HTTP {})",
+    peer.CLOSED, peer.PLAIN, peer.TOO_LONG, remote.GARBAGE, remote.NOT_US, remote.WRONG_TOKEN,
+    conversation.OTHER_VERSION.format(there="{}", here="{}"),
+    reaching.SILENT, reaching.NOT_NOW, reaching.NO_ADDRESS, reaching.SAME, reaching.ELSEWHERE,
+}  # fmt: skip
 
 
 def placeholders(text: str) -> list[str]:
@@ -91,7 +100,15 @@ def test_whatever_the_search_complains_of_can_be_said(texts: Texts) -> None:
         assert english.count("{}") == theirs.count("{}"), english
 
 
+@pytest.mark.parametrize("texts", OTHERS, ids=lambda texts: texts.code)
+def test_why_another_machine_does_not_answer_can_be_said(texts: Texts) -> None:
+    assert set(texts.troubles) == AWAY
+    for english, theirs in texts.troubles.items():
+        assert english.count("{}") == theirs.count("{}"), english
+
+
 def test_a_sentence_keeps_its_values():
+    assert translated("no answer within 2 s", PORTUGUESE) == "nenhuma resposta em 2 s"
     told = "The search is too long: 1,500 characters, at most 1,000 are read."
     assert translated(told, PORTUGUESE) == "A busca é longa demais: 1.500 caracteres; no máximo 1.000 são lidos."
     told = "site: needs a host name such as site:example.br, not 'a{0}b\n'."

@@ -12,10 +12,10 @@ import pytest
 from tarrafa.archive.writer import Writer
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.index import shards
+from tarrafa.index import pace, shards
 from tarrafa.model import Record, RobotsMeta
 from tarrafa.takedown import act, read_target
-from tarrafa.triples import follower, layout, publishing
+from tarrafa.triples import layout, publishing
 from tarrafa.triples.follower import Follower, behind, catch_up, follow, rebuild, withhold
 from tarrafa.triples.reader import ThingQuery, ThingReader
 from tests.graph.small_web import FIRST_AT, new_data, write
@@ -209,7 +209,7 @@ def test_what_a_killed_follower_had_written_leaves_too_if_it_was_taken_down_mean
 
 
 def test_when_to_commit_and_when_to_publish(data, monkeypatch):
-    monkeypatch.setattr(follower, "COMMIT_RECORDS", 10)
+    monkeypatch.setattr(pace, "COMMIT_RECORDS", 10)
     with Follower(data) as steps:
         assert not steps.is_due(1e9)
         write(data, [a_page(f"{A}{n}", 1, a_person("Ana")) for n in range(25)])
@@ -329,7 +329,7 @@ def test_parts_by_host_hold_together_what_one_store_would(data, tmp_path):
 @pytest.mark.parametrize("seed", range(2))
 def test_after_any_life_counts_are_what_counting_anew_gives(data, seed, monkeypatch):
     rng, records = random.Random(seed), lives(12, 180, seed)
-    monkeypatch.setattr(follower, "COMMIT_RECORDS", [20, 2_000][seed % 2])
+    monkeypatch.setattr(pace, "COMMIT_RECORDS", [20, 2_000][seed % 2])
     while records:
         some, records = records[: rng.randrange(1, 90)], records[90:]
         write(data, rng.sample(some, len(some)), f"w{len(records)}")
@@ -358,7 +358,7 @@ def test_when_all_pages_are_gone_nothing_is_left(data):
 
 
 def follow_for_ever(data: DataDirectory) -> None:
-    follower.COMMIT_RECORDS = 9
+    pace.COMMIT_RECORDS = 9
     for part in shards.parts(data):
         with Follower(part) as steps:
             while True:

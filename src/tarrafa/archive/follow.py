@@ -57,9 +57,10 @@ def _info_bytes(path: Path) -> int:
     return len(head) - len(unzip.unused_data)
 
 
-def behind(directory: Path, cursor: Cursor) -> int:
-    """How many durable bytes the cursor has not seen."""
-    return sum(max(0, length - cursor.get(file, 0)) for file, length in published(directory).items())
+def behind(directory: Path, cursor: Cursor, until: Cursor | None = None) -> int:
+    """How many durable bytes the cursor has not seen; `until`: of those that there were at some moment."""
+    lengths = published(directory) if until is None else until
+    return sum(max(0, length - cursor.get(file, 0)) for file, length in lengths.items())
 
 
 def follow(

@@ -19,7 +19,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 from tarrafa.archive.follow import Cursor, parse_record, whole_records
 from tarrafa.archive.writer import read_durable
 from tarrafa.errors import DataError
-from tarrafa.model import CollectionNote, Note, RebuiltNote, Record
+from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, Record
 
 TOLD = WarcRecordType.metadata | WarcRecordType.resource
 FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
@@ -81,7 +81,7 @@ def survey(directory: Path, tell: Tell = lambda size: None, after: Cursor | None
             found.starts.setdefault(file, _moment(path, position, raw))
             if raw.record_type == WarcRecordType.resource:
                 note = _note(path, position, body)
-                if not isinstance(note, RebuiltNote):
+                if not isinstance(note, RebuiltNote | DeletedNote):  # that one may never have been visited here
                     found.names.add(note.collection)
                 if isinstance(note, CollectionNote):
                     first = found.configs.setdefault(note.collection, note)

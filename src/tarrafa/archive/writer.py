@@ -24,7 +24,7 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 from tarrafa import __version__
 from tarrafa.data import sync_directory
 from tarrafa.errors import DataError, from_os
-from tarrafa.model import CollectionNote, HostNote, ListingNote, Note, Record
+from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, Record
 
 FILE_BYTES_MAX = 1 << 30
 GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
@@ -38,6 +38,7 @@ TEXT_TYPE = "text/plain; charset=utf-8"
 STATEMENTS_TYPE = "application/n-quads"
 NOTE_URI = "urn:tarrafa:"  # of a note about what has no URL of its own
 COLLECTION_URI = f"{NOTE_URI}collection:"
+DELETED_URI = f"{NOTE_URI}deleted:"
 
 
 class Exchange(msgspec.Struct, frozen=True):
@@ -255,6 +256,8 @@ def _subject(note: Note) -> str:
         return f"{COLLECTION_URI}{note.collection}"
     if isinstance(note, HostNote):
         return f"{note.host}/robots.txt"
+    if isinstance(note, DeletedNote):
+        return f"{DELETED_URI}{note.collection}"
     return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
 
 

@@ -1,7 +1,7 @@
 """argv in, core out.
 
 Every command calls the same functions as the library and the pages do, and differs only in how it prints. What is
-wrong is said in one line on stderr, with exit status 2.
+wrong is said on stderr, each thing in one line, with exit status 2.
 """
 
 import io
@@ -38,3 +38,6 @@ def _refuse_secrets(arguments: list[str]) -> None:
 
     if any(word == "--token" or word.startswith("--token=") for word in arguments):
         raise ConfigError(f"--token: {ON_THE_COMMAND_LINE}")
+    if any(word == "--password" or word.startswith("--password=") for word in arguments):
+        told = "everybody on this machine can read a password on the command line"
+        raise ConfigError(f"--password: {told}: leave it out and you are asked for it, or send it to stdin")

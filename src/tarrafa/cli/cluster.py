@@ -4,16 +4,20 @@ tarrafa frontier serve   the URL server for other machines
 tarrafa frontier spread  a frontier on PostgreSQL over more servers, or fewer
 tarrafa worker           crawl for a frontier that is elsewhere
 tarrafa pause NAME       let a collection rest; resume NAME goes on, stop NAME ends it
+tarrafa delete NAME      delete a collection; what was archived stays archived
 """
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, Locked, Unreachable
+from tarrafa.errors import ConfigError, Locked
+
+if TYPE_CHECKING:
+    from tarrafa.coordinate.terminal import Typed
 
 Where = Annotated[
     list[str] | None,
@@ -172,35 +176,60 @@ Data = Annotated[Path, typer.Option("--data", help="Where everything is kept.", 
 def pause(
     name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
 ) -> None:
-    """Let a collection rest: nothing more is handed out; what is under way is brought home."""
-    _control(name, "paused", "by `tarrafa pause`; `tarrafa resume` goes on", data, where, token_file)
+    """Let a collection rest: nothing more is handed out; what is under way is brought home. Between two runs its
+    schedule rests."""
+    _control("pause", name, "by `tarrafa pause`; `tarrafa resume` goes on", data, where, token_file)
 
 
 def resume(
     name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
 ) -> None:
     """Let a collection that was paused or stopped go on."""
-    _control(name, "running", "", data, where, token_file)
+    _control("resume", name, "", data, where, token_file)
+
+
+def start(
+    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+) -> None:
+    """Start a collection that the node here knows; one that is finished is visited again from its roots."""
+    _control("start", name, "by `tarrafa start`", data, where, token_file)
 
 
 def stop(
     name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
 ) -> None:
-    """End the crawl of a collection; nothing is lost, and `tarrafa crawl FILE` goes on where it was."""
-    _control(name, "stopped", "by `tarrafa stop`; `tarrafa crawl FILE` goes on", data, where, token_file)
+    """End the crawl of a collection; nothing is lost, and `tarrafa crawl FILE`, or `tarrafa resume` where a node works,
+    goes on where it was."""
+    _control("stop", name, "by `tarrafa stop`; `tarrafa crawl FILE` goes on", data, where, token_file)
 
 
-def _control(name: str, state: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None) -> None:
-    from tarrafa.cli.running import control
-    from tarrafa.frontier.address import from_command_line, local
+def delete(
+    name: Collection,
+    data: Data = Path("tarrafa-data"),
+    where: Where = None,
+    token_file: TokenFile = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")] = False,
+) -> None:
+    """Delete a collection that does not run: what is known of its URLs, and its pages in search, graph and statements.
+
+    Its name is free afterwards. What was archived stays archived. Interrupted, the same command goes on.
+    """
+    from tarrafa.cli.deleting import delete as delete_it
+    from tarrafa.frontier.address import from_command_line
+
+    directory, address = DataDirectory(data), from_command_line(where, token_file)
+    if not yes:
+        typer.confirm(f"Delete the collection {name} and all its pages in search?", abort=True)
+    typer.echo(delete_it(directory, address, name))
+
+
+def _control(
+    action: "Typed", name: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None
+) -> None:
+    from tarrafa.cli.controlling import act
+    from tarrafa.frontier.address import from_command_line
 
     directory, address = DataDirectory(data), from_command_line(where, token_file)
     if address is None:
         directory.check_version()
-    try:
-        asyncio.run(control(address or local(directory), name, state, reason))
-    except Unreachable:
-        if address is not None:
-            raise
-        raise Unreachable(f"{directory.root}: nothing runs here; `tarrafa crawl FILE` goes on where it was") from None
-    typer.echo(f"{name}: {state}")
+    typer.echo(f"{name}: {asyncio.run(act(directory, address, action, name, reason))}")

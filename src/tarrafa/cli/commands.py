@@ -1,22 +1,30 @@
 """The commands.
 
 tarrafa demo        a synthetic Web, crawled, indexed and searchable in front of you
-tarrafa init        a collection file to begin with
+tarrafa init        a collection file to begin with; from a preset, if you like
+tarrafa judge FILE  which URLs would be in or out, and by which rule
+tarrafa estimate FILE  pages, days and bytes that it would take, and what that is concluded from
+tarrafa add FILE    hand a collection to the node that works here, which runs it when it is time
 tarrafa crawl FILE  crawl a collection; the same command goes on after a stop
 tarrafa status      what is there, what runs
+tarrafa top         the same, live in the terminal
 tarrafa pause NAME  let a collection rest; also resume, stop
 tarrafa worker      crawl for a frontier on another machine
+tarrafa node        keep crawls running, with their schedules and a console; or take part in another machine's
 tarrafa frontier    serve the frontier to other machines
 tarrafa search      ask
 tarrafa sparql      ask what pages state, by SPARQL
 tarrafa links URL   who links to a page, and where it leads
 tarrafa page URL    all that is known of a page: rank, visits, versions, words, links
 tarrafa site NAME   all that is known of a site: pages, errors, robots.txt, the sites around it
+tarrafa report NAME the Web of a collection in tables and figures: HTML, Markdown, JSON, plots
 tarrafa things      what pages speak of: by class, property, words, dates and numbers
 tarrafa explain URL why it is in or out, what robots.txt says, its history, its next visit
 tarrafa curate      synonyms, pinned, lowered and blocked sites: is the file right?
 tarrafa takedown    a URL, a host or a site that nobody may fetch, find or see any more
+tarrafa secret      headers, cookies and passwords for sites that one may enter
 tarrafa serve       the search page; with --crawlers, work for crawlers elsewhere; over shards on other machines
+tarrafa user        who may see and change things in the console
 tarrafa queries     what people searched for, and what they did not find
 tarrafa rebuild     make graph, index, triple store or frontier again from the archive
 tarrafa export      the frontier in one file: to keep, to move, or for other tools; what pages state, as N-Quads
@@ -26,8 +34,6 @@ tarrafa simulate    what would happen? revisit policies on a false Web
 """
 
 import json
-import re
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -36,20 +42,26 @@ import typer
 
 from tarrafa import __version__
 from tarrafa.cli import (
+    adding,
     asking,
     cluster,
     curating,
     declaring,
+    defining,
+    entering,
     experiments,  # noqa: F401 (it adds its commands to those of simulating)
+    noding,
     querying,
     relating,
+    reporting,
     searching,
     sharing,
     simulating,
+    users,
 )
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, from_os
+from tarrafa.errors import ConfigError
 
 app = typer.Typer(
     help="Throw the net over a part of the Web, keep the catch fresh, and let people search it.",
@@ -61,6 +73,8 @@ app.add_typer(simulating.app, name="simulate")
 app.add_typer(cluster.frontier, name="frontier")
 app.add_typer(curating.curate, name="curate")
 app.add_typer(curating.takedown, name="takedown")
+app.add_typer(users.app, name="user")
+app.add_typer(entering.app, name="secret")
 
 
 def _version(wanted: bool) -> None:
@@ -100,38 +114,8 @@ def demo(
     )
 
 
-SAMPLE = """\
-# A Tarrafa collection: what to crawl, how deep, how politely.
-# `tarrafa crawl {file}` starts it, and goes on after a stop.
-name  = "{name}"
-roots = [{root}]            # URLs or host names; or roots_file = "roots.txt", one per line
-
-[scope]
-# hosts = ["*.br"]            # absent: exactly the roots' hosts; *.br is everything below br
-# exclude = ["*/login*"]      # URL patterns
-# depth_max = 3               # hops from a root
-pages_max = 1000
-
-[politeness]
-delay = "1s"                  # between the end of an answer and the next request to the same host
-contact = ""                  # a page or address where webmasters reach you; sent with every request
-"""
-
-
-@app.command()
-def init(
-    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("collection.toml"),
-    root: Annotated[str, typer.Option(help="The first root.")] = "https://www.example.br/",
-) -> None:
-    """Write a collection file to begin with."""
-    if file.exists():
-        raise ConfigError(f"{file}: exists already; nothing was changed")
-    name = re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("-._") or "collection"
-    try:
-        file.write_text(SAMPLE.format(file=file.name, name=name, root=json.dumps(root)))
-    except OSError as error:
-        raise from_os(error, file) from None
-    typer.echo(f"{file} is written; edit it, then: tarrafa crawl {shlex.quote(str(file))}")
+for defined in (defining.init, defining.judge, defining.estimate):
+    app.command()(defined)
 
 
 @app.command()
@@ -158,10 +142,13 @@ def crawl(
     """
     from tarrafa.cli import running
     from tarrafa.cli.joining import a_supervisor
+    from tarrafa.config import Schedule
     from tarrafa.crawl.collection import load
     from tarrafa.frontier.address import from_command_line
 
     collection, address = load(file), from_command_line(where, token_file)
+    if collection.schedule != Schedule():
+        typer.echo(f"{collection.name}: crawled now; its [schedule] is for `tarrafa node` and `tarrafa add`", err=True)
 
     async def to_its_end() -> int:
         directory = DataDirectory(data)
@@ -175,10 +162,16 @@ def crawl(
 def status(
     data: Data = DEFAULT_DATA,
     as_json: Json = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Live, until q or Ctrl-C; with --json, one line a second.")
+    ] = False,
     where: cluster.Where = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Show every collection's state and numbers, the workers, and the index and the triple store that are here."""
+    if watch:
+        watched(data, as_json=as_json, where=where, token_file=token_file)
+        return
     import asyncio
 
     import msgspec
@@ -199,14 +192,35 @@ def status(
         show.triples(triples)
 
 
-for command in (cluster.pause, cluster.resume, cluster.stop, cluster.worker, querying.queries):
+@app.command("top")
+def watched(
+    data: Data = DEFAULT_DATA,
+    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    as_json: Json = False,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
+) -> None:
+    """Watch every collection, the workers, and what follows the archive, live in the terminal.
+
+    q or Ctrl-C ends it; the crawl goes on. With --json, one line a second.
+    """
+    from tarrafa.cli.top import top
+    from tarrafa.frontier.address import from_command_line
+
+    top(DataDirectory(data), from_command_line(where, token_file), once=once, as_json=as_json)
+
+
+for command in (
+    adding.add, cluster.start, cluster.pause, cluster.resume, cluster.stop, cluster.delete, cluster.worker, noding.node,
+    querying.queries,
+):  # fmt: skip
     app.command()(command)
 
 
 app.command(context_settings=searching.SEARCHING)(searching.search)
 app.command()(declaring.things)
 
-for related in (asking.sparql, relating.links, relating.page, relating.site):
+for related in (asking.sparql, relating.links, relating.page, relating.site, reporting.report):
     app.command()(related)
 
 
@@ -266,6 +280,9 @@ def serve(
     ] = True,
     sparql_time: asking.ServedTime = asking.TIME_MAX_S,
     sparql_limit: asking.ServedLimit = asking.RESULTS_MAX,
+    rate_limit: users.Rate = users.RATE,
+    rate_here: users.RateHere = False,
+    behind_proxy: users.BehindProxy = False,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
     from tarrafa.cli.running import overview_of
@@ -309,6 +326,7 @@ def serve(
         public=public,
         note_queries=note_queries,
         limits=asking.limits(sparql_time, sparql_limit),
+        rate=users.rate(rate_limit, rate_here, behind_proxy),
     )
 
 

@@ -146,7 +146,7 @@ def _act(
 
     target, address = read_target(what), from_command_line(where, token_file)
     data.check_version()
-    entry = act(data, action, target, by or _user(), reason, Clock.from_environment().now())
+    entry = act(data, action, target, by or user(), reason, Clock.from_environment().now())
     if entry is None:
         typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
     else:
@@ -161,7 +161,7 @@ def _act(
             raise Unreachable(f"{error}; here it is done, {later}") from None
 
 
-def _user() -> str:
+def user() -> str:
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name

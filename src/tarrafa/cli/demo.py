@@ -1,30 +1,37 @@
 """Everything at once, in front of your eyes.
 
-A synthetic Web in a process of its own, a crawl of it, and the search page, which answers from the first indexed page
-on.
+A synthetic Web in a process of its own, a crawl of it, the search page, which answers from the first indexed page on,
+and the console, where it can be watched, paused and run again.
 """
 
 import asyncio
+import contextlib
 import os
 import sys
 import webbrowser
 from pathlib import Path
 
+from tarrafa.cli.coordinating import serving
 from tarrafa.cli.hostile import show as show_verdicts
 from tarrafa.cli.hostile import verdicts
-from tarrafa.cli.running import crawl, overview_of
+from tarrafa.cli.progress import Progress
+from tarrafa.cli.running import UNDER_WAY, status_of, summary
+from tarrafa.clock import Clock, boottime
+from tarrafa.config import Collection
+from tarrafa.coordinate.home import Home
 from tarrafa.crawl.collection import load
-from tarrafa.crawl.supervise import Supervisor
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Locked, from_os
 from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
-from tarrafa.serve.server import serve
+from tarrafa.serve.console.entry import Entry
+from tarrafa.serve.console.frame import Console
+from tarrafa.serve.server import bind
 from tarrafa.web.corners import roots as corner_roots
 from tarrafa.web.spawn import WebProcess, start_process
 from tarrafa.web.world import World
 
-PAGES_PER_HOST = 40
+PAGES_PER_HOST, WORKERS = 40, 2
 SEED = 1
 EXAMPLES = ("pescador rede", '"da biblioteca"', "+festival -praia", "type:schema:Event>=2027")
 COLLECTION = """\
@@ -65,31 +72,40 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hosti
     """Exit status 0: the crawl reached its end, and what it found can be searched."""
     _refuse_company(data)
     world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), corners=hostile)
-    stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
-    page = asyncio.create_task(
-        serve(data, port=port, status=lambda: overview_of(data), on_ready=ready.set_result, stop=stop)
-    )
-    await asyncio.wait({page, ready}, return_when=asyncio.FIRST_COMPLETED)
-    if page.done():
-        page.result()  # the port is taken: say so before anything else starts
-    address: str = await ready
-    try:
-        with start_process(world) as web:
+    listening = bind(port=port)  # a port that is taken is told before anything else starts
+    clock = Clock.from_environment()
+    with start_process(world) as web:
+        home = Home(data, "demo", WORKERS, clock, lambda line: None)
+        async with home, serving(home, Console(Entry(data, clock.now)), listening=listening) as address:
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
-            file = _collection_file(data, world, pages, web)
-            finished = await crawl(Supervisor(data, workers=2), load(file))
+            sys.stderr.write(f"console:       {address}console\n")
+            finished = await _crawl(home, load(_collection_file(data, world, pages, web)))
             good = await asyncio.to_thread(_tell, data, address)
             if hostile:
                 good = await asyncio.to_thread(_judge, data) and good
             _open(address, leave=leave)
             if not leave:
                 sys.stderr.write("Ctrl-C stops.\n")
-                await asyncio.Event().wait()
+                await home.run()
             return 0 if good and finished else 1
-    finally:
-        stop.set()
-        await page
+
+
+async def _crawl(home: Home, collection: Collection) -> bool:
+    """In front of a person, to its end; whether that was reached."""
+    await home.supervisor.submit(collection)
+    started, status = boottime(), None
+    with Progress(collection.name) as progress:
+        async with contextlib.aclosing(home.looks()) as overviews:
+            async for overview in overviews:
+                status = status_of(overview, collection.name)
+                progress.show(status)
+                if status.state not in UNDER_WAY:
+                    break
+    assert status is not None
+    await home.supervisor.catch_up()
+    summary(status, boottime() - started)
+    return status.state == "finished"
 
 
 def _refuse_company(data: DataDirectory) -> None:

@@ -44,6 +44,7 @@ def _collection(told: Told, trouble: str) -> None:
             _line("", hint)
         for sitemap in told.robots.sitemaps:
             _line("", f"Sitemap: {sitemap}")
+    _line("delay", f"{told.delay_s:g} s by {told.delay_rule}")
     if not told.known:
         _line("state", f"not known here: {told.next_visit}")
         return

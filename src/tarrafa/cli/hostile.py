@@ -51,7 +51,7 @@ def _verdict(data: DataDirectory, name: str, corner: Corner) -> Verdict:
 
 
 def _known(data: DataDirectory, name: str, url: str) -> UrlFacts | None:
-    facts, _ = read_facts(data.frontier, host_id(host_key(url)), url_id(url))
+    facts = read_facts(data.frontier, host_id(host_key(url)), url_id(url))
     return next((one for one in facts.urls if one.collection == name), None)
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tarrafa.clock import boottime
+from tarrafa.crawl.outlook import expected_total
 from tarrafa.frontier.protocol import CollectionStatus
 
 PLAIN_EVERY_S = 2.0
@@ -27,15 +28,8 @@ def duration_text(seconds: float) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def expected_total(status: CollectionStatus) -> int:
-    """How many pages there will be if nothing more is discovered; never more than allowed."""
-    visited = max(1, status.visits)
-    total = status.fetched + round((status.pending + status.handed_out) * status.fetched / visited)
-    return min(total, status.pages_max) if status.pages_max is not None else total
-
-
 def time_left(status: CollectionStatus) -> str:
-    left = expected_total(status) - status.fetched
+    left = expected_total(status) - (status.fetched - status.earlier)
     if not status.pages_per_s:
         return "waiting for hosts to answer" if status.pending + status.handed_out else "nearly done"
     return f"about {duration_text(left / status.pages_per_s)} left" if left > 0 else "nearly done"

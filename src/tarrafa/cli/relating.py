@@ -9,6 +9,7 @@ import asyncio
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from tarrafa.cli import cluster
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
@@ -98,11 +99,13 @@ def site(
     from tarrafa.crawl.about import about_site
     from tarrafa.frontier.address import from_command_line
     from tarrafa.graph.sites import Paging
+    from tarrafa.search.searcher import Searcher
 
     address, directory = from_command_line(where, token_file), DataDirectory(data)
     directory.check_version()
     paging = Paging(limit, offset, offset, offset)
     found = asyncio.run(about_site(directory, name, collection, paging, address))
+    found = replace(found, indexed=Searcher.at(directory).indexed(found.kind, found.name, collection))
     if as_json:
         show.as_json(found)
     else:

@@ -13,6 +13,7 @@ from tarrafa.cli import show
 from tarrafa.cli.progress import Progress, duration_text
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
+from tarrafa.coordinate.ledger import path_of as ledger_of
 from tarrafa.crawl.keeping import FarFrontier
 from tarrafa.crawl.supervise import Supervisor, submit
 from tarrafa.data import DataDirectory
@@ -149,31 +150,38 @@ async def overview_of(data: DataDirectory, address: Address | None = None) -> Ov
     except Unreachable:
         if address is not None:
             raise
-        return _at_rest(read_overview(data.frontier))
+        return _at_rest(data, read_overview(data.frontier))
     try:
         return await frontier.overview()
     finally:
         await frontier.close()
 
 
-async def control(address: Address, name: str, state: str, reason: str) -> None:
-    """Set a collection to another state, from a terminal."""
+async def control(address: Address, name: str, state: str, reason: str, *, again: bool = False) -> None:
+    """Set a collection to another state, from a terminal. `again`: one that is finished, by another run."""
     frontier = await connect(address)
     try:
         before = next((one for one in (await frontier.overview()).collections if one.name == name), None)
         if before is not None and before.state == "finished" and state != "running":
             raise FrontierError(f"{name} is finished already ({before.reason})")
-        await frontier.control(name, state, reason)
+        if again and before is not None and before.state == "finished":
+            await frontier.begin_run(name, reason)
+        else:
+            await frontier.control(name, state, reason)
     finally:
         await frontier.close()
 
 
-def _at_rest(overview: Overview) -> Overview:
+def goes_on(data: DataDirectory) -> str:
+    """Which command does, where nothing runs: what a node kept may have no file."""
+    return "`tarrafa node`" if ledger_of(data).exists() else "`tarrafa crawl FILE`"
+
+
+def _at_rest(data: DataDirectory, overview: Overview) -> Overview:
     """Nobody owns the file, so nothing runs, whatever was true when its owner was killed."""
+    reason = f"interrupted; {goes_on(data)} goes on where it was"
     collections = [
-        msgspec.structs.replace(one, state="paused", reason="interrupted; `tarrafa crawl FILE` goes on where it was")
-        if one.state == "running"
-        else one
+        msgspec.structs.replace(one, state="paused", reason=reason) if one.state == "running" else one
         for one in overview.collections
     ]
     return Overview(collections, [])

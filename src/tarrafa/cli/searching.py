@@ -76,4 +76,4 @@ def search(
     if as_json:
         show.as_json(result)
     else:
-        show.hits(result, offset)
+        show.hits(result, offset, is_scored=sort is Sort.RELEVANCE)

@@ -80,11 +80,14 @@ def statuses(status: CollectionStatus) -> str:
     return " · ".join(f"{STATUS_MEANING.get(int(code), code)}: {count:,}" for code, count in ordered)
 
 
-def hits(result: SearchResult, offset: int) -> None:
+def hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
+    """`is_scored`: the best stand first; else they stand in another order, and scores say nothing."""
     for shard in result.shards:
         if shard.trouble:
             sys.stderr.write(f"without {shard.name}: {shard.trouble}\n")
-    if not result.hits or result.instead:
+    if result.total and not result.hits:
+        console.print(f"There are only {result.total:,} results.")
+    elif not result.hits or result.instead:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
     _done_with_words(result)
     if not result.hits:
@@ -99,7 +102,9 @@ def hits(result: SearchResult, offset: int) -> None:
             said = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
             console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(seen(said))}")
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
-        facts = f"score {hit.score:.2f} · {hit.in_links:,} in-links · {hit.updated[:10]} · {hit.language}{copies}"
+        score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
+        in_links = f"{hit.in_links:,} {'in-link' if hit.in_links == 1 else 'in-links'}"
+        facts = f"{score}{in_links} · {hit.updated[:10]} · {hit.language}{copies}"
         console.print(f"   [dim]{facts}[/]\n")
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.archive.follow import entry_at
 from tarrafa.crawl.asking import Ask, asking
-from tarrafa.crawl.collection import HOST_TEXT, Admission
+from tarrafa.crawl.collection import HOST_TEXT, identity_of
 from tarrafa.crawl.explain import meaning
 from tarrafa.crawl.freshness import Believed, believed
 from tarrafa.data import DataDirectory
@@ -174,14 +174,15 @@ async def _known(data: DataDirectory, url: str, collection: str | None, now: flo
 
 async def _ask(ask: Ask, url: str, collection: str | None, now: float) -> _Known:
     """As the collection sees it: some take several URLs for one page."""
-    facts, rows = await ask(url)
-    for row in rows:
-        if collection not in (None, row.name):
-            continue
-        described = config.decode(row.config)
-        own = Admission(described).identity.fold(url)
+    facts = await ask.facts(url)
+    plain = next((one for one in facts.urls if collection in (None, one.collection)), None)
+    if plain is not None and plain.freshness is None:  # then nobody need know how it is configured
+        return _Known(plain)
+    for row in await ask.collections(collection):
+        described = await asyncio.to_thread(config.decode, row.config)
+        own = identity_of(described).fold(url)
         if own != url:
-            facts, _ = await ask(own)
+            facts = await ask.facts(own)
         found = next((one for one in facts.urls if one.collection == row.name), None)
         if found is not None:
             fresh = found.freshness
@@ -323,7 +324,7 @@ def _host_name(name: str) -> str:
 async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostState], str]:
     try:
         async with asking(data, address) as ask:
-            facts = [(await ask(f"{host}/"))[0].host for host in hosts]
+            facts = [(await ask.facts(f"{host}/")).host for host in hosts]
     except (DataError, FrontierError) as error:
         return [], str(error)
     return [_state(host) for host in facts if host is not None], ""

@@ -11,19 +11,21 @@ unless it is excluded. Whether such a page is kept, and followed, its language d
 import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.config import Collection
+from tarrafa.config import COMPLAINTS_MAX, ROOTS_MAX, Collection, Complaint
 from tarrafa.crawl.traps import endless
 from tarrafa.errors import ConfigError
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.protocol import Offer
 from tarrafa.model import HostId, Listing, Page, Role, Status, Visit
 from tarrafa.parse.extensions import types_of
+from tarrafa.parse.language import CODES, code_meant
 from tarrafa.parse.prefixes import PREFIXES, expand
 from tarrafa.parse.site import Suffixes
 from tarrafa.parse.things import vocabulary_of
@@ -36,43 +38,129 @@ HOST_TEXT = re.compile(r"(?:[\w-]+(?:\.[\w-]+)+|localhost|\[[0-9a-fA-F:.]+\])(?:
 
 def load(path: Path) -> Collection:
     """Read a collection file. A root may be a URL or a bare host name; hosts absent means exactly the roots' hosts."""
-    collection, roots = config.read(path)
-    identity = identity_of(collection)
-    urls: dict[str, None] = {}
-    for root, where in roots:
-        text = f"http://{root}" if HOST_TEXT.fullmatch(root) else root
-        url = identity.of(text) if "://" in text else None
-        if url is None:
-            raise ConfigError(f"{where}: not an http(s) URL or a host name: {root[:200]!r}")
-        urls[url] = None
-    network, scope = collection.network, collection.scope
+    read = config.read(path)
+    if read.collection is None:
+        return _accepted(None, read.complaints, str(path))
+    network, wrong = read.collection.network, read.complaints
     if network.ca_file is not None:  # relative to the collection file, and there
-        network = replace(network, ca_file=str(_certificates(path.parent / network.ca_file, path)))
-    named = tuple(_vocabulary(name, path) for name in scope.vocabularies)
-    scope = replace(scope, vocabularies=named)
-    if scope.hosts is None:
-        scope = replace(scope, hosts=tuple(dict.fromkeys(_host_pattern(url) for url in urls)))
-    return replace(collection, roots=tuple(urls), roots_file=None, scope=scope, network=network)
+        file = path.parent / network.ca_file
+        wrong = config.joined(wrong, _uncertain(file))
+        network = replace(network, ca_file=str(file.resolve()))
+    whole, more = _completed(replace(read.collection, network=network), read.roots)
+    return _accepted(whole, config.joined(wrong, more), str(path))
 
 
-def _certificates(file: Path, where: Path) -> Path:
+def complete(table: dict[str, Any], where: str, before: Collection | None = None) -> Collection:
+    """The same of a table without a file, as a form or a program has it. What names a file is refused: it would be one
+    of this machine's; only what is in force `before`, and came from a file, may stay."""
+    return _accepted(*examine(table, before), where)
+
+
+def examine(table: dict[str, Any], before: Collection | None = None) -> tuple[Collection | None, list[Complaint]]:
+    """The same with everything that is wrong, instead of the first; a collection only if nothing is."""
+    collection, found = config.examine(table)
+    if collection is not None:
+        found = config.joined(found, _foreign(collection, before))
+        collection, more = _completed(collection, config.listed_roots(collection), before)
+        found = config.joined(found, more)
+    return (None if found else collection), found
+
+
+def _accepted(collection: Collection | None, wrong: list[Complaint], where: str) -> Collection:
+    if wrong or collection is None:
+        raise ConfigError("\n".join(f"{where}: {one.message}" for one in wrong))
+    return collection
+
+
+def _foreign(collection: Collection, before: Collection | None) -> Iterator[Complaint]:
+    if collection.roots_file is not None:
+        yield Complaint(
+            "", "roots_file", "roots_file: only a collection file can name another file; give the roots themselves"
+        )
+    ca_file = collection.network.ca_file
+    if ca_file is not None and (before is None or ca_file != before.network.ca_file):
+        yield Complaint(
+            "network",
+            "ca_file",
+            "[network] ca_file: only a collection file on the crawler's own machine can name it (`tarrafa crawl FILE`)",
+        )
+
+
+def _completed(
+    collection: Collection, roots: list[tuple[str, str]], before: Collection | None = None
+) -> tuple[Collection, list[Complaint]]:
+    """Roots canonical, hosts and vocabularies written out, as far as that can be done; and why it cannot."""
+    canonical = frozenset[str]()
+    if before is not None and before.identity == collection.identity:
+        canonical = before.root_set
+    urls, wrong = _canonical_roots(collection, roots, canonical)
+    scope, named = collection.scope, list[str]()
+    for name in scope.vocabularies:
+        address = _vocabulary(name)
+        if address is not None:
+            named.append(address)
+            continue
+        said = (
+            f"{name!r} is neither the address of a vocabulary, such as http://xmlns.com/foaf/0.1/, "
+            f"nor one of the short names {', '.join(PREFIXES)}"
+        )
+        wrong.append(Complaint("scope", "vocabularies", f"[scope] vocabularies: {said}"))
+    for name in scope.languages:
+        if name not in CODES:
+            said = f"{name[:40]!r} is no language that can be told; write the two letters of its code, such as "
+            wrong.append(Complaint("scope", "languages", f"[scope] languages: {said}{code_meant(name) or 'pt'}"))
+    if collection.network.suffixes:
+        try:
+            suffixes_of(collection)
+        except ConfigError as error:
+            wrong.append(config.complaint_of(str(error)))
+    hosts = hosts_of(urls) if scope.hosts is None else scope.hosts
+    scope = replace(scope, hosts=hosts, vocabularies=tuple(named))
+    return replace(collection, roots=urls, roots_file=None, scope=scope), wrong
+
+
+def _canonical_roots(
+    collection: Collection, roots: list[tuple[str, str]], canonical: frozenset[str]
+) -> tuple[tuple[str, ...], list[Complaint]]:
+    """Those that are `canonical` already, as most are where one of many is added, are not looked at again."""
+    if not roots:
+        return (), [Complaint("", "roots", "roots: at least one URL or host name is needed (or roots_file)")]
+    if len(roots) > ROOTS_MAX:
+        return (), [Complaint("", "roots", f"roots: {len(roots):,} are more than the {ROOTS_MAX:,} allowed")]
+    identity, urls, wrong = identity_of(collection), dict[str, None](), list[Complaint]()
+    for root, place in roots:
+        url = root if root in canonical else root_url(root, identity)
+        if url is not None:
+            urls[url] = None
+        elif len(wrong) < COMPLAINTS_MAX:
+            wrong.append(Complaint("", "roots", f"{place}: not an http(s) URL or a host name: {root[:200]!r}"))
+    return tuple(urls), wrong
+
+
+def root_url(text: str, identity: Identity) -> str | None:
+    """What somebody wrote for a URL, as one of this collection's; None if it is neither that nor a host's name."""
+    text = f"http://{text}" if HOST_TEXT.fullmatch(text) else text
+    return identity.of(text) if "://" in text else None
+
+
+def hosts_of(urls: Iterable[str]) -> tuple[str, ...]:
+    """The patterns of exactly these URLs' hosts."""
+    return tuple(dict.fromkeys(_host_pattern(url) for url in urls))
+
+
+def _uncertain(file: Path) -> Iterator[Complaint]:
+    """What is wrong with certificates."""
     try:
         ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as error:
         why = "it holds no certificates in PEM" if isinstance(error, ssl.SSLError) else error.strerror
-        raise ConfigError(f"{where}: [network] ca_file: {file} cannot be used ({why})") from None
-    return file.resolve()
+        yield Complaint("network", "ca_file", f"[network] ca_file: {file} cannot be used ({why})")
 
 
-def _vocabulary(name: str, where: Path) -> str:
+def _vocabulary(name: str) -> str | None:
     """`schema`, `schema:` or `https://schema.org/`."""
     address = expand(name if ":" in name else f"{name}:")
-    if address is None or address != vocabulary_of(address):
-        raise ConfigError(
-            f"{where}: [scope] vocabularies: {name!r} is neither the address of a vocabulary, such as "
-            f"http://xmlns.com/foaf/0.1/, nor one of the short names {', '.join(PREFIXES)}"
-        )
-    return address
+    return None if address is None or address != vocabulary_of(address) else address
 
 
 def identity_of(collection: Collection) -> Identity:
@@ -80,8 +168,16 @@ def identity_of(collection: Collection) -> Identity:
 
 
 def _host_pattern(url: str) -> str:
+    authority = url.split("/", 3)[2]
+    if ":" not in authority and "@" not in authority:
+        return authority
     parts = split(url)
     return parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
+
+
+def suffixes_of(collection: Collection) -> Suffixes:
+    """The public suffix list of this machine with what the collection adds to it."""
+    return _suffixes(collection.network.suffixes)
 
 
 @lru_cache(maxsize=16)
@@ -108,28 +204,28 @@ class Admission:
             set(page.vocabularies).isdisjoint(scope.vocabularies) if scope.vocabularies else not page.vocabularies
         )
 
-    @cached_property
-    def _roots(self) -> frozenset[str]:
-        return frozenset(self._collection.roots)
-
     def offer(self, url: str, depth: int, redirects: int = 0, *, beyond: bool = False) -> Offer | None:
         """A canonical URL as the frontier takes it, or None: out of scope. `beyond`: whoever led here may lead out of
         it, if the collection looks there."""
         host = self._host(url)
-        if not (host[2] or (beyond and self._collection.looks_beyond)) or self._is_excluded(url):
+        if not (host[2] or (beyond and self._collection.looks_beyond)) or self._is_left_out(url):
             return None
         return Offer(host[0], url_id(url), url, host[1], depth, redirects, status=self.refusal(url))
 
+    def has_host(self, url: str) -> bool:
+        """Whether its host belongs, whatever is said of the URL."""
+        return self._host(url)[2]
+
     def is_inside(self, url: str) -> bool:
-        return self._host(url)[2] and not self._is_excluded(url)
+        return self._host(url)[2] and not self._is_left_out(url)
 
     def admits(self, url: str) -> bool:
         """Whether a page that somebody led to may be asked for, inside or beyond."""
-        return (self._host(url)[2] or self._collection.looks_beyond) and not self._is_excluded(url)
+        return (self._host(url)[2] or self._collection.looks_beyond) and not self._is_left_out(url)
 
     def is_beyond(self, url: str) -> bool:
         """It is on none of the collection's hosts, nor a root: its language must speak for it."""
-        return not self._host(url)[2] and url not in self._roots
+        return not self._host(url)[2] and url not in self._collection.root_set
 
     def refusal(self, url: str) -> int:
         """Why a URL in scope is not worth a request, by its looks alone, or must not be made; 0 if it may."""
@@ -140,9 +236,12 @@ class Admission:
             return Status.TYPE_NOT_WANTED
         return Status.TRAP if endless(url) else 0
 
-    def _is_excluded(self, url: str) -> bool:
-        excluded = self._collection.excluded
-        return excluded is not None and excluded.match(url) is not None
+    def _is_left_out(self, url: str) -> bool:
+        """By the patterns for URLs, on whatever host."""
+        excluded, included = self._collection.excluded, self._collection.included
+        if excluded is not None and excluded.match(url) is not None:
+            return True
+        return included is not None and included.match(url) is None and url not in self._collection.root_set
 
     def _host(self, url: str) -> tuple[HostId, str, bool]:
         """Id and key of a host, and whether it is in scope."""
@@ -166,7 +265,7 @@ class Admission:
         of suffixes is this machine's: a newer one than the frontier's may count a few sites apart or together."""
         if self._collection.strategy.order != "breadth" or page.robots.nofollow:
             return 0
-        site = _suffixes(self._collection.network.suffixes).site
+        site = suffixes_of(self._collection).site
         own = site(host_name(visit.url))
         return len({link.url for link in page.links if link.is_followed and site(host_name(link.url)) != own})
 

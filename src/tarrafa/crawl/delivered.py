@@ -1,7 +1,8 @@
 """Which URLs has this worker offered to the frontier already?
 
 Most links lead to what is known: a bounded memory of what was delivered spares the frontier nearly all of them. It is
-exact: what it holds was delivered at that depth; what it has forgotten is only offered once more.
+exact: what it holds was delivered at that depth; what it has forgotten is only offered once more. Each run of a
+collection has to be told anew: that is how it finds what is known.
 """
 
 from collections.abc import Iterable
@@ -15,22 +16,23 @@ DELIVERED_MAX = 300_000  # some 70 MB
 
 
 class Delivered:
-    """URL -> the lowest depth at which it was offered; the oldest are forgotten first."""
+    """URL -> the lowest depth at which it was offered in which run; the oldest are forgotten first."""
 
     def __init__(self, most: int = DELIVERED_MAX) -> None:
-        self._depths: dict[tuple[int, UrlId], tuple[int, int, int]] = {}
+        self._depths: dict[tuple[int, UrlId], tuple[int, int, int, int]] = {}
         self._most = most
         self.seen = 0  # offers that pages made
         self.told = 0  # those of them that had to be delivered
 
-    def news(self, collection: int, offers: Iterable[Offer]) -> list[Offer]:
+    def news(self, collection: int, offers: Iterable[Offer], run: int = 1) -> list[Offer]:
         """What the frontier has not heard from us, each URL once and at its smallest depth."""
         best: dict[UrlId, Offer] = {}
         for offer in offers:
             self.seen += 1
             place = (offer.depth, offer.redirects)
             known = self._depths.get((collection, offer.id))
-            if known is not None and known[:2] <= place and not offer.announced and offer.role in (0, known[2]):
+            told = known is not None and known[:2] <= place and offer.role in (0, known[2]) and run <= known[3]
+            if told and not offer.announced:
                 continue
             other = best.get(offer.id)
             if other is None:
@@ -42,9 +44,9 @@ class Delivered:
         self.told += len(best)
         return list(best.values())
 
-    def remember(self, collection: int, offers: Iterable[Offer]) -> None:
+    def remember(self, collection: int, offers: Iterable[Offer], run: int = 1) -> None:
         for offer in offers:
-            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role)
+            self._depths[collection, offer.id] = (offer.depth, offer.redirects, offer.role, run)
         while len(self._depths) > self._most:
             del self._depths[next(iter(self._depths))]
 

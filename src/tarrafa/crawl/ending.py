@@ -1,47 +1,79 @@
 """Is a collection over?
 
-Nothing is out, and nothing more may or can go out; and what the link graph still has to say has been said. Of our own
-archive that is known exactly. Where other machines crawl too, their followers may be a moment behind: there a
-collection must have been over for a while, without any change.
+Nothing is out, and nothing more may or can go out; and what the link graph still has to say of it has been said. Of our
+own archive that is known exactly (`passing`), whatever else runs. Where other machines crawl too, their followers may
+be a moment behind: there a collection must have been over for a while, without any change.
+
+A run that is not the first, and has looked everywhere, is swept before it is over: what it has not found is taken out
+(`frontier/store/runs.py`). One that a limit has ended has not looked everywhere, and takes nothing out.
 """
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tarrafa.clock import boottime
 from tarrafa.frontier.protocol import CollectionStatus, Frontier, Overview
 
 SETTLE_S = 5.0  # followers of other machines tell their news every second
+SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per look
+
+
+Passed = Callable[[], bool]  # whether all that was archived until some moment has reached those who follow; blocks
+
+
+@dataclass(frozen=True, slots=True)
+class _Exhausted:
+    """Since when a collection has nothing more to do, and what was counted then."""
+
+    since: float
+    counted: tuple[int, int]
+    has_passed: Passed
 
 
 class Ending:
-    """Declares collections finished. `settle_s` is for how long nothing must have happened."""
+    """Declares collections finished. `passing` is asked when one has nothing more to do, with its name; `settle_s` is
+    for how long nothing must have happened then."""
 
-    def __init__(self, is_caught_up: Callable[[], bool], settle_s: float) -> None:
-        self._is_caught_up, self._settle_s = is_caught_up, settle_s
-        self._since: dict[str, tuple[float, tuple[int, int]]] = {}
+    def __init__(self, passing: Callable[[str], Passed], settle_s: float) -> None:
+        self._passing, self._settle_s = passing, settle_s
+        self._exhausted: dict[str, _Exhausted] = {}
 
     async def look(self, frontier: Frontier, overview: Overview) -> bool:
         """Finish what is over; whether anything was."""
-        over = {one.name for one in overview.collections if one.state == "running" and self._is_settled(one)}
-        if not over or not overview.whole or not self._is_caught_up():
+        for one in overview.collections:
+            if one.state == "running" and one.sweeping:
+                await _sweep(frontier, one.name)
+        over = {one.name for one in overview.collections if one.state == "running" and await self._is_settled(one)}
+        if not over or not overview.whole:
             return False
         # Asked once more, now that the graph has told all it knows: a depth that fell may have opened something.
         again = await frontier.overview()
         for one in again.collections if again.whole else ():
             if one.name in over and one.state == "running" and is_exhausted(one):
-                await frontier.control(one.name, "finished", finish_reason(one))
+                if one.to_sweep and not one.pending:
+                    await _sweep(frontier, one.name)
+                else:
+                    await frontier.control(one.name, "finished", finish_reason(one))
         return True
 
-    def _is_settled(self, status: CollectionStatus) -> bool:
+    async def _is_settled(self, status: CollectionStatus) -> bool:
+        name, counted = status.name, (status.known, status.visits)
         if not is_exhausted(status):
-            self._since.pop(status.name, None)
+            self._exhausted.pop(name, None)
             return False
-        state = (status.known, status.visits)
-        since, before = self._since.setdefault(status.name, (boottime(), state))
-        if before != state:
-            self._since[status.name] = (boottime(), state)
-            return not self._settle_s
-        return boottime() - since >= self._settle_s
+        known = self._exhausted.get(name)
+        if known is None or known.counted != counted:
+            known = self._exhausted[name] = _Exhausted(
+                boottime(), counted, await asyncio.to_thread(self._passing, name)
+            )
+        return boottime() - known.since >= self._settle_s and await asyncio.to_thread(known.has_passed)
+
+
+async def _sweep(frontier: Frontier, name: str) -> None:
+    for _ in range(SWEEPS_AT_ONCE):
+        if not await frontier.sweep(name, SWEPT_AT_ONCE):
+            return
 
 
 def is_exhausted(status: CollectionStatus) -> bool:
@@ -49,20 +81,26 @@ def is_exhausted(status: CollectionStatus) -> bool:
     if status.handed_out:
         return False
     if status.keeps_fresh:
-        spent = status.requests_max is not None and status.requests >= status.requests_max
-        return spent or not (status.pending or status.fetched)
-    full = status.pages_max is not None and status.fetched >= status.pages_max
-    spent = status.requests_max is not None and status.requests >= status.requests_max
-    return full or spent or not status.pending
+        return _is_spent(status) or not (status.pending or status.fetched)
+    return _is_full(status) or _is_spent(status) or not status.pending
+
+
+def _is_full(status: CollectionStatus) -> bool:
+    """Pages of this run are what counts."""
+    return status.pages_max is not None and status.fetched - status.earlier >= status.pages_max
+
+
+def _is_spent(status: CollectionStatus) -> bool:
+    return status.requests_max is not None and status.requests - status.requests_before >= status.requests_max
 
 
 def finish_reason(status: CollectionStatus) -> str:
-    if status.requests_max is not None and status.requests >= status.requests_max:
+    if _is_spent(status):
         return f"requests_max = {status.requests_max} was reached"
     if not status.pending and status.sites_chosen:
         return f"every site in reach was visited; {status.passed_over:,} of their URLs were passed over"
     if not status.pending:
         return "everything in reach was visited"
-    if status.pages_max is not None and status.fetched >= status.pages_max:
+    if _is_full(status):
         return f"pages_max = {status.pages_max} was reached"
     return f"requests_max = {status.requests_max} was reached"

@@ -1,19 +1,26 @@
 """Why is this URL in or out, what became of it, and when does its turn come?
 
 The tool that a webmaster's complaint is answered with. Promises: it says what the crawl itself would do, by the same
-functions, from the frontier's own rows; it asks no other machine.
+functions, from the frontier's own rows; it asks no other machine. What it has to say is said by `sayings`, in English
+unless another language is asked for.
 """
 
-import re
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.config import Collection, HostMatcher, Revisit, Scope
+from tarrafa.config import Collection, Revisit
 from tarrafa.crawl.asking import Ask, asking
-from tarrafa.crawl.collection import HOST_TEXT, Admission
+from tarrafa.crawl.collection import HOST_TEXT, identity_of
 from tarrafa.crawl.freshness import Believed, believed
+from tarrafa.crawl.ruling import Rule, Rulebook
+from tarrafa.crawl.sayings import ENGLISH, Tongue
 from tarrafa.crawl.traps import endless
 from tarrafa.crawl.visit import user_agent
 from tarrafa.crawl.walking import is_passed_over, turn, why_over
@@ -21,15 +28,13 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.protocol import CollectionRow, HostFacts, PastVisit, SiteFacts, UrlFacts
+from tarrafa.frontier.protocol import Acquaintance, CollectionRow, HostFacts, PastVisit, SiteFacts, UrlFacts
 from tarrafa.model import NO_REQUEST, STATUS_MEANING, Status, UrlState
-from tarrafa.parse.extensions import types_of
-from tarrafa.parse.url import DEFAULT_PORTS, canonical, split
+from tarrafa.parse.url import canonical, name_and_port
 from tarrafa.search.searcher import copies_of
 from tarrafa.takedown import TakenDown
 
 COPIES_SHOWN = 10
-NEVER_AGAIN = "never: it was taken down"
 PASSED_OVER = "passed over"  # in place of pending, where the walk through the site is over
 
 
@@ -72,6 +77,7 @@ class Told(msgspec.Struct, frozen=True):
     rank: float = 0.0
     status: int | None = None
     meaning: str = ""
+    because: str = ""  # what a refusal of ours was for; `meaning` has it, too
     type: str = ""
     discovered: str = ""
     announced: str = ""
@@ -81,6 +87,8 @@ class Told(msgspec.Struct, frozen=True):
     next_visit: str = ""
     believed: Believed | None = None
     site: SiteFacts | None = None  # where its site stands, if the order is breadth
+    delay_s: float = 0.0  # between two requests to its host
+    delay_rule: str = ""  # what says so
 
 
 class HostTold(msgspec.Struct, frozen=True):
@@ -94,6 +102,7 @@ class HostTold(msgspec.Struct, frozen=True):
     waiting: int
     visited: int
     trouble: str  # what stands in the way
+    met_by: list[Acquaintance] = []
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -104,31 +113,46 @@ class Explanation(msgspec.Struct, frozen=True):
     collections: list[Told]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How an explanation is wanted. `reasons`: why collections stand as they do, where somebody knows better words for
+    it than the frontier has."""
+
+    now: float
+    say: Tongue
+    reasons: Mapping[str, str]
+
+
 async def explain(
-    data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None = None
+    data: DataDirectory,
+    url: str,
+    collection: str | None,
+    now: float,
+    address: Address | None = None,
+    say: Tongue = ENGLISH,
+    reasons: Mapping[str, str] | None = None,
 ) -> Explanation:
     """All that there is to say about a URL, collection by collection. `address`: of a frontier that is elsewhere."""
     plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:200]}: not an http(s) URL that can be crawled")
     async with asking(data, address) as ask:
-        return await _explain(data, ask, plain, collection, now)
+        return await _explain(data, ask, plain, collection, Asked(now, say, reasons or {}))
 
 
-async def _explain(data: DataDirectory, ask: Ask, plain: str, collection: str | None, now: float) -> Explanation:
-    rows = (await ask(plain))[1]
-    wanted = [row for row in rows if collection in (None, row.name)]
+async def _explain(data: DataDirectory, ask: Ask, plain: str, collection: str | None, asked: Asked) -> Explanation:
+    wanted = await ask.collections(collection)
     if collection is not None and not wanted:
-        raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(row.name for row in rows)})")
+        raise ConfigError(f"no collection is named {collection!r} (there are: {', '.join(await ask.names())})")
     told, host = [], None
     for row in wanted:
-        described = config.decode(row.config)
-        own = Admission(described).identity.fold(plain)
-        facts, _ = await ask(own)
+        described = await asyncio.to_thread(config.decode, row.config)
+        own = identity_of(described).fold(plain)
+        facts = await ask.facts(own)
         host = host or facts.host
         known = next((one for one in facts.urls if one.collection == row.name), None)
-        told.append(_told(data, own, row, described, facts.host, known, now))
-    return Explanation(plain, None if host is None else _host(host, now), told)
+        told.append(await asyncio.to_thread(_told, data, own, row, described, facts.host, known, asked))
+    return Explanation(plain, None if host is None else _host(host, asked), told)
 
 
 def _told(
@@ -138,23 +162,25 @@ def _told(
     described: Collection,
     host: HostFacts | None,
     known: UrlFacts | None,
-    now: float,
+    asked: Asked,
 ) -> Told:
-    inside, rule = scope_rule(described, url, known.depth if known else None)
-    if taken_down := TakenDown(data).covers(url):
-        inside, rule = False, "it was taken down (`tarrafa takedown list`)"
+    say, now = asked.say, asked.now
+    ruling = Rulebook(described, TakenDown(data).covers, say).ruling(url, known.depth if known else None)
+    inside, rule, taken_down = ruling.inside, ruling.sentence, ruling.rule == Rule.TAKEN_DOWN
     robots = _robots(described, url, host)
+    delay = _delay(described, url, robots, say)
     if known is not None and is_passed_over(known):
         known = msgspec.structs.replace(known, state=PASSED_OVER)
     if known is None:
-        led = "kept" if described.looks_beyond and not inside else "visited"
-        why = NEVER_AGAIN if taken_down else f"no page that was {led} links to it"
-        return Told(row.name, url, inside, rule, robots, known=False, next_visit=why)
+        led = "nobody kept links" if described.looks_beyond and not inside else "nobody visited links"
+        why = say("taken down for ever" if taken_down else led)
+        return replace(Told(row.name, url, inside, rule, robots, known=False, next_visit=why), **delay)
     try:
         copies = copies_of(data, url, row.name, COPIES_SHOWN)
     except DataError:
         copies = []
-    told = believed(described, known.freshness, now) if known.freshness is not None else None
+    told = believed(described, known.freshness, now, say) if known.freshness is not None else None
+    because = _because(described, known, say)
     return Told(
         row.name,
         url,
@@ -168,53 +194,30 @@ def _told(
         in_links=known.in_links,
         rank=known.rank,
         status=known.status,
-        meaning=f"{meaning(known.status)}{_because(described, known)}",
+        meaning=f"{meaning(known.status)}{because and ': ' + because}",
+        because=because,
         type=known.type or "",
         discovered=moment(known.discovered),
         announced=moment(known.announced),
         content_id=known.content_id or "",
         copies=copies,
         history=[_seen(visit) for visit in known.history],
-        next_visit=NEVER_AGAIN if taken_down else _next_visit(row, host, known, told, described.revisit, now),
+        next_visit=say("taken down for ever")
+        if taken_down
+        else _next_visit(row, host, known, told, described.revisit, asked),
         believed=told,
         site=known.site,
+        **delay,
     )
 
 
-def scope_rule(collection: Collection, url: str, depth: int | None) -> tuple[bool, str]:
-    """Whether the collection takes a URL, and the rule that says so."""
-    if url in collection.roots:
-        return True, "it is a root"
-    parts, scope = split(url), collection.scope
-    port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else parts.port
-    pattern = next((one for one in scope.hosts or () if HostMatcher([one]).matches(parts.host, port)), None)
-    outside = f"no pattern of [scope] hosts matches {parts.host}{port and ':' + port}"
-    if pattern is None and not collection.looks_beyond:
-        return False, outside
-    excluded = next((one for one in scope.exclude if _alone(collection, one).match(url)), None)
-    if excluded is not None:
-        return False, f"[scope] exclude = {excluded!r} matches it"
-    if refusal := Admission(collection).refusal(url):
-        looks = f"its extension says {', '.join(types_of(url))}, which [scope] types does not name"
-        return False, looks if refusal == Status.TYPE_NOT_WANTED else f"it looks like a trap: {endless(url)}"
-    if depth is not None and scope.depth_max is not None and depth > scope.depth_max:
-        return False, f"its depth {depth} is beyond [scope] depth_max = {scope.depth_max}"
-    is_led_to = pattern is not None or depth is not None
-    return (
-        is_led_to,
-        f"[scope] hosts = {pattern!r} matches it" if pattern else f"{outside}; {_beyond(scope, is_led_to)}",
-    )
-
-
-def _beyond(scope: Scope, led_to: bool) -> str:
-    fetched = "a kept page led to it, so it is fetched" if led_to else "it is fetched if a kept page links to it"
-    return f"{fetched}, and kept if its language is wanted: {', '.join(scope.languages)}"
-
-
-def _alone(collection: Collection, pattern: str) -> re.Pattern[str]:
-    only = msgspec.structs.replace(collection, scope=msgspec.structs.replace(collection.scope, exclude=(pattern,)))
-    assert only.excluded is not None
-    return only.excluded
+def _delay(collection: Collection, url: str, robots: RobotsSaid | None, say: Tongue) -> dict[str, Any]:
+    """By whose word two requests are how far apart; a slow host is given more time."""
+    place = name_and_port(url)
+    own, asked = collection.delay_of(*place), (robots.crawl_delay_s if robots is not None else None) or 0.0
+    if min(asked, collection.politeness.delay_max) > own:
+        return {"delay_s": float(min(asked, collection.politeness.delay_max)), "delay_rule": say("by robots")}
+    return {"delay_s": own, "delay_rule": collection.delay_rule(*place)}
 
 
 def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsSaid | None:
@@ -233,65 +236,70 @@ def _robots(collection: Collection, url: str, host: HostFacts | None) -> RobotsS
 
 
 def _next_visit(
-    row: CollectionRow, host: HostFacts | None, known: UrlFacts, told: Believed | None, fresh: Revisit, now: float
+    row: CollectionRow, host: HostFacts | None, known: UrlFacts, told: Believed | None, fresh: Revisit, asked: Asked
 ) -> str:
     """When, and why then."""
+    say = asked.say
     if known.state == _name(UrlState.HANDED_OUT):
-        return "now: a worker has it"
+        return say("with a worker")
     waits = known.state == _name(UrlState.PENDING)
     if (waits or told is not None) and row.state != "running":
-        return f"when the collection runs again (it is {row.state}{': ' + row.reason if row.reason else ''})"
+        reason = asked.reasons.get(row.name, row.reason)
+        return say("not running", state=say.state(row.state), reason=f": {reason}" if reason else "")
     if waits or told is not None:
-        return _turn(host, known, now) if told is None else _again(told, host, fresh, now)
+        return _turn(host, known, asked) if told is None else _again(told, host, fresh, asked)
     lifted = known.status == Status.TAKEN_DOWN
     if known.state == _name(UrlState.DROPPED) and (lifted or known.status in NO_REQUEST or not known.history):
-        again = "when the collection is started again: it was taken down, and lifted since"
-        never = "never: it was refused without a request (a change of [scope] has it judged again)"
-        return again if lifted else never
+        refused = "not found" if known.status == Status.NOT_FOUND_AGAIN else "refused unasked"
+        return say("lifted" if lifted else refused)
+    if known.state == PASSED_OVER:
+        return why_over(known.site, say)
     reasons = {
-        PASSED_OVER: why_over(known.site),
-        _name(UrlState.TOO_DEEP): "never: it lies beyond depth_max",
-        _name(UrlState.EXCLUDED): "never: robots.txt forbids it",
-        _name(UrlState.FAILED): "when the collection is started again: it failed after its retries",
+        _name(UrlState.ASIDE): "not found",
+        _name(UrlState.TOO_DEEP): "lies too deep",
+        _name(UrlState.EXCLUDED): "forbidden",
+        _name(UrlState.FAILED): "failed",
     }
-    if fresh.policy != "never":
-        return reasons.get(known.state, "never: it was visited and is not kept, or no longer")
-    return reasons.get(known.state, "not planned: it was visited, and this collection makes no revisits")
+    return say(reasons.get(known.state, "not kept" if fresh.policy != "never" else "no revisits"))
 
 
-def _again(told: Believed, host: HostFacts | None, revisit: Revisit, now: float) -> str:
+def _again(told: Believed, host: HostFacts | None, revisit: Revisit, asked: Asked) -> str:
+    say = asked.say
     if told.due is None:
-        return f"not planned: {told.why}"
-    when = max(told.due, host.next_at if host is not None else 0.0)
-    budget = f", as far as the {revisit.rate:g} revisits a day reach" if revisit.rate is not None else ""
-    return f"{'now' if when <= now else f'from {moment(when)} on'}{budget}: {told.why}"
+        return say("not planned", why=told.why)
+    due = max(told.due, host.next_at if host is not None else 0.0)
+    when = say("now") if due <= asked.now else say("from", at=moment(due))
+    if revisit.rate is None:
+        return say("again", when=when, why=told.why)
+    return say("again by budget", when=when, rate=revisit.rate, why=told.why)
 
 
-def _because(collection: Collection, known: UrlFacts) -> str:
+def _because(collection: Collection, known: UrlFacts, say: Tongue) -> str:
     """What a refusal of ours was for, where the word alone does not say it."""
-    scope = collection.scope
-    reasons = {
-        Status.TRAP: f": {endless(known.url) or 'URLs made like it had nothing new to say for long'}",
-        Status.HOST_FULL: f": host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}",
-        Status.LANGUAGE_OUTSIDE: f": [scope] languages = {', '.join(scope.languages)}",
-        Status.COPY: f": copies_max = {scope.copies_max:,}, alike_max = {scope.alike_max:,} others said it before",
-    }
-    return reasons.get(Status(known.status), "") if known.status is not None and known.status < 0 else ""
+    scope, status = collection.scope, known.status
+    if status == Status.TRAP:
+        return endless(known.url, say) or say("barren")
+    if status == Status.HOST_FULL:
+        return f"host_pages_max = {scope.host_pages_max:,}, site_hosts_max = {scope.site_hosts_max:,}"
+    if status == Status.LANGUAGE_OUTSIDE:
+        return f"[scope] languages = {', '.join(scope.languages)}"
+    return say("copies", copies=scope.copies_max, alike=scope.alike_max) if status == Status.COPY else ""
 
 
-def _turn(host: HostFacts | None, known: UrlFacts, now: float) -> str:
-    before = "" if not known.place else f" after the {known.place:,} of its host's URLs that go before it"
-    if host is None or host.next_at <= now:
-        return turn(known, f"as soon as a worker is free{before}")
-    why = f"its host failed {host.failures} times in a row" if host.failures else "its host's delay"
-    return turn(known, f"from {moment(host.next_at)} on ({why}){before}")
+def _turn(host: HostFacts | None, known: UrlFacts, asked: Asked) -> str:
+    say = asked.say
+    before = say("after others", place=known.place) if known.place else ""
+    if host is None or host.next_at <= asked.now:
+        return turn(known, say("soon", before=before), say)
+    why = say("host failed", failures=host.failures) if host.failures else say("host's delay")
+    return turn(known, say("later", at=moment(host.next_at), why=why, before=before), say)
 
 
-def _host(host: HostFacts, now: float) -> HostTold:
-    free = "now" if host.next_at <= now else moment(host.next_at)
+def _host(host: HostFacts, asked: Asked) -> HostTold:
+    free = asked.say("now") if host.next_at <= asked.now else moment(host.next_at)
     return HostTold(
         host.key, host.site, host.delay_s, moment(host.ended_at), free, host.failures, host.worker or "",
-        host.waiting, host.visited, host.trouble,
+        host.waiting, host.visited, host.trouble, host.met_by,
     )  # fmt: skip
 
 

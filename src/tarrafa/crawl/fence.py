@@ -3,7 +3,8 @@
 A thread of its own renews the worker's leases, whatever the event loop is busy with. When renewing fails, or this
 process was stopped for longer than the lease, the fence is down: no request leaves any more, nothing is written, and
 the worker ends. The margin covers what is already between us and the network. With each renewal the frontier's clock
-is compared with ours: when they have come apart, the worker is told.
+is compared with ours: when they have come apart, the worker is told. A few times as often the thread asks how the
+collections stand: whoever pauses one is heard even by a worker that is late with everything else.
 """
 
 import threading
@@ -11,11 +12,12 @@ from collections.abc import Callable
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import TarrafaError
-from tarrafa.frontier.address import Address, line
-from tarrafa.frontier.protocol import REQUEST_MARGIN, Terms
+from tarrafa.frontier.address import Address, BlockingLine, line
+from tarrafa.frontier.protocol import REQUEST_MARGIN, Standing, Terms
 from tarrafa.frontier.timing import APART_S_MAX, apart_s
 
 RENEWALS_PER_LEASE = 6
+HEED_EVERY_S = 0.5
 
 
 class Fence:
@@ -30,10 +32,11 @@ class Fence:
         note: Callable[[], str],
         on_lost: Callable[[TarrafaError], None],
         on_apart: Callable[[float], None],
+        on_standings: Callable[[list[Standing], float], None] = lambda standings, asked_at: None,
     ) -> None:
         self._address, self._worker, self._clock, self._note = address, terms.worker, clock, note
         self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
-        self._on_lost, self._on_apart = on_lost, on_apart
+        self._on_lost, self._on_apart, self._on_standings = on_lost, on_apart, on_standings
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
         self._thread.start()
@@ -52,18 +55,25 @@ class Fence:
 
     def _renew(self) -> None:
         try:
-            heart = line(self._address)
-            pause_s = 0.0  # at once: a server of several counts from the first renewal on
+            heart, every_s = line(self._address), self._lease_s / RENEWALS_PER_LEASE
+            pause_s = due_at = 0.0  # at once: a server of several counts from the first renewal on
             while not self._stop.wait(pause_s):
-                pause_s = self._lease_s / RENEWALS_PER_LEASE
-                asked_at = boottime()
-                self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
-                asked_at = boottime()
-                ahead_s = apart_s(self._clock, heart.call("time"), asked_at, boottime())
-                if abs(ahead_s) > APART_S_MAX:
-                    self._on_apart(ahead_s)
+                pause_s, asked_at = min(HEED_EVERY_S, every_s), boottime()
+                if asked_at >= due_at:
+                    due_at = asked_at + every_s
+                    self._prolong(heart)
+                now = self._clock.now()
+                self._on_standings(heart.call("standings"), now)
             heart.close()
         except TarrafaError as error:
             if not self._stop.is_set():
                 self._deadline = 0.0
                 self._on_lost(error)
+
+    def _prolong(self, heart: BlockingLine) -> None:
+        asked_at = boottime()
+        self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
+        asked_at = boottime()
+        ahead_s = apart_s(self._clock, heart.call("time"), asked_at, boottime())
+        if abs(ahead_s) > APART_S_MAX:
+            self._on_apart(ahead_s)

@@ -12,15 +12,20 @@ import threading
 from pathlib import Path
 from types import FrameType
 
+from tarrafa.archive import follow as archive
+from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.address import handed_down, line
 from tarrafa.frontier.protocol import Weight
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.process import become_child, run_child
+from tarrafa.pulse import Pulse, send_from_thread
 from tarrafa.triples import follower as triples
 
 ROLES = ("graph", "index", "triples")
+CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples.cursor}
+LOOKING = 0.005  # of our time may go into looking how far we are: an archive may have thousands of files
 TRIPLES_NICE = 5  # where processors are few, pages come first: what they state may wait a moment
 
 
@@ -40,6 +45,21 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
     graph.follow(data, deliver, stop)
 
 
+class Progress:
+    """How far one follower is behind, as its pulse tells it; another thread does the following."""
+
+    def __init__(self, data: DataDirectory, role: str) -> None:
+        self._data, self._role = data, role
+        self._name = f"{role}-{data.part}" if data.part else role
+        self._behind, self._look_at = 0, 0.0
+
+    def pulse(self) -> Pulse:
+        if (began := boottime()) >= self._look_at:
+            self._behind = archive.behind(self._data.archive, CURSORS[self._role](self._data))
+            self._look_at = boottime() + (boottime() - began) / LOOKING
+        return Pulse(self._name, os.getpid(), behind_bytes=self._behind)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("role", choices=ROLES)
@@ -54,7 +74,9 @@ def main() -> None:
         stop.set()
 
     signal.signal(signal.SIGTERM, on_term)
-    run_child(lambda: _follow(DataDirectory(options.data, options.part), options.role, stop))
+    data = DataDirectory(options.data, options.part)
+    send_from_thread(data, Progress(data, options.role).pulse)
+    run_child(lambda: _follow(data, options.role, stop))
 
 
 if __name__ == "__main__":

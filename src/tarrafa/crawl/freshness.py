@@ -8,6 +8,7 @@ import math
 import msgspec
 
 from tarrafa.config import Collection
+from tarrafa.crawl.sayings import ENGLISH, Tongue
 from tarrafa.frontier.protocol import Freshness
 from tarrafa.frontier.store.revisits import LATER, LISTED
 from tarrafa.revisit.estimate import DAY_S, bounds
@@ -30,7 +31,7 @@ class Believed(msgspec.Struct, frozen=True):
     why: str
 
 
-def believed(collection: Collection, found: Freshness, now: float) -> Believed:
+def believed(collection: Collection, found: Freshness, now: float, say: Tongue = ENGLISH) -> Believed:
     page = found.history
     low, high = bounds(page.alpha, page.beta)
     age = max(0.0, now - page.last)
@@ -42,60 +43,57 @@ def believed(collection: Collection, found: Freshness, now: float) -> Believed:
         changes=page.changes,
         weight=round(page.weight, 3),
         fresh=round(math.exp(-page.estimate * age), 4),
-        dates=_dates(found),
+        dates=_dates(found, say),
         due=found.due,
-        why=_why(collection, found),
+        why=_why(collection, found, say),
     )
 
 
-def _dates(found: Freshness) -> str:
-    believed = [
-        name
-        for name, trusted in (
-            ("Last-Modified", found.dates_believed),
-            ("sitemap dates", found.announcements_believed),
-        )
-        if trusted
-    ]
-    return " and ".join(believed) + " of its host are believed" if believed else "no dates of its host are believed yet"
+def _dates(found: Freshness, say: Tongue) -> str:
+    modified = ["Last-Modified"] if found.dates_believed else []
+    believed = [*modified, *([say("sitemap dates")] if found.announcements_believed else [])]
+    if not believed:
+        return say("no dates believed")
+    both = say("dates and dates", one=believed[0], other=believed[1]) if len(believed) > 1 else believed[0]
+    return say("dates believed", dates=both)
 
 
-def _why(collection: Collection, found: Freshness) -> str:
+def _why(collection: Collection, found: Freshness, say: Tongue) -> str:
     page, revisit = found.history, collection.revisit
     if found.shelf < 0:
-        return _own(found)
+        return say(_own(found))
     if revisit.policy == "index":
-        return _worth(collection, found)
-    reasons = {
-        "proportional": f"every {_span(proportional_interval(page))}: the time observed by the changes seen",
-        "rateupdate": f"by its rate {page.rate:.3g}, computed anew every 24 h",
-        "uniform": "every page equally often",
-    }
-    return reasons.get(revisit.policy, f"the {revisit.policy} plan for {_span(float(revisit.horizon))} says so")
+        return _worth(collection, found, say)
+    if revisit.policy == "proportional":
+        return say("proportional", span=_span(proportional_interval(page), say))
+    if revisit.policy == "rateupdate":
+        return say("rateupdate", rate=page.rate)
+    if revisit.policy == "uniform":
+        return say("uniform")
+    return say("planned", policy=revisit.policy, span=_span(float(revisit.horizon), say))
 
 
 def _own(found: Freshness) -> str:
     if found.shelf == LISTED:
-        return "a sitemap or feed: once a day, beside the plan"
+        return "a listing"
     if found.shelf != LATER:
-        return "it gives its place to a more important page"
-    return "it was gone the last time: one grace visit" if found.gone else "its last visit failed"
+        return "gives its place"
+    return "grace" if found.gone else "last visit failed"
 
 
-def _worth(collection: Collection, found: Freshness) -> str:
+def _worth(collection: Collection, found: Freshness, say: Tongue) -> str:
     """Of the index policy."""
     if found.shelf >= ANNOUNCED:
-        return "its sitemap or feed says that it changed since the last visit"
+        return say("announced")
     least = float(collection.revisit.interval_min)
     after = max(least, age_worth(*class_of(found.shelf), found.price))
     if after == math.inf:
-        return "it changes so often that no visit would keep it fresh for long: others are worth more"
-    bar = "interval_min" if after == least else "the price that the budget sets"
-    return f"a visit is worth it {_span(after)} after the last ({bar}), then the best of its host goes first"
+        return say("changes too often")
+    return say("worth it", span=_span(after, say), bar="interval_min" if after == least else say("price"))
 
 
-def _span(seconds: float) -> str:
+def _span(seconds: float, say: Tongue) -> str:
     for unit, length in (("days", DAY_S), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return say(unit, count=seconds / length)
+    return say("s", count=seconds)

@@ -2,7 +2,8 @@
 
 One walk per leased host: robots.txt first, then its visits one by one, each no sooner than the delay after the end of
 the one before. Promises: never two requests at once; nothing that robots.txt forbids; a host that fails or asks for
-peace is handed back with the time from which it may be visited again, and costs nothing while it waits.
+peace is handed back with the time from which it may be visited again, and costs nothing while it waits. A walk whose
+collection is changed goes on by the new configuration; one whose collection rests makes no further request.
 """
 
 import asyncio
@@ -27,13 +28,13 @@ from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.robots import Robots
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Loan, Offer, RobotsCopy
 from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, Role, Status, Visit
-from tarrafa.parse.url import host_name
+from tarrafa.parse.url import host_name, name_and_port
 
 BACKOFF_MAX_S = 86_400.0
 WAIT_HERE_MAX_S = 10.0  # a longer pause is spent without holding the host
 WANTED_MAX = 1_024
 HEAVY_BYTES = 4 << 20  # such documents are unpacked and read a few at a time
-TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place; robots.txt and settings are looked at anew
+TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place, and robots.txt is looked at anew
 
 
 class Kit(Protocol):
@@ -71,6 +72,8 @@ class Kit(Protocol):
 
     def is_offline(self, host: HostId, reached: bool) -> bool: ...
 
+    def is_current(self, walk: "Walk") -> bool: ...
+
     def leaving(self, walk: "Walk") -> None: ...
 
 
@@ -80,10 +83,18 @@ class Place:
 
     connect_to: str | None = None
     address: str | None = None
+    proxy: str | None = None
     error: int = 0
     free_at: float = 0.0
     why: str = ""
     unsure: bool = False  # nobody could be asked where it is: perhaps it is us who are cut off
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.connect_to or self.address or self.proxy)
+
+    def lead(self, request: Request) -> None:
+        request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
 
 
 @dataclass(slots=True)
@@ -98,6 +109,7 @@ class Walk:
     next_at: float = 0.0
     ended_at: float = 0.0  # the last answer's end
     delay_s: float = 0.0
+    took_s: float = 0.0  # the last request
     failures: int = 0
     trouble: str = ""
     new_robots: RobotsCopy | None = None  # to be reported
@@ -111,13 +123,39 @@ class Walk:
     memory: Memory = field(default_factory=Memory)
     place: Place = field(default_factory=Place)
     more: asyncio.Event = field(default_factory=asyncio.Event)
+    sleeper: "asyncio.Task[None] | None" = None  # ourselves, while we wait for the host's next time
 
     def __post_init__(self) -> None:
         self.queue.extend(self.lease.visits)
         self.memory = Memory(self.lease.memory, self.collection.scope, self.lease.collection)
         self.failures, self.ended_at, self.delay_s = self.lease.failures, self.lease.ended_at, self.lease.delay_s
-        self.next_at = max(self.lease.next_at, self.ended_at + max(self.collection.politeness.delay, self.delay_s))
+        self.next_at = max(self.lease.next_at, self.ended_at + max(self._configured_s(), self.delay_s))
         self.began_at = self.kit.clock.now()
+
+    def adopt(self, collection: Collection, admission: Admission) -> None:
+        """The collection is configured otherwise from now on. What was found out on arrival may not hold any more: then
+        the walk ends, and its host is leased again."""
+        before, self.collection, self.admission = self.collection, collection, admission
+        old, new = before.politeness, collection.politeness
+        if before.network != collection.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
+            self.leave()
+        self.memory.adopt(collection.scope)
+        if self.left:  # whoever comes next looks at the delays; until when a failing host rests is decided
+            return
+        self.delay_s = self._own_delay_s() if self.place.is_known else max(self.delay_s, self._configured_s())
+        self.next_at = max(self.lease.next_at, self.place.free_at, self.ended_at + self._pause_s())
+
+    def leave(self) -> None:
+        """Make no further request; what is under way may end."""
+        self.left = True
+        self.more.set()
+        if self.sleeper is not None:
+            self.sleeper.cancel()
+
+    def want(self, request: Request) -> None:
+        """It is asked for by what holds now. While its connection is made, that may change."""
+        described = self.collection
+        request.is_wanted = lambda: not self.left and self.collection is described and self.kit.is_current(self)
 
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
@@ -133,8 +171,8 @@ class Walk:
             self.kit.leaving(self)
 
     def _dismiss(self) -> bool:
-        """What gives up its place, or is taken down, need not be asked for, so its host need not answer. Whether there
-        was any."""
+        """What gives up its place, was not found again or is taken down need not be asked for, so its host need not
+        answer. Whether there was any."""
         found = [(visit, status) for visit in self.queue if (status := self._dismissal(visit))]
         for visit, status in found:
             self.queue.remove(visit)
@@ -143,8 +181,8 @@ class Walk:
         return bool(found)
 
     def _dismissal(self, visit: Visit) -> int:
-        if visit.dismissed:
-            return Status.REPLACED
+        if visit.dismissed:  # for a better page, or because its run has found no way to it
+            return Status.REPLACED if self.collection.keeps_fresh else Status.NOT_FOUND_AGAIN
         return Status.TAKEN_DOWN if self.admission.is_taken_down(visit.url) else 0
 
     async def _more_visits(self) -> None:
@@ -171,6 +209,7 @@ class Walk:
             self.next_at = max(self.next_at, self.place.free_at)
             return False
         if self.collection.politeness.robots == "ignore":
+            self.delay_s = self._own_delay_s()
             return True
         copy = self.lease.robots
         if copy is None or copy.expires <= self.kit.clock.now():
@@ -178,9 +217,7 @@ class Walk:
             if copy is None:
                 return False
         self.rules = await self.kit.rules(copy)
-        asked = self.rules.crawl_delay(user_agent(self.collection))
-        politeness = self.collection.politeness
-        self.delay_s = float(max(politeness.delay, min(asked or 0.0, politeness.delay_max)))
+        self.delay_s = self._own_delay_s()
         self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
         depth = min((visit.depth for visit in self.queue), default=0)
         sitemaps: list[Offer] = []
@@ -189,6 +226,20 @@ class Walk:
         if self.new_robots is not None or sitemaps:
             self.kit.learned(self, sitemaps)  # at once: if we are killed, the next one must know the delay
         return True
+
+    def _configured_s(self) -> float:
+        return self.collection.delay_of(*name_and_port(f"{self.lease.host_key}/"))
+
+    def _own_delay_s(self) -> float:
+        """What is configured for the host, or what it asks for, if that is more and not beyond all measure."""
+        asked = self.rules.crawl_delay(user_agent(self.collection)) if self.rules is not None else None
+        return float(max(self._configured_s(), min(asked or 0.0, self.collection.politeness.delay_max)))
+
+    def _pause_s(self) -> float:
+        """After the last answer."""
+        politeness = self.collection.politeness
+        pause = max(self.delay_s, politeness.delay_factor * self.took_s)
+        return min(pause, max(self.delay_s, politeness.delay_max))
 
     def _is_ours(self, visit: Visit) -> bool:
         return visit.role == Role.PAGE and not self.admission.is_beyond(visit.url)
@@ -215,9 +266,20 @@ class Walk:
         return await self._make(visit)
 
     async def _make(self, visit: Visit) -> bool:
-        """A visit with a request; False when the walk is over."""
+        """A visit with a request, when its time has come; False when the walk is over."""
+        described = self.collection
+        if not await self._rest():
+            self.unreported -= 1
+            return False
+        if self.collection is not described and (reason := self._objection(visit)):  # since we waited
+            self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
+            return True
+        return await self._ask(visit)
+
+    async def _ask(self, visit: Visit) -> bool:
+        """Request and answer; False when the walk is over."""
         request = request_for(visit.url, self.collection, visit)
-        response = await self.request(request)
+        response = await self._send(request)
         if response is None:  # nothing was sent: the visit goes back with the host
             self.unreported -= 1
             return False
@@ -292,21 +354,42 @@ class Walk:
 
     async def request(self, request: Request, *, patient: bool = False) -> Response | None:
         """Wait for the host's next time, then fetch; None when the pause is too long to be spent here."""
-        clock = self.kit.clock
-        if (self.next_at - clock.now()) / clock.scale > WAIT_HERE_MAX_S and not patient:
-            return None
-        await clock.sleep_until(self.next_at)
-        if self.left:
-            return None
-        request.connect_to, request.address = self.place.connect_to, self.place.address
-        took_s = 0.0
+        return await self._send(request) if await self._rest(patient=patient) else None
+
+    async def _rest(self, *, patient: bool = False) -> bool:
+        """Until the host's next time, which may be put off meanwhile; False: it is not now."""
+        clock, moment = self.kit.clock, 0.0
+        while moment < self.next_at and not self.left:
+            moment = self.next_at
+            if (moment - clock.now()) / clock.scale > WAIT_HERE_MAX_S and not patient:
+                return False
+            await self._sleep_until(moment)
+        return not self.left
+
+    async def _sleep_until(self, moment: float) -> None:
+        """Or until there is no reason to stay."""
+        self.sleeper = asyncio.current_task()
+        try:
+            await self.kit.clock.sleep_until(moment)
+        except asyncio.CancelledError:
+            if not self.left:
+                raise
+            assert self.sleeper is not None
+            self.sleeper.uncancel()
+        finally:
+            self.sleeper = None
+
+    async def _send(self, request: Request) -> Response | None:
+        """None: it did not leave."""
+        clock, self.took_s = self.kit.clock, 0.0
+        self.place.lead(request)
+        self.want(request)
         try:
             response = await self.kit.fetch(request, self.lease.collection)
-            took_s = (response.elapsed_s - response.held_s) * clock.scale  # our own limits are not its slowness
+            self.took_s = (response.elapsed_s - response.held_s) * clock.scale  # our own limits are not its slowness
         finally:  # also when we are cut off in the middle
             self.ended_at = clock.now()
-            pause = max(self.delay_s, self.collection.politeness.delay_factor * took_s)
-            self.next_at = self.ended_at + min(pause, max(self.delay_s, self.collection.politeness.delay_max))
+            self.next_at = self.ended_at + self._pause_s()
         return response if response.status != Status.NOT_SENT else None
 
     def _fail(self, retry_after_s: float, why: str) -> None:

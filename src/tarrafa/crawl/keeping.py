@@ -22,6 +22,7 @@ from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.process import EXIT_ERROR
 
 READY_TIMEOUT_S = 30.0
+PATIENCE_S = 5.0  # before what could not be started is tried again
 LOOK_AGAIN_S = 1.0
 
 
@@ -37,6 +38,15 @@ class Keeper(Protocol):
     address: Address
     is_shared: bool  # other machines may be at work on it
     failure: TarrafaError | None  # what no waiting can mend
+    trouble: str  # what it waits for, if it does
+
+    @property
+    def children(self) -> list[Child]:
+        """The processes that keep it, where we do."""
+
+    @property
+    def others(self) -> Address | None:
+        """Where those on other machines find it; None: they cannot."""
 
     @property
     def body(self) -> OpenFrontier: ...
@@ -50,7 +60,8 @@ class Keeper(Protocol):
 
 
 class OwnFrontier:
-    """The owner's process. `listen` is where it answers other machines."""
+    """The owner's process. `listen` is where it answers other machines. Patient: whatever keeps it from running, a
+    full disk perhaps, it is tried again until it does."""
 
     def __init__(
         self,
@@ -59,8 +70,11 @@ class OwnFrontier:
         listen: tuple[str, int] | None = None,
         token: Token | None = None,
         tell: Callable[[str], None] = say,
+        *,
+        patient: bool = False,
     ) -> None:
         self.address: Address = local(data)
+        self.trouble, self._patient = "", patient
         self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
         self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
@@ -69,6 +83,14 @@ class OwnFrontier:
         self._body: OpenFrontier | None = None
         self._up, self._ending = asyncio.Event(), False
         self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def children(self) -> list[Child]:
+        return [self._child]
+
+    @property
+    def others(self) -> Address | None:
+        return TcpServer(*self._listen, self._token) if self._listen is not None else None
 
     @property
     def body(self) -> OpenFrontier:
@@ -93,8 +115,14 @@ class OwnFrontier:
             raise DataError(f"the frontier is not ready after {READY_TIMEOUT_S:.0f} s; see {self._child.log}") from None
         words = line.split()
         if not words or words[0] != b"ready":
-            await process.wait()
-            raise DataError(self._child.last_error())
+            code = await process.wait()
+            self._child.died(code)
+            if code >= 0 or self._ending:
+                raise DataError(self._child.last_error())
+            if self._child.keeps_dying():
+                raise DataError(f"the frontier keeps dying ({self._child.cause}); see {self._child.log}")
+            await self._start()  # somebody killed it before it was ready
+            return
         if self._listen is not None:  # started again, it listens where it did
             self._listen = (self._listen[0], int(words[1]))
         if self._body is not None:
@@ -114,6 +142,7 @@ class OwnFrontier:
             self._up.clear()
             if self._ending:
                 return
+            self._child.died(code)
             try:
                 if code == EXIT_ERROR:
                     raise DataError(self._child.last_error())
@@ -121,9 +150,26 @@ class OwnFrontier:
                     raise DataError(f"the frontier keeps dying (exit status {code}); see {self._child.log}")
                 await self._start()
             except TarrafaError as error:
+                if self._patient:
+                    await self._try_again(error)
+                    continue
                 self.failure = error
                 self._up.set()
                 return
+
+    async def _try_again(self, error: TarrafaError) -> None:
+        self._tell(f"the frontier: {error}; it is tried again")
+        while True:
+            self.trouble = f"the frontier: {error}"
+            await terminate([self._child])
+            await asyncio.sleep(PATIENCE_S)
+            try:
+                await self._start()
+                break
+            except TarrafaError as again:
+                error = again
+        self.trouble = ""
+        self._tell("the frontier is back; going on")
 
     async def back(self) -> None:
         while True:
@@ -155,8 +201,16 @@ class FarFrontier:
         self.failure: TarrafaError | None = None
         self._clock, self._tell = clock, tell
         self._body: OpenFrontier | None = None
-        self._asking, self._waits = asyncio.Lock(), False
+        self._asking, self.trouble = asyncio.Lock(), ""
         self._steward: asyncio.Task[None] | None = None
+
+    @property
+    def children(self) -> list[Child]:
+        return []
+
+    @property
+    def others(self) -> Address | None:
+        return self.address
 
     @property
     def body(self) -> OpenFrontier:
@@ -172,13 +226,13 @@ class FarFrontier:
                     await self._ask()
                     break
                 except Unreachable as error:
-                    if not self._waits:
+                    if not self.trouble:
                         self._tell(f"waiting for the frontier: {error}")
-                    self._waits = True
+                    self.trouble = f"waiting for the frontier: {error}"
                     await asyncio.sleep(LOOK_AGAIN_S)
-            if self._waits:
+            if self.trouble:
                 self._tell(f"{self.address}: the frontier answers; going on")
-            self._waits = False
+            self.trouble = ""
 
     async def _ask(self) -> None:
         if self._body is not None:

@@ -100,7 +100,7 @@ class Messenger:
         self.borrow, self.give_back, self.holding = relay.borrow, relay.give_back, relay.holding
         self.finished, self.archive_robots, self.learned = relay.finished, relay.archive_robots, relay.learned
         self.starved, self.hungry, self.leaving = relay.starved, relay.hungry, relay.leaving
-        self.is_crowded, self.is_offline = relay.is_crowded, relay.is_offline
+        self.is_crowded, self.is_offline, self.is_current = relay.is_crowded, relay.is_offline, relay.is_current
 
     async def fetch(self, request: Request, collection: int) -> Response:
         assert self.walk is not None

@@ -23,6 +23,7 @@ import apsw
 
 from tarrafa import config
 from tarrafa.archive import history
+from tarrafa.archive.deletions import Deletions
 from tarrafa.archive.history import Happening, Survey
 from tarrafa.archive.writer import Writer, recover
 from tarrafa.clock import Clock
@@ -161,13 +162,16 @@ def _make(
             asyncio.run(_begin_with(scratch, contents, suffixes, tell))
     replay = Replay(str(scratch), past, suffixes)
     try:
-        life = Life(replay, past, survey, given, since)
+        deletions = Deletions(data.archive)
+        life = Life(replay, past, survey, given, since, deletions.now())
         with progress("making the frontier again", sum(history.lengths(data.archive).values())) as tell:
             told = history.happenings(data.archive, survey.starts, tell)
             while batch := list(islice(told, BATCH)):
                 with replay.transaction():
                     for happening in batch:
                         life.live(happening)
+        with replay.transaction():
+            replay.store.deletions.remember(deletions.told)
         past.moment[0] = max(past.moment[0], Clock.from_environment().now())
         warning = _weigh(data, replay, progress)
         replay.end(REASON)
@@ -194,27 +198,48 @@ async def _begin_with(scratch: Path, contents: Contents, suffixes: str, tell: Te
 class Life:
     """A frontier's former life, lived again happening by happening."""
 
-    def __init__(self, replay: Replay, past: Past, survey: Survey, given: dict[str, Collection], since: float) -> None:
+    def __init__(
+        self,
+        replay: Replay,
+        past: Past,
+        survey: Survey,
+        given: dict[str, Collection],
+        since: float,
+        deleted: dict[str, float],
+    ) -> None:
         self._replay, self._past, self._survey, self._given, self._since = replay, past, survey, given, since
         self._admissions: dict[str, tuple[int, Admission]] = {}
         self._delivered = Delivered()
         self._listing: ListingNote | None = None
+        self._deleted = deleted
         self.visits = 0
 
     def live(self, happening: Happening) -> None:
         self._past.moment[0] = happening.at
         what = happening.what
+        if self._is_deleted(happening):
+            return
         if isinstance(what, CollectionNote):
             if what.collection not in self._given and what.revision > self._replay.revision(what.collection):
                 self._open(config.decode(bytes(what.config)), what.revision)
+            known, _ = self._known(what.collection)
+            self._replay.begin_run(known, what.run)
         elif isinstance(what, HostNote):
             self._hear(what, happening.at)
         elif isinstance(what, ListingNote):
             self._listing = what
         elif isinstance(what, RebuiltNote):
             self._replay.lives += 1
-        else:
+        elif isinstance(what, Record):
             self._visit(what, history.worker_of(happening.file))
+
+    def _is_deleted(self, happening: Happening) -> bool:
+        """What was done for a collection that is no more, though there may be another of its name."""
+        what = happening.what
+        if isinstance(what, RebuiltNote):
+            return False
+        at = what.outcome.at if isinstance(what, Record) else happening.at
+        return at <= self._deleted.get(what.collection, -1.0)
 
     def _known(self, name: str) -> tuple[Known, Admission]:
         """A collection, opened when it is first spoken of; its rules are those of its last configuration so far."""
@@ -269,9 +294,9 @@ class Life:
         return note.listing if note is not None and is_its else None
 
     def _offer(self, known: Known, offers: list[Offer]) -> None:
-        news = self._delivered.news(known.row.id, offers)
+        news = self._delivered.news(known.row.id, offers, known.run)
         self._replay.discover(known, news)
-        self._delivered.remember(known.row.id, news)
+        self._delivered.remember(known.row.id, news, known.run)
 
 
 def _offer(url: str, depth: int, redirects: int = 0, role: int = Role.PAGE) -> Offer:

@@ -23,7 +23,7 @@ from tarrafa.crawl.delivered import Delivered
 from tarrafa.crawl.host import Walk
 from tarrafa.crawl.messenger import Errand, Key, Messenger, RelayWalk, Settled
 from tarrafa.crawl.visit import Finished
-from tarrafa.crawl.worker import OFFLINE_HOSTS, OFFLINE_PAUSE_S, STOP_GRACE_S, Worker
+from tarrafa.crawl.worker import OFFLINE_PAUSE_S, STOP_GRACE_S, Worker
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.http import Request
@@ -39,6 +39,7 @@ NOTE = "a crawler that talks through HTTP"
 ARRIVE_S = 5.0  # a host whose name or rules take longer is told of the next time
 COMMIT_S = 60.0
 GRACE_S = 30.0  # beyond a document's time limit; then nobody is waited for any more
+HEED_EVERY_S = 1.0
 MARGIN = 1 / 6  # of a lease: in its last part no request is sent
 RENEWAL = 1 / 6  # of a lease: it is renewed no more often
 SETTLED_MAX = 10_000
@@ -61,6 +62,7 @@ class Relay(Worker):
         self._wanted = 0
         self._stirred = asyncio.Event()
         self._committing: asyncio.Task[None] | None = None
+        self._heeding: asyncio.Task[None] | None = None
         self._broken: BaseException | None = None
         self._cut_off_at = 0.0
         self._asked_at = self._lease_s = 0.0
@@ -89,6 +91,17 @@ class Relay(Worker):
         await self._refresh_collections()
         self._committing = asyncio.create_task(self._commit_groups())
         self._committing.add_done_callback(self._ended)
+        self._heeding = asyncio.create_task(self._heed())
+        self._heeding.add_done_callback(self._ended)
+
+    async def _heed(self) -> None:
+        """No thread asks for us. That the frontier does not answer, the crawler hears by its own calls."""
+        while True:
+            heard_at = self.clock.now()
+            with contextlib.suppress(FrontierError):
+                self._news.hear(await self._frontier.standings(), heard_at)
+                await self._go_by_the_news()
+            await asyncio.sleep(HEED_EVERY_S)
 
     async def renew(self) -> float:
         """Prolong the leases, unless that was done a moment ago; for how long a request may still be sent."""
@@ -134,6 +147,8 @@ class Relay(Worker):
         await asyncio.gather(*tasks, return_exceptions=True)
         self._closing = True
         self._commit_now.set()
+        if self._heeding is not None:
+            self._heeding.cancel()
         if self._committing is not None:
             await asyncio.wait({self._committing}, timeout=STOP_GRACE_S)  # a commit that is under way comes to its end
             self._committing.cancel()
@@ -143,7 +158,7 @@ class Relay(Worker):
         self._reader.close()
         with contextlib.suppress(DataError):
             self._writer.close()
-        await self._resolver.close()
+        await self._finder.close()
         await self._line.close()
 
     # -- errands ---------------------------------------------------------------------------------------------
@@ -235,7 +250,7 @@ class Relay(Worker):
 
     async def is_any_running(self) -> bool:
         """Whether any collection is."""
-        return any(row.state == "running" for row in await self._frontier.collections())
+        return any(one.state == "running" for one in await self._frontier.standings())
 
     async def look_up(self, host: HostId, url: UrlId) -> Facts:
         return await self._frontier.look_up(host, url)
@@ -290,14 +305,14 @@ class Relay(Worker):
 
     def _is_cut_off(self) -> bool:
         """So many of its hosts were out of reach that it must be the crawler: it gets no more for a while."""
-        if len(self._unreached) < OFFLINE_HOSTS:
+        if not self._strain.is_offline:
             return False
         now = boottime()
         self._cut_off_at = self._cut_off_at or now
         if now - self._cut_off_at > OFFLINE_PAUSE_S:
-            self._unreached.clear()
+            self._strain.try_again()
             self._cut_off_at = 0.0
-        return bool(self._unreached)
+        return self._strain.is_offline
 
     def _stir(self) -> None:
         self._stirred.set()

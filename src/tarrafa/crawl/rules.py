@@ -14,7 +14,7 @@ from tarrafa.fetch.http import Request, Response, Undecodable, decode_body, retr
 from tarrafa.fetch.robots import ROBOTS_BYTES_MAX
 from tarrafa.frontier.protocol import HostReport, Loan, RobotsCopy
 from tarrafa.model import BUSY, REDIRECTS, STATUS_MEANING, UNREACHED, Status
-from tarrafa.parse.url import canonical, host_id, host_key, host_name
+from tarrafa.parse.url import canonical, host_id, host_key, host_name, name_and_port
 
 if TYPE_CHECKING:
     from tarrafa.crawl.host import Walk
@@ -102,7 +102,7 @@ async def _elsewhere(walk: "Walk", request: Request) -> Response | RobotsCopy | 
             answer = await _errand(walk, request, loan)
     finally:
         if loan.granted:
-            await walk.kit.give_back(_report(walk, host_id(key), loan, answer))
+            await walk.kit.give_back(_report(walk, request.url, loan, answer))
     if answer is not None:
         return None if answer.status == Status.NOT_SENT else answer
     walk.memory.errands += 1
@@ -121,8 +121,12 @@ async def _errand(walk: "Walk", request: Request, loan: Loan) -> Response | None
         return Response(Status.SYSTEM_ERROR, error=f"{host_key(request.url)}: {STATUS_MEANING.get(place.error, '')}")
     if place.free_at:
         return None
-    await clock.sleep_until(max(loan.ended_at + _delay_s(walk, loan), walk.next_at))
-    request.connect_to, request.address = place.connect_to, place.address
+    delay_s = _delay_s(walk, request.url, loan)
+    await clock.sleep_until(max(loan.ended_at + delay_s, walk.next_at))
+    if walk.left:
+        return Response(Status.NOT_SENT)
+    walk.want(request)
+    place.lead(request)
     try:
         return await walk.kit.fetch(request, walk.lease.collection)
     finally:
@@ -130,15 +134,15 @@ async def _errand(walk: "Walk", request: Request, loan: Loan) -> Response | None
         walk.next_at = max(walk.next_at, walk.ended_at + walk.delay_s)
 
 
-def _delay_s(walk: "Walk", loan: Loan) -> float:
-    return float(max(loan.delay_s, walk.collection.politeness.delay))
+def _delay_s(walk: "Walk", url: str, loan: Loan) -> float:
+    return max(loan.delay_s, walk.collection.delay_of(*name_and_port(url)))
 
 
-def _report(walk: "Walk", host: int, loan: Loan, answer: Response | None) -> HostReport:
+def _report(walk: "Walk", url: str, loan: Loan, answer: Response | None) -> HostReport:
     """A borrowed host goes back with what it asked for: its delay, and peace if it was busy."""
-    now, pause, failures = walk.kit.clock.now(), _delay_s(walk, loan), loan.failures
+    host, delay_s = host_id(host_key(url)), _delay_s(walk, url, loan)
+    now, pause, failures = walk.kit.clock.now(), delay_s, loan.failures
     if answer is not None and answer.status in BUSY | UNREACHED:
         failures += 1
         pause = max(pause, walk.collection.politeness.backoff * 2**failures, retry_after(answer.head, now))
-    delay_s = _delay_s(walk, loan)
     return HostReport(host, walk.lease.collection, [], now + pause, now, delay_s, keep=False, failures=failures)

@@ -1,10 +1,11 @@
-"""Does everybody who works for one frontier know what is taken down?
+"""Does everybody who works for one frontier know what is taken down, and which collections are deleted?
 
 The frontier of one machine has its log beside its file, and everybody there reads that. Who works for a frontier that
 is elsewhere has a data directory, and so a log, of his own. Both logs are made the same here, again and again: what
 the frontier has heard of is written down here, what was said here is told to the frontier; from there the other
-machines have it. Promises: an action that was made on any machine is known on every other within a few seconds, or as
-soon as the frontier answers; repeating is harmless.
+machines have it. Deletions go one way only: the frontier knows of them, and each archive hears of them (hearing.py),
+that beside the frontier's file too. Promises: what was done on any machine is known on every other within a few
+seconds, or as soon as the frontier answers; repeating is harmless.
 """
 
 import asyncio
@@ -12,6 +13,8 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+from tarrafa.clock import Clock
+from tarrafa.crawl.hearing import Hearing
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, connect
@@ -50,17 +53,24 @@ class Spreading:
         self._known.clear()
 
 
-async def spread(data: DataDirectory, frontier: Callable[[], Awaitable[Frontier]]) -> None:
-    """For ever. `frontier` gives the one that is there at the moment, or raises `Unreachable`."""
-    spreading, said = Spreading(data), ""
+async def spread(
+    data: DataDirectory, clock: Clock, frontier: Callable[[], Awaitable[Frontier]], *, one_log: bool = False
+) -> None:
+    """For ever. `frontier` gives the one that is there at the moment, or raises `Unreachable`; `one_log`: it is this
+    directory's own. Visits here are dated by `clock`."""
+    spreading, hearing, said = Spreading(data), Hearing(data, clock), ""
     while True:
         try:
-            await spreading.once(await frontier())
+            answering = await frontier()
+            if not one_log:
+                await spreading.once(answering)
+            await hearing.once(answering)
             said = ""
         except TarrafaError as error:
             spreading.begin_again()
+            hearing.begin_again()
             if not isinstance(error, Unreachable) and str(error) != said:  # who is away is waited for elsewhere
-                log.error("what is taken down cannot be told to the frontier, or by it: %s", error)
+                log.error("what is taken down or deleted cannot be told to the frontier, or by it: %s", error)
                 said = str(error)
         await asyncio.sleep(EVERY_S)
 
@@ -77,12 +87,12 @@ async def tell(data: DataDirectory, address: Address) -> None:
 @contextlib.asynccontextmanager
 async def informed(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
     """Meanwhile, this directory hears of what the frontier at that address hears of. None: it is this directory's own,
-    and they have one log."""
+    they have one log, and whoever runs it hears of the rest."""
     if address is None:
         yield
         return
     line = _Line(address)
-    spreading = asyncio.create_task(spread(data, line.open))
+    spreading = asyncio.create_task(spread(data, Clock.from_environment(), line.open))
     try:
         yield
     finally:
@@ -92,7 +102,7 @@ async def informed(data: DataDirectory, address: Address | None) -> AsyncIterato
 
 
 class _Line:
-    """A frontier that is asked anew where it went away."""
+    """A frontier that is connected to anew, the next time, where it went away."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -104,6 +114,7 @@ class _Line:
                 await self._frontier.time()
             except FrontierError:
                 await self.close()
+                raise
         if self._frontier is None:
             self._frontier = await connect(self._address)
         return self._frontier

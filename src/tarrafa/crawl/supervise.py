@@ -3,27 +3,35 @@
 The first process to lock `DATA/lock` is the supervisor: it starts the workers and the followers of this data directory,
 and the frontier's owner if the frontier is here (`keeping.py`), starts again what dies, and ends when every collection
 has. They die with it, whatever ends it. A child that prints an error and exits with status 2 has met what no restart
-can mend: everything stops and the error is told.
+can mend: everything stops and the error is told. Only a *patient* supervisor, that of a node, goes on: it shows what is
+wrong, tries again now and then, and pauses its workers while the disk is full. How many workers there are, whether
+anybody follows, and how much they may take can be changed while it runs.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Container
+from itertools import islice
 from typing import IO
+
+from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.archive.writer import recover
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.crawl.children import Child, settings, terminate
+from tarrafa.crawl.children import Child, ChildState, settings, terminate
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.ending import SETTLE_S, Ending
+from tarrafa.crawl.ending import SETTLE_S, Ending, Passed
 from tarrafa.crawl.keeping import Keeper, OwnFrontier, say
+from tarrafa.crawl.passing import Passage
+from tarrafa.crawl.rations import BY_ORDER, EVERYTHING, Rations, hand_out
+from tarrafa.crawl.space import Space
 from tarrafa.crawl.spreading import spread
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
-from tarrafa.frontier.protocol import Frontier, Overview
+from tarrafa.frontier.protocol import CollectionRow, Frontier, Offer, Overview
 from tarrafa.frontier.timing import agree
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
@@ -34,10 +42,12 @@ from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
 from tarrafa.triples import follower as triples
 from tarrafa.triples import layout
 
+LEFT = "stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was"
 PAUSE_TIMEOUT_S = 5.0
 TICK_S, WAIT_S = 0.25, 15.0
 SETTLE_S_MAX = 30.0
-ROOTS_PER_CALL = 5_000
+PATIENCE_S = 30.0  # before what no restart could mend is started again all the same
+ROOTS_PER_CALL = 4_000
 
 
 class Supervisor:
@@ -46,6 +56,7 @@ class Supervisor:
     `lasting`: the frontier outlives us, or is to go on as it was when we come back; what runs is not paused at our end.
     `follows`: somebody crawls into this directory, if not our workers, then crawlers that `serve` gives work to.
     `divided`: into which parts a new index is to be divided.
+    `patient`: whatever happens to a child or to the disk, go on, and say what is wrong (`trouble`).
     """
 
     def __init__(
@@ -59,19 +70,25 @@ class Supervisor:
         lasting: bool = False,
         follows: bool = True,
         divided: Shards | None = None,
+        patient: bool = False,
+        rations: Rations = EVERYTHING,
+        tell: Callable[[str], None] = say,
     ) -> None:
         self.data, self._clock = data, clock or Clock.from_environment()
-        self.keeper: Keeper = keeper or OwnFrontier(data, self._clock)
-        self._lasting, self._follows = lasting, follows
+        self.keeper: Keeper = keeper or OwnFrontier(data, self._clock, tell=tell, patient=patient)
+        self.name = name  # what those of its workers begin with
+        self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
+        self._space, self._rations, self._handed_out = Space(data), rations, False
+        self._troubles: dict[str, str] = {}  # of children
         self._lock: IO[bytes] | None = None
-        names = [f"{name}{number}" for number in range(1, workers + 1)]
-        share = ("--workers", str(workers))
-        self._workers = [Child.of(data, one, "tarrafa.crawl.worker", "--name", one, *share) for one in names]
+        self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
         self._divided = divided
         self._followers: list[Child] = []
-        self._watchers: list[asyncio.Task[None]] = []
+        self._others: list[Child] = []
+        self._leaving: list[Child] = []
+        self._watchers: set[asyncio.Task[None]] = set()
         self._seen: set[str] = set()  # collections that ran while we did
-        self._ending = Ending(self.is_caught_up, self._settle_s())
+        self._ending = Ending(self._passing, self._settle_s())
         self._failure: TarrafaError | None = None
         self._stopping = False
 
@@ -91,16 +108,16 @@ class Supervisor:
         if self._lock is None:
             raise Locked(f"{self.data.root}: another Tarrafa process is working here")
         try:
-            self.data.check_space()
+            self._check()
+            self._hand_out()
             recover(self.data.archive)
             self._divide()
             await self.keeper.open()
             await self._set_clock()
-            if not isinstance(self.keeper, OwnFrontier):  # else both have one log
-                self._watchers.append(asyncio.create_task(spread(self.data, self._current)))
+            is_own = isinstance(self.keeper, OwnFrontier)
+            self._attend(asyncio.create_task(spread(self.data, self._clock, self._current, one_log=is_own)))
             for child in self._wanted():
-                await child.start(settings(self.keeper.address, self._clock))
-                self._watchers.append(asyncio.create_task(self._watch(child)))
+                await self.keep(child)
         except BaseException:
             await self._end()
             raise
@@ -117,7 +134,7 @@ class Supervisor:
         agreed = await agree(self.frontier, self._clock)
         self._clock = agreed.clock
         if agreed.notice() and not isinstance(self.keeper, OwnFrontier):
-            say(agreed.notice())
+            self._tell(agreed.notice())
 
     def _divide(self) -> None:
         """One follower for each part of the index that is kept here, and one for the statements of its pages."""
@@ -131,33 +148,71 @@ class Supervisor:
             shards.choose(self.data, wanted)
         shards.settle(self.data)
         layout.settle(self.data)
-        self._followers = [Child.of(self.data, "graph", "tarrafa.crawl.follower", "graph")]
+        self._followers = self._new_followers()
+
+    def _new_followers(self) -> list[Child]:
+        found = [Child.of(self.data, "graph", "tarrafa.crawl.follower", "graph", role="graph")]
         for part in shards.parts(self.data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
                 line = ("tarrafa.crawl.follower", role, f"--part={part.part}")
-                self._followers.append(Child.of(self.data, name, *line))
+                found.append(Child.of(self.data, name, *line, role=role))
+        return found
 
     def _wanted(self) -> list[Child]:
         """Nobody need follow an archive that is empty and stays so."""
         follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
         return [*(self._followers if follows else ()), *self._workers]
 
+    async def keep(self, child: Child) -> None:
+        """Start it, and start it again when it dies, until it is dismissed."""
+        await child.start(settings(self.keeper.address, self._clock))
+        self._attend(asyncio.create_task(self._watch(child)))
+
+    def _attend(self, task: "asyncio.Task[None]") -> None:
+        self._watchers.add(task)
+        task.add_done_callback(self._watchers.discard)
+
     async def _watch(self, child: Child) -> None:
         """Start again what dies, unless it said why or dies too often."""
         while True:
             assert child.process is not None
             code = await child.process.wait()
-            if self._stopping:
+            if self._stopping or child.dismissed:
                 return
+            child.died(code)
+            if not await self._start_again(child, code):
+                return
+            if child.dismissed:  # meanwhile
+                await terminate([child])
+
+    async def _start_again(self, child: Child, code: int) -> bool:
+        """Whether it runs; else nobody wants it any more, or nothing can be done."""
+        error: TarrafaError | None = None
+        while True:
             try:
-                await self._forgive(child, code)
-            except TarrafaError as error:
+                if error is None:
+                    await self._forgive(child, code)
+                if self._stopping or child.dismissed:
+                    return False
+                await child.start(settings(self.keeper.address, self._clock))
+                return True
+            except TarrafaError as again:
+                error = again
+            if not self._patient:
                 self._failure = self._failure or error
-                return
-            if self._stopping:
-                return
-            await child.start(settings(self.keeper.address, self._clock))
+                return False
+            await self._bear(child, error)
+
+    async def _bear(self, child: Child, error: TarrafaError) -> None:
+        """Go on without it for a while, and as long as there is no room to write."""
+        self._troubles[child.name] = f"{child.name}: {error}"
+        self._tell(f"{child.name}: {error}; it is started again in {PATIENCE_S:.0f} s")
+        until = boottime() + PATIENCE_S
+        while (boottime() < until or self._space.trouble) and not (self._stopping or child.dismissed):  # noqa: ASYNC110
+            await asyncio.sleep(TICK_S)
+        self._troubles.pop(child.name, None)
+        child.starts.clear()
 
     async def _forgive(self, child: Child, code: int) -> None:
         """Return when it may be started again; raise why not."""
@@ -169,7 +224,7 @@ class Supervisor:
         elif child.keeps_dying():
             raise DataError(f"{child.name} keeps dying (exit status {code}); see {child.log}")
         elif code == EXIT_RETRY:
-            say(f"{child.name}: {child.last_error()}; it is started again")
+            self._tell(f"{child.name}: {child.last_error()}; it is started again")
 
     async def _end(self) -> None:
         """Workers first, so that they can hand back; then the followers; the owner last."""
@@ -177,18 +232,19 @@ class Supervisor:
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_what_runs(), PAUSE_TIMEOUT_S)
-        await terminate([*self._workers, *self._followers])
+        await terminate([*self._workers, *self._others, *self._followers])
         await self.keeper.close()
-        for watcher in self._watchers:
+        watchers = list(self._watchers)
+        for watcher in watchers:
             watcher.cancel()
-        await asyncio.gather(*self._watchers, return_exceptions=True)
+        await asyncio.gather(*watchers, return_exceptions=True)
         if self._lock is not None:
             self._lock.close()
 
     async def _pause_what_runs(self) -> None:
         """Whoever asks for the state later learns that it was left on purpose, or why it had to be."""
         failure = self._failure or self.keeper.failure
-        reason = str(failure) if failure else "stopped; `tarrafa crawl FILE` goes on where it was"
+        reason = str(failure) if failure else LEFT
         for one in (await self.frontier.overview()).collections:
             if one.state == "running":
                 await self.frontier.control(one.name, "paused", reason)
@@ -224,13 +280,89 @@ class Supervisor:
     def _check(self) -> None:
         """Raise what stands in the way of going on."""
         self._failure = self._failure or self.keeper.failure
-        if self._failure is None:
+        if self._patient:
+            self._mind_the_disk()
+        elif self._failure is None:
             try:
                 self.data.check_space()
             except DataError as error:
                 self._failure = error
         if self._failure is not None:
             raise self._failure
+
+    # -- what may change while it runs ---------------------------------------------------------------------------
+
+    @property
+    def children(self) -> list[ChildState]:
+        """Our processes at this moment, for those who look on."""
+        all_of_them = (*self.keeper.children, *self._followers, *self._others, *self._workers, *self._leaving)
+        return [child.state for child in all_of_them if child.launches and (child.runs or not child.dismissed)]
+
+    @property
+    def trouble(self) -> str:
+        """What we wait for, or go on without."""
+        return "; ".join(filter(None, [self._space.trouble, self.keeper.trouble, *self._troubles.values()]))
+
+    def _worker(self, number: int, workers: int) -> Child:
+        name = f"{self.name}{number}"
+        line = ("tarrafa.crawl.worker", "--name", name, "--workers", str(workers))
+        return Child.of(self.data, name, *line, role="worker")
+
+    async def employ(self, workers: int) -> None:
+        """Have so many workers from now on; those that are too many hand back what they have, and leave."""
+        kept, leaving = self._workers[:workers], self._workers[workers:]
+        self._workers = kept
+        await self.dismiss(leaving)
+        for number in range(len(kept) + 1, workers + 1):
+            child = self._worker(number, workers)
+            await self.keep(child)
+            kept.append(child)
+
+    async def follow(self, wanted: bool) -> None:
+        """Let our followers follow, where there is anything to follow, or rest."""
+        if not wanted:
+            await self.dismiss(self._followers)
+            return
+        if any(child.dismissed for child in self._followers):
+            self._followers = self._new_followers()
+        for child in self._wanted():
+            if not child.launches:
+                await self.keep(child)
+
+    async def add(self, child: Child) -> None:
+        """One more process, of somebody else's choosing."""
+        self._others.append(child)
+        await self.keep(child)
+
+    async def dismiss(self, children: list[Child]) -> None:
+        for child in children:
+            child.dismissed = True
+            self._troubles.pop(child.name, None)
+        self._others = [child for child in self._others if not child.dismissed]
+        self._leaving += [child for child in children if child not in self._followers]
+        await terminate(children)
+        self._leaving = [child for child in self._leaving if child.runs]
+
+    def ration(self, rations: Rations) -> None:
+        """So much may the workers take from now on."""
+        if rations != self._rations:
+            self._rations, self._handed_out = rations, False
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        why = "; ".join(filter(None, [BY_ORDER if self._rations.paused else "", self._space.trouble]))
+        try:
+            hand_out(self.data, replace(self._rations, paused=bool(why), why=why))
+            self._handed_out = True
+        except OSError:  # a disk without any room: it is tried again, and who cannot write ends by himself
+            self._handed_out = False
+
+    def _mind_the_disk(self) -> None:
+        if self._space.look():
+            self._handed_out = False
+            self._tell(self._space.trouble or "there is room on the disk again; going on")
+        if not self._handed_out:
+            self._hand_out()
 
     async def submit(self, collection: Collection) -> None:
         """Hand a collection to our frontier; should that be away, when it is back."""
@@ -256,13 +388,37 @@ class Supervisor:
             self._check()
             await asyncio.sleep(TICK_S)
 
+    def _passing(self, name: str) -> Passed:
+        """Whether what is archived of a collection until now has reached all; or it was decided that nobody follows."""
+        passage = Passage(self.data, name)
+        return lambda: self._is_alone or passage.is_over()
+
+    @property
+    def _is_alone(self) -> bool:
+        return bool(self._followers) and all(child.dismissed for child in self._followers)
+
     def is_caught_up(self) -> bool:
-        """Everything archived is in the graph, the frontier knows its weights, and people can find and ask for it."""
+        """Everything archived is in the graph, the frontier knows its weights, and people can find and ask for it; or
+        it was decided that nobody follows."""
+        if self._is_alone:
+            return True
         return not (graph.behind(self.data) or index.behind(self.data) or triples.behind(self.data))
 
 
-async def submit(frontier: Frontier, collection: Collection) -> None:
-    """Hand a collection to the frontier, with its roots."""
-    roots, content = list(Admission(collection).roots()), config.encode(collection)
-    for start in range(0, len(roots), ROOTS_PER_CALL):
-        await frontier.open_collection(content, roots[start : start + ROOTS_PER_CALL])
+async def submit(
+    frontier: Frontier, collection: Collection, *, start: bool = True, sown: Container[str] = frozenset()
+) -> CollectionRow:
+    """Hand a collection to the frontier, with its roots. Not to `start`: in the state that it is in. `sown` are roots
+    that it was given already. There may be a million: some at a time, and beside the loop what takes long."""
+    roots = (root for root in Admission(collection).roots() if root.url not in sown)
+    content = await asyncio.to_thread(config.encode, collection)
+
+    def next_roots() -> list[Offer]:
+        return list(islice(roots, ROOTS_PER_CALL))
+
+    row = await frontier.open_collection(content, await asyncio.to_thread(next_roots), start)
+    while more := await asyncio.to_thread(next_roots):
+        await frontier.seed(row.id, more)
+        if start and any(one.id == row.id and one.state == "finished" for one in await frontier.standings()):
+            row = await frontier.open_collection(content, [], start)  # it had ended with what it was given so far
+    return row

@@ -17,6 +17,7 @@ import msgspec
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.config import Scope
+from tarrafa.crawl.sayings import ENGLISH, Tongue
 from tarrafa.model import Page, Status, Visit
 from tarrafa.parse.url import split
 
@@ -36,15 +37,15 @@ _token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session, a hash: l
 _digits_and_space = b"0123456789 "
 
 
-def endless(url: str) -> str:
+def endless(url: str, say: Tongue = ENGLISH) -> str:
     """Why a canonical URL looks like one of infinitely many; nothing if it does not."""
     slashes = url.count("/") - 2
     if slashes > SEGMENTS_MAX:
-        return f"more than {SEGMENTS_MAX} path segments"
+        return say("segments", most=SEGMENTS_MAX)
     if url.count("&") >= PARAMETERS_MAX:
-        return f"more than {PARAMETERS_MAX} parameters"
+        return say("parameters", most=PARAMETERS_MAX)
     if slashes > REPEATS_MAX and (stretch := _repeated(split(url).target.partition("?")[0].split("/")[1:])):
-        return f"/{stretch} is repeated more than {REPEATS_MAX} times"
+        return say("repeated", stretch=stretch, most=REPEATS_MAX)
     return ""
 
 
@@ -90,13 +91,18 @@ class Memory:
     change."""
 
     def __init__(self, content: bytes = b"", scope: Scope = DEFAULTS, collection: int = 0) -> None:
-        self._scope = scope
-        self._salt = f"{collection} {scope.copies_max} {scope.alike_max} "
+        self._collection = collection
+        self.adopt(scope)
         try:
             self._kept = _decoder.decode(content) if content else Kept()
         except msgspec.MsgspecError:  # written by another version
             self._kept = Kept()
         self._saved = self._worth()
+
+    def adopt(self, scope: Scope) -> None:
+        """The collection's limits are others from now on."""
+        self._scope = scope
+        self._salt = f"{self._collection} {scope.copies_max} {scope.alike_max} "
 
     def _key(self, *parts: object) -> int:
         return xxh3_64_intdigest((self._salt + " ".join(map(str, parts))).encode()) >> 1

@@ -35,6 +35,7 @@ from tarrafa.parse.page import sniff
 from tarrafa.parse.url import DEFAULT_PORTS, split
 
 ACCEPT = "text/html,application/xhtml+xml,text/plain;q=0.9,*/*;q=0.5"
+SERVER_CHARS_MAX = 100  # of what a server says that it is
 REFRESH_S_MAX = 5.0  # a page that sends its reader away sooner is a redirect
 
 
@@ -112,11 +113,11 @@ def size_limit(collection: Collection, role: int) -> int:
 
 
 def request_bytes(request: Request) -> bytes:
-    """The request as libcurl sends it (tests/fetch compares them)."""
+    """The request as libcurl sends it (tests/crawl compares them), but for its secrets."""
     parts = split(request.url)
     host = parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
     first = [f"GET {parts.target} HTTP/1.1".encode(), f"Host: {host}".encode()]
-    return b"\r\n".join([*first, *header_lines(request)]) + b"\r\n\r\n"
+    return b"\r\n".join([*first, *header_lines(request, shown=True)]) + b"\r\n\r\n"
 
 
 def exchange_of(request: Request, response: Response, at: float, payload: str = "", same_as: float = 0.0) -> Exchange:
@@ -210,6 +211,7 @@ def conclude(
         payload=payload,
         external=admission.external(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
+        server=_software(response.head),
     )
     if page is not None and not kept:  # its links and status stay known, what it says does not
         page = replace(page, text="", statements="")
@@ -272,3 +274,8 @@ def _location(visit: Visit, response: Response, admission: Admission) -> str:
     with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
         text = text.encode("latin-1").decode("utf-8")
     return admission.identity.of(text, visit.url) or "" if text else ""
+
+
+def _software(head: Head) -> str:
+    """What answered, in its own words: one line that can be shown."""
+    return "".join(filter(str.isprintable, head.get("server")[:SERVER_CHARS_MAX])).strip()

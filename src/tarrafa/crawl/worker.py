@@ -8,15 +8,13 @@ so that one fsync and one message serve hundreds of them.
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
-import traceback
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import uvloop
-from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.archive.writer import Writer
@@ -25,17 +23,25 @@ from tarrafa.config import Collection
 from tarrafa.crawl import membership
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.delivered import Delivered
+from tarrafa.crawl.diary import Diary
+from tarrafa.crawl.entering import Entrance, conceal
 from tarrafa.crawl.fence import Fence
+from tarrafa.crawl.finding import Finder
+from tarrafa.crawl.hearing import Hearing
 from tarrafa.crawl.host import Place, Walk
+from tarrafa.crawl.news import News
+from tarrafa.crawl.rations import Rationed
 from tarrafa.crawl.reader import Reader
 from tarrafa.crawl.reading import Reading
-from tarrafa.crawl.visit import Body, Finished, exchange_of, refused
+from tarrafa.crawl.reports import parts, reports
+from tarrafa.crawl.scribe import Scribe
+from tarrafa.crawl.strain import Strain
+from tarrafa.crawl.visit import Body, Finished
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError, LeaseLost, TarrafaError
 from tarrafa.fetch.client import Client
 from tarrafa.fetch.http import Request, Response
 from tarrafa.fetch.lag import LoopLag
-from tarrafa.fetch.names import Resolver
 from tarrafa.fetch.robots import Robots
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.fetch.valve import Valve
@@ -48,12 +54,13 @@ from tarrafa.frontier.protocol import (
     Lease,
     Loan,
     Offer,
-    Report,
     RobotsCopy,
+    Standing,
 )
 from tarrafa.frontier.timing import Agreement, agree
-from tarrafa.model import CollectionNote, HostId, HostNote, ListingNote, Status
+from tarrafa.model import HostId
 from tarrafa.process import become_child, raise_file_limit, run_child
+from tarrafa.pulse import PULSE_EVERY_S, Pulse, Sender, shown
 from tarrafa.takedown import TakenDown
 
 COMMIT_EVERY_S = 0.2
@@ -65,10 +72,8 @@ STOP_GRACE_S = 5.0
 ROBOTS_CACHED_MAX = 5_000
 OFFERS_PER_CALL_MAX = 20_000
 FILES_WANTED, FILES_SPARE = 10_000, 200  # a socket per host, and some
-MESSAGE_BYTES = 8 << 20
-OFFLINE_HOSTS, OFFLINE_PAUSE_S = 20, 30.0
+OFFLINE_PAUSE_S = 30.0
 UNREAD_BYTES_MAX, HEAVY_AT_ONCE = 128 << 20, 2
-SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
 class Worker:
@@ -84,19 +89,23 @@ class Worker:
         connections_max: int,
         workers: int,
     ) -> None:
-        self.clock, self._connections_max, self._workers = agreed.clock, connections_max, workers
-        self._address, self._notices = address, {"clock": agreed.notice(), "busy": ""}
+        self.clock, self._connections_max = agreed.clock, connections_max
+        self._address, self._notices = address, {"paused": "", "clock": agreed.notice(), "busy": ""}
+        self._diary, self._rationed = Diary(), Rationed(data, workers)
         self._valves: dict[int, Valve] = {}
+        self._machine_valve = Valve(None)
         self._lag = LoopLag()
         self._data, self._name, self._frontier = data, name, frontier
         self._writer = Writer(data.archive, name, self.clock.now())
+        self._scribe = Scribe(self._writer, self.clock)
         self._taken_down = TakenDown(data)
         self._orders = self._taken_down.now()
-        self._resolver = Resolver()
+        self._finder = Finder(lambda host, place: self._frontier.claim(self._number, host, place))
+        self._entrance = Entrance(data)
+        self._hearing = Hearing(data, self.clock)
         self._delivered = Delivered()
         self._robots: dict[bytes, Robots] = {}
         self._collections: dict[int, tuple[int, Collection, Admission]] = {}
-        self._noted: dict[int, tuple[int, int]] = {}  # in which pair of files, as of which revision
         self._walks: dict[HostId, Walk] = {}
         self._tasks: dict[HostId, asyncio.Task[None]] = {}
         self._finished: list[tuple[Walk, Finished]] = []
@@ -106,9 +115,8 @@ class Worker:
         self._attention = asyncio.Semaphore(HEAVY_AT_ONCE)
         self._unread = 0  # bytes of bodies that came and are not concluded yet
         self._eaten = asyncio.Event()
-        self._share = 1.0  # of the hosts that the collections allow
-        self._starved_at = 0.0
-        self._unreached: set[HostId] = set()
+        self._strain = Strain()
+        self._news, self._told = News(), asyncio.Event()
         self._stopping = asyncio.Event()
         self._commit_now = asyncio.Event()
         self._lost: TarrafaError | None = None
@@ -123,11 +131,14 @@ class Worker:
 
     async def fetch(self, request: Request, collection: int) -> Response:
         assert self._client is not None
-        request.valve = self._valve(collection)
+        request.valve, request.machine_valve = self._valve(collection), self._machine_valve
+        shown = self._entrance.prepare(request, self._collections[collection][1].name)
         while self._unread > UNREAD_BYTES_MAX:
             self._eaten.clear()
             await self._eaten.wait()
-        return await self._client.fetch(request)
+        response = conceal(await self._client.fetch(request), shown)
+        self._diary.bytes += len(response.raw_head) + len(response.raw_body)
+        return response
 
     @contextlib.contextmanager
     def holding(self, size: int) -> Iterator[None]:
@@ -144,26 +155,14 @@ class Worker:
         bandwidth = self._collections[collection][1].fetch.bandwidth
         if bandwidth is None:
             return None
-        rate = bandwidth / self._workers
+        rate = bandwidth / self._rationed.workers
         valve = self._valves.get(collection)
         if valve is None or valve.rate != rate:
             valve = self._valves[collection] = Valve(rate)
         return valve
 
     async def find(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> Place:
-        """Where a host is. `beside` is an address that the caller holds for another host: no claim is needed there."""
-        target = collection.connect_target(name)
-        if target is not None:
-            return Place(connect_to=target)
-        answer = await self._resolver.resolve(name, collection.network.allow_private)
-        if answer.address is None:
-            status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
-            return Place(error=status, why=answer.error, unsure=answer.unsure)
-        if collection.politeness.per_ip and answer.address != beside:
-            free_at = await self._frontier.claim(self._number, host, answer.address)
-            if free_at:
-                return Place(free_at=free_at)
-        return Place(address=answer.address)
+        return await self._finder.find(name, host, collection, beside)
 
     async def rules(self, copy: RobotsCopy) -> Robots:
         rules = self._robots.get(copy.digest)
@@ -177,33 +176,19 @@ class Worker:
     def finished(self, walk: Walk, done: Finished) -> None:
         if not self._holds():
             return  # its host may be with somebody else: whoever has it makes this visit
-        self._note_collection(walk)
-        try:
-            if done.listing is not None:
-                note = ListingNote(walk.collection.name, done.visit.url, done.visit.number, done.listing)
-                self._writer.append_note(note, self.clock.now())
-            self._writer.append(done.record, done.exchange)
-        except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
-            traceback.print_exc()
-            name, now = walk.collection.name, self.clock.now()
-            done = refused(done.visit, name, Status.HOSTILE, now, type(error).__name__)
-            self._writer.append(done.record, None)
+        done = self._scribe.visit(walk, *self._configuration(walk), done)
+        self._diary.note(done.record)
         self._finished.append((walk, done))
         if len(self._finished) >= COMMIT_VISITS_MAX:
             self._commit_now.set()
 
-    def _note_collection(self, walk: Walk) -> None:
-        """Each pair of files says how the collections were configured that its visits belong to."""
-        number = walk.lease.collection
-        revision, collection, _ = self._collections[number]
-        if self._noted.get(number) != (self._writer.pair, revision):
-            content = msgspec.Raw(config.encode(collection))
-            self._writer.append_note(CollectionNote(collection.name, revision, content), self.clock.now())
-            self._noted[number] = (self._writer.pair, revision)
+    def _configuration(self, walk: Walk) -> tuple[int, Collection]:
+        revision, collection, _ = self._collections[walk.lease.collection]
+        return revision, collection
 
     def archive_robots(self, request: Request, response: Response) -> None:
         if response.raw_head and self._holds():
-            self._writer.append_exchange(exchange_of(request, response, self.clock.now()))
+            self._scribe.robots(request, response)
 
     async def robots_text(self, digest: bytes) -> bytes:
         return await self._frontier.robots_text(digest)
@@ -222,27 +207,14 @@ class Worker:
 
     def learned(self, walk: Walk, offers: list[Offer]) -> None:
         """Noted down if it is news: only so does somebody hear of a sitemap if the frontier is lost."""
-        robots, sitemaps = walk.new_robots, self._delivered.news(walk.lease.collection, offers)
-        if robots is not None or sitemaps:
-            self._note_collection(walk)
-            note = HostNote(
-                walk.collection.name,
-                walk.lease.host_key,
-                min((offer.depth for offer in sitemaps), default=0),
-                walk.delay_s,
-                tuple(offer.url for offer in sitemaps),
-            )
-            if robots is not None:
-                note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
-            self._writer.append_note(note, self.clock.now())
+        sitemaps = self._delivered.news(walk.lease.collection, offers, walk.lease.run)
+        if walk.new_robots is not None or sitemaps:
+            self._scribe.host(walk, *self._configuration(walk), sitemaps)
         self._learned.append((walk, offers))
 
     def starved(self) -> None:
         """A time limit passed because this machine could not keep up: take fewer hosts for a while, and say so."""
-        now = boottime()
-        if now - self._starved_at > STARVED_PAUSE_S:
-            self._share = max(SHARE_MIN, self._share / 2)
-            self._starved_at = now
+        self._strain.starve()
         self._notices["busy"] = f"this machine is too busy: visiting {self._hosts_at_once()} hosts at once; allow fewer"
 
     def is_crowded(self, walk: Walk) -> bool:
@@ -251,11 +223,15 @@ class Worker:
 
     def is_offline(self, host: HostId, reached: bool) -> bool:
         """So many different hosts in a row were out of reach that it must be us."""
-        if reached:
-            self._unreached.clear()
-        else:
-            self._unreached.add(host)
-        return len(self._unreached) >= OFFLINE_HOSTS
+        self._strain.note(host, reached)
+        return self._strain.is_offline
+
+    def is_current(self, walk: Walk) -> bool:
+        """Nothing is known that is newer than what it goes by. Asked before each request leaves."""
+        number = walk.lease.collection
+        return not (
+            self._news.rests(number, walk.began_at) or self._news.is_newer(number, self._collections[number][0])
+        )
 
     def hungry(self) -> None:
         """A walk has nothing left to visit until its visits are reported."""
@@ -283,23 +259,32 @@ class Worker:
             self._apart = f"this machine's clock is {abs(ahead_s):,.1f} s {way} the frontier's by now: joining anew"
             loop.call_soon_threadsafe(self._stopping.set)
 
-        self._fence = Fence(self._address, terms, asked_at, self.clock, self._note, lost, apart)
+        def told(standings: list[Standing], heard_at: float) -> None:
+            self._news.hear(standings, heard_at)
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._told.set)
+
+        self._fence = Fence(self._address, terms, asked_at, self.clock, self._note, lost, apart, told)
         unheard_s = terms.lease_s * REQUEST_MARGIN
         self._client = Client(self._connections_max, self._fence.is_up, lag=self._lag.lateness, unheard_s=unheard_s)
         measuring = asyncio.create_task(self._lag.run())
+        pulsing = asyncio.create_task(self._pulse())
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         leasing = asyncio.create_task(self._lease_hosts())
         committing = asyncio.create_task(self._commit_groups())
+        heeding = asyncio.create_task(self._heed())
         stopping = asyncio.create_task(self._stopping.wait())
-        done, _ = await asyncio.wait({leasing, committing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (leasing, committing):
+        done, _ = await asyncio.wait({leasing, committing, heeding, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (leasing, committing, heeding):
             if task in done:
                 task.result()  # raises what went wrong
         leasing.cancel()
+        heeding.cancel()
         if self._lost is not None:
             raise self._lost
         await self._bring_home(committing)
         measuring.cancel()
+        pulsing.cancel()
         if self._apart:
             raise FrontierError(self._apart)
 
@@ -315,8 +300,7 @@ class Worker:
         assert self._client is not None
         assert self._fence is not None
         for walk in self._walks.values():
-            walk.left = True
-            walk.more.set()
+            walk.leave()
         tasks = set(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_GRACE_S)
@@ -333,15 +317,16 @@ class Worker:
         self._client.close()
         self._reader.close()
         self._writer.close()
-        await self._resolver.close()
+        await self._finder.close()
 
     async def _lease_hosts(self) -> None:
         await self._refresh_collections()
         while True:
-            if len(self._unreached) >= OFFLINE_HOSTS:  # nothing answers: look again later
+            if self._strain.is_offline:  # nothing answers: look again later
                 await asyncio.sleep(OFFLINE_PAUSE_S)
-                self._unreached.clear()
-            self._recover()
+                self._strain.try_again()
+            if self._strain.recover():
+                self._notices["busy"] = ""
             room = self._hosts_at_once() - len(self._walks)
             leases = await self._frontier.lease(self._number, room) if room > 0 else []
             for lease in leases:
@@ -354,23 +339,79 @@ class Worker:
     def _hosts_at_once(self) -> int:
         limits = [collection.fetch.hosts_at_once for _, collection, _ in self._collections.values()]
         most = min(max(limits, default=FIRST_HOSTS), self._connections_max)
-        return max(1, int(most * self._share))
+        return self._rationed.hosts(most, self._strain.share)
 
-    def _recover(self) -> None:
-        """Little by little, as many hosts as before."""
-        if self._share < 1.0 and boottime() - self._starved_at > RECOVERY_S:
-            self._share, self._starved_at = min(1.0, self._share * 1.25), boottime()
-            if self._share == 1.0:
-                self._notices["busy"] = ""
+    async def _pulse(self) -> None:
+        """Once a second: say how we fare, and look what we may take."""
+        sender = Sender(self._data)
+        self._keep_to_rations()
+        while True:
+            sender.send(self._pulse_now())
+            await asyncio.sleep(PULSE_EVERY_S)
+            if self._rationed.look():
+                self._keep_to_rations()
+
+    def _keep_to_rations(self) -> None:
+        """Hosts that are too many now go back after the visit that is under way."""
+        self._notices["paused"] = self._rationed.now.why
+        self._machine_valve.set_rate(self._rationed.bandwidth)
+        staying = [walk for walk in self._walks.values() if not walk.left]
+        for walk in staying[self._hosts_at_once() :]:
+            walk.left = True
+            walk.more.set()
+
+    def _pulse_now(self) -> Pulse:
+        newest, failures, slowest = self._diary.tell()
+        return Pulse(
+            self._name,
+            os.getpid(),
+            self._diary.visits,
+            self._diary.pages,
+            self._diary.bytes,
+            hosts=len(self._walks),
+            hosts_max=self._hosts_at_once(),
+            connections=self._client.under_way if self._client is not None else 0,
+            lag_s=self._lag.lateness(boottime() - PULSE_EVERY_S),
+            note=shown(self._note()),
+            newest=newest,
+            failures=failures,
+            slowest=slowest,
+        )
 
     async def _refresh_collections(self) -> None:
-        """Configurations may change while we run; a walk keeps the one that it began with."""
-        for row in await self._frontier.collections():
-            known = self._collections.get(row.id)
-            if known is None or known[0] < row.revision:
-                collection = config.decode(row.config)
+        """Configurations may change while we run; walks go on by the new one. Who is new may have the name of one that
+        was deleted: that is in the archive first."""
+        changed: set[int] = set()
+        standings = await self._frontier.standings()
+        if any(standing.id not in self._collections for standing in standings):
+            await self._hearing.once(self._frontier)
+        for standing in standings:
+            known = self._collections.get(standing.id)
+            if known is not None and known[0] == standing.revision:
+                continue
+            row = await self._frontier.collection(standing.name)
+            if row is not None and row.id == standing.id:  # else it is another one of that name: next time
+                collection = await asyncio.to_thread(config.decode, row.config)
                 admission = Admission(collection, lambda url: self._orders.covers(url))  # noqa: PLW0108 (they change)
                 self._collections[row.id] = (row.revision, collection, admission)
+                changed.add(row.id)
+        for walk in self._walks.values():
+            if walk.lease.collection in changed:
+                walk.adopt(*self._collections[walk.lease.collection][1:])
+
+    async def _heed(self) -> None:
+        """Walks of what rests leave, others go by what is new, as soon as somebody hears of it."""
+        while True:
+            await self._told.wait()
+            self._told.clear()
+            await self._go_by_the_news()
+
+    async def _go_by_the_news(self) -> None:
+        if self._news.differs({number: revision for number, (revision, _, _) in self._collections.items()}):
+            await self._refresh_collections()
+        for walk in self._walks.values():
+            if not walk.left and self._news.rests(walk.lease.collection, walk.began_at):
+                walk.leave()
 
     def _start(self, lease: Lease) -> None:
         _, collection, admission = self._collections[lease.collection]
@@ -403,16 +444,15 @@ class Worker:
         finished, self._finished = self._finished, []
         leaving, self._leaving = self._leaving, []
         learned, self._learned = self._learned, []
-        offers: defaultdict[int, list[Offer]] = defaultdict(list)
+        offers: defaultdict[tuple[int, int], list[Offer]] = defaultdict(list)  # by collection and run
         for walk, some in [*learned, *((walk, done.offers) for walk, done in finished)]:
-            offers[walk.lease.collection] += some
-        walks = [walk for walk, _ in learned]
-        batch = self._reports(finished, leaving, walks)  # as things stand now: the walks go on meanwhile
+            offers[walk.lease.collection, walk.lease.run] += some
+        batch = reports(finished, leaving, (walk for walk, _ in learned))
         await asyncio.to_thread(self._writer.seal())
         if not self._holds():
             raise LeaseLost(f"worker {self._name} could not write for longer than its lease")
         await self._deliver(offers)
-        for part in _parts(batch):
+        for part in parts(batch):
             answers = await self._frontier.finish(self._number, [report for _, report in part])
             for (walk, report), answer in zip(part, answers, strict=True):
                 self._continue(walk, report, answer)
@@ -428,56 +468,12 @@ class Worker:
             del self._walks[report.host], self._tasks[report.host]
         walk.more.set()
 
-    async def _deliver(self, offers: dict[int, list[Offer]]) -> None:
-        for collection, some in offers.items():
-            news = self._delivered.news(collection, some)
+    async def _deliver(self, offers: dict[tuple[int, int], list[Offer]]) -> None:
+        for (collection, run), some in offers.items():
+            news = self._delivered.news(collection, some, run)
             for start in range(0, len(news), OFFERS_PER_CALL_MAX):
                 await self._frontier.discover(collection, news[start : start + OFFERS_PER_CALL_MAX])
-            self._delivered.remember(collection, news)
-
-    def _reports(
-        self, finished: list[tuple[Walk, Finished]], leaving: list[Walk], learned: list[Walk]
-    ) -> list[tuple[Walk, HostReport]]:
-        """One report per host that something happened on."""
-        reports: defaultdict[HostId, list[Report]] = defaultdict(list)
-        touched = (*learned, *leaving, *(walk for walk, _ in finished))
-        walks = {walk.lease.host: walk for walk in touched if not walk.released}  # else it is somebody's, maybe ours
-        gone = {walk.lease.host for walk in leaving if not walk.released}
-        for walk, done in finished:
-            reports[walk.lease.host].append(Report(done.visit.id, done.visit.number, done.record.outcome))
-        batch: list[tuple[Walk, HostReport]] = []
-        for host, walk in walks.items():
-            robots, walk.new_robots = walk.new_robots, None
-            report = HostReport(
-                host,
-                walk.lease.collection,
-                reports[host],
-                walk.next_at,
-                walk.ended_at,
-                walk.delay_s,
-                keep=host not in gone,
-                wanted=walk.wanted,
-                failures=walk.failures,
-                robots=robots,
-                memory=walk.memory.news() if host in gone or not walk.queue else None,
-                trouble=walk.trouble,
-            )
-            batch.append((walk, report))
-        return batch
-
-
-def _parts(batch: list[tuple[Walk, HostReport]]) -> Iterator[list[tuple[Walk, HostReport]]]:
-    """So many reports that a message stays small, robots.txt texts and all."""
-    part: list[tuple[Walk, HostReport]] = []
-    size = 0
-    for walk, report in batch:
-        part.append((walk, report))
-        size += 1000 * (1 + len(report.reports)) + len(report.robots.text if report.robots else b"")
-        if size > MESSAGE_BYTES:
-            yield part
-            part, size = [], 0
-    if part:
-        yield part
+            self._delivered.remember(collection, news, run)
 
 
 async def _main(data: DataDirectory, name: str, connections_max: int, workers: int) -> None:

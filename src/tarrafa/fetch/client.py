@@ -29,6 +29,7 @@ IDLE_HANDLES_MAX = 1000
 BUFFERED_MAX = 256_000_000
 MILLISECONDS_MAX = 2_000_000_000
 SWEEP_S = 0.5
+SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl has no name for
 
 
 class Client:
@@ -64,9 +65,15 @@ class Client:
         self._idle: list[pycurl.Curl] = []
         self._under_way: dict[pycurl.Curl, Transfer] = {}
 
+    @property
+    def under_way(self) -> int:
+        return len(self._under_way)
+
     async def fetch(self, request: Request) -> Response:
         """Do it. Cancelling the caller cuts the transfer."""
-        if request.connect_to is None and request.address is None:  # else libcurl would ask for the name itself
+        if (
+            request.connect_to is None and request.address is None and request.proxy is None
+        ):  # else libcurl would ask for the name itself
             return Response(Status.ADDRESS_REFUSED, error="no vetted address")
         if request.tls == "accept" and request.url.startswith("https:"):
             return await self._fetch_from_anybody(request)
@@ -126,7 +133,10 @@ class Client:
         request = transfer.request
         curl.setopt(pycurl.URL, request.url)
         curl.setopt(pycurl.HTTPHEADER, header_lines(request))
-        curl.setopt(pycurl.PROXY, "")  # an environment proxy would go round the address guard
+        curl.setopt(pycurl.PROXY, request.proxy or "")  # an environment's would go round the address guard
+        if request.proxy:
+            curl.setopt(pycurl.HEADEROPT, pycurl.HEADER_SEPARATE)  # what is for the host is not for the proxy
+            curl.setopt(SUPPRESS_CONNECT_HEADERS, 1)
         curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
         curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         curl.setopt(pycurl.HTTP_CONTENT_DECODING, 0)  # the archive keeps what was sent
@@ -147,9 +157,12 @@ class Client:
             curl.setopt(pycurl.CONNECT_TO, [f"::{literal}:{split(request.url).port}"])
         if request.url.startswith("https:"):
             self._prepare_tls(curl, transfer)
-        if request.valve is not None or request.host_bandwidth is not None:
+        machine = request.machine_valve
+        if machine is not None and machine.rate is None:
+            machine = None
+        if request.valve is not None or request.host_bandwidth is not None or machine is not None:
             own = None if request.host_bandwidth is None else Valve(request.host_bandwidth)
-            transfer.valves = tuple(valve for valve in (own, request.valve) if valve is not None)
+            transfer.valves = tuple(valve for valve in (own, request.valve, machine) if valve is not None)
 
     def _on_new_socket(self, fd: int, _: int) -> int:
         borrowed = socket.socket(fileno=fd)
@@ -176,6 +189,8 @@ class Client:
             transfer.refuse(Status.NOT_SENT, "a dead connection swallowed it")  # curl repeats it by itself
         elif not self._may_send():
             transfer.refuse(Status.NOT_SENT, "the fence is down")
+        elif not transfer.request.is_wanted():
+            transfer.refuse(Status.NOT_SENT, "nobody wants it any more")
         transfer.sent = True
         return int(pycurl.PREREQFUNC_ABORT if transfer.refused else pycurl.PREREQFUNC_OK)
 
@@ -234,7 +249,7 @@ class Client:
         transfer = self._under_way.get(curl)
         if transfer is None:
             return
-        address = curl.getinfo(pycurl.PRIMARY_IP) or ""
+        address = "" if transfer.request.proxy else curl.getinfo(pycurl.PRIMARY_IP) or ""
         ending = Ending(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
         distrust = reason(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if code == pycurl.E_PEER_FAILED_VERIFICATION else ""
         self._end(curl)

@@ -33,6 +33,7 @@ __all__ = [
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
 HEADER_BYTES_MAX = 256 << 10
+WITHHELD = "(withheld)"  # stands for a secret where what was sent is shown
 TRUNCATION: dict[int, str] = {Status.TOO_LARGE: "length", Status.TOO_SLOW: "time", Status.STARVED: "time"}
 NO_CODING = frozenset({"", "identity", "none", "utf-8", "7bit", "8bit", "binary"})  # what people write there, too
 FOLD = re.compile(r"\r?\n[ \t]+")
@@ -69,15 +70,19 @@ class Request:
     headers: list[tuple[str, str]]
     connect_to: str | None = None  # address:port that the host is reached at
     address: str | None = None  # the vetted address of the host's name
+    proxy: str | None = None  # whom it goes through; then nobody here knows the address
     size_max: int = 2_000_000
     time_max_s: float = 600.0
     connect_timeout_s: float = 20.0
     stall_timeout_s: float = 60.0
     verdict: Callable[[Head], int] = field(default=lambda head: 0)
+    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # further header lines, which nobody may see
+    is_wanted: Callable[[], bool] = field(default=lambda: True)  # asked at the last moment, before it is sent
     tls: Literal["strict", "accept"] = "strict"  # what to do about a certificate that will not do
     ca_file: str | None = None  # whom to believe instead of the system's authorities
     host_bandwidth: int | None = None  # bytes per second of this transfer
     valve: Valve | None = None  # bytes per second of all transfers that share it
+    machine_valve: Valve | None = None  # and of all that this process makes
 
 
 @dataclass(slots=True)
@@ -112,9 +117,10 @@ def parse_head(block: bytes) -> Head | None:
     return Head(int(parts[1]), tuple(fields))
 
 
-def header_lines(request: Request) -> list[bytes]:
-    """As they are sent: one line each, whatever a server or a configuration put into them."""
-    lines = (f"{name}: {value}" for name, value in request.headers)
+def header_lines(request: Request, *, shown: bool = False) -> list[bytes]:
+    """As they are sent, or as they may be shown: one line each, whatever a server or a configuration put into them."""
+    secrets = ((name, WITHHELD if shown else value) for name, value in request.secrets)
+    lines = (f"{name}: {value}" for name, value in (*request.headers, *secrets))
     return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]
 
 

@@ -18,6 +18,7 @@ from tarrafa.fetch.valve import Basin
 
 TURN_S = 0.01  # waiting is measured in these: a fast valve opens for many parts at once
 LOOK_AGAIN_S = 0.05  # while the memory is full
+WAIT_S_MAX = 1.0  # a valve that is shut for long may be opened wider meanwhile
 
 
 class Intake:
@@ -77,7 +78,7 @@ class Intake:
         return 0.0 if self._basin.has_room(transfer, size, self._held.keys()) else LOOK_AGAIN_S
 
     def _look_again_in(self, wait_s: float) -> None:
-        when = self._loop.time() + max(wait_s, TURN_S)
+        when = self._loop.time() + max(min(wait_s, WAIT_S_MAX), TURN_S)
         if self._timer is not None:
             if self._timer.when() <= when:
                 return

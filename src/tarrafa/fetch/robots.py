@@ -111,6 +111,10 @@ class Robots:
         of_it = (hint for pace in self._asked_of(user_agent).paces for hint in pace.hints)
         return tuple(islice(dict.fromkeys(chain(of_it, self._hints)), HINTS_MAX))
 
+    def forbids_something(self, user_agent: str) -> bool:
+        """Whether any line at all forbids the robot a part of the host."""
+        return any(not rule.allow for group in self._asked_of(user_agent).rules for rule in group)
+
     def _decisive(self, user_agent: str, url: str) -> Rule | None:
         matcher = self._matchers.get(user_agent)
         if matcher is None:

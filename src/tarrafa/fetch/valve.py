@@ -29,6 +29,12 @@ class Valve:
         self._level = self.burst
         self._filled_at = clock()
 
+    def set_rate(self, rate: float | None) -> None:
+        """From now on so fast; None: it is open."""
+        self._filled()
+        self.rate, self.burst = rate, (rate or 0.0) * BURST_S
+        self._level = min(self._level, self.burst)
+
     def wait_s(self) -> float:
         """How long it is shut for; 0: it is open."""
         if self.rate is None or self._filled() >= 0.0:

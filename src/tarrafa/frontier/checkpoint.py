@@ -115,7 +115,8 @@ async def catalogue_of(source: Source, only: str | None = None) -> Catalogue:
     for image in images:
         if image.state == "importing":
             raise DataError(f"{image.name}: was not wholly imported; finish that first")
-    return msgspec.structs.replace(catalogue, collections=images)
+    deleted = {} if only is not None else catalogue.deleted
+    return msgspec.structs.replace(catalogue, collections=images, deleted=deleted)
 
 
 async def write(
@@ -253,6 +254,9 @@ def _check_header(path: Path, header: Header) -> None:
             raise DataError(f"{path}: the configuration of {image.name!r} cannot be read: {error}") from None
         if name != image.name:
             raise DataError(f"{path}: the collection {image.name!r} has the configuration of {name!r}")
+    for name in header.catalogue.deleted:
+        if not config.NAME.fullmatch(name):
+            raise DataError(f"{path}: {name[:80]!r} is no collection's name")
 
 
 def _check_image(path: Path, image: HostImage) -> None:
@@ -277,6 +281,7 @@ async def load(frontier: Frontier, contents: Contents, tell: Tell) -> list[str]:
         )
     for image in images:
         await frontier.restore_collection(msgspec.structs.replace(image, reason=mark))
+    await frontier.restore_deletions(contents.header.catalogue.deleted)
     for call in _calls(contents.path):
         await frontier.restore(call)
         tell(sum(image.urls for image in call))

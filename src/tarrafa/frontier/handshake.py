@@ -19,7 +19,7 @@ from tarrafa.errors import Refused
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.frontier.wire import LENGTH, UNREADABLE
 
-PROTOCOL_VERSION = 1  # of the questions and answers that follow; both ends must have the same
+PROTOCOL_VERSION = 3  # of the questions and answers that follow; both ends must have the same
 MAGIC = "tarrafa-frontier"
 NONCE_BYTES = 32
 FRAME_BYTES_MAX = 512  # of one message of a handshake

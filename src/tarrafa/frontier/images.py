@@ -79,6 +79,8 @@ class UrlImage(msgspec.Struct, frozen=True, array_like=True):
     history: Annotated[list[VisitImage], Meta(max_length=HISTORY_MAX)] = []
     page: PageImage | None = None
     pagerank: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
+    run: Count = 1
+    shown: Annotated[int, Meta(ge=0, le=2)] = 0
 
 
 class Share(msgspec.Struct, frozen=True, array_like=True):
@@ -89,6 +91,7 @@ class Share(msgspec.Struct, frozen=True, array_like=True):
     refused: Annotated[int, Meta(ge=0, le=1)]
     site_hosts: Count
     urls: Annotated[list[UrlImage], Meta(max_length=URLS_MAX)]
+    run: Count = 1  # that `visited` is about
 
 
 class RobotsImage(msgspec.Struct, frozen=True, array_like=True):
@@ -160,13 +163,17 @@ class CollectionImage(msgspec.Struct, frozen=True):
     priced_at: Moment = 0.0
     priced_revisits: Count = 0
     counters: dict[Words, Number] = {}
+    run: Count = 1
+    started: Moment = 0.0
 
 
 class Catalogue(msgspec.Struct, frozen=True):
-    """All that does not hang below a host. `suffixes` is the list by which hosts were put together to sites."""
+    """All that does not hang below a host. `suffixes` is the list by which hosts were put together to sites; `deleted`
+    says when collections were that are no more."""
 
     collections: list[CollectionImage]
     suffixes: str
+    deleted: dict[Words, Moment] = {}
 
 
 def check(image: HostImage) -> None:
@@ -192,8 +199,8 @@ def _complaint(image: HostImage, url: UrlImage) -> str:
         return "has the id of another URL"
     if "/" not in url.url[8:] or host_key(url.url) != image.key:
         return "is on another host"
-    if url.state not in STATES or url.role not in ROLES:
-        return f"no URL has state {url.state} and role {url.role}"
+    if url.state not in STATES or url.role not in ROLES or (url.shown and url.state != UrlState.PENDING):
+        return f"no URL has state {url.state} and role {url.role}, shown or not ({url.shown})"
     if any(visit.number > url.visits for visit in url.history):
         return "has more visits than were handed out"
     page = url.page.history if url.page is not None else None

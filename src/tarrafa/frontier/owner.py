@@ -8,6 +8,7 @@ longer be written it says why in one line and ends: the supervisor decides what 
 import argparse
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -16,19 +17,20 @@ from pathlib import Path
 import uvloop
 
 from tarrafa.archive.follow import published
-from tarrafa.clock import Clock
+from tarrafa.clock import Clock, boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, Locked, TarrafaError
 from tarrafa.fetch.suffixes import bundled_list
 from tarrafa.frontier.address import local
 from tarrafa.frontier.door import listen, parse_listen
 from tarrafa.frontier.planner import Steward
-from tarrafa.frontier.remote import serve
+from tarrafa.frontier.remote import Tally, serve
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier, last_seen
 from tarrafa.frontier.timing import going_on
 from tarrafa.frontier.token import find_token
 from tarrafa.process import become_child, run_child
+from tarrafa.pulse import PULSE_EVERY_S, Pulse, Sender
 
 OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
 
@@ -52,10 +54,12 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         doors = await listen(frontier, *parse_listen(where, token), token, _say)
         ready = f"ready {doors.sockets[0].getsockname()[1]}"
     steward = asyncio.create_task(Steward(frontier, local(data), clock).run())
+    pulsing = asyncio.create_task(_pulse(data))
     _say(ready)
     if going.notice():
         _say(f"{going.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
+    pulsing.cancel()
     steward.cancel()
     with contextlib.suppress(asyncio.CancelledError, TarrafaError):
         await steward
@@ -63,6 +67,18 @@ async def _main(data: DataDirectory, where: str | None) -> None:
     await frontier.close()
     if fatal:
         raise fatal[0]
+
+
+async def _pulse(data: DataDirectory) -> None:
+    """Say once a second how much we are asked."""
+    sender = Sender(data)
+    answers, at = Tally.answers, boottime()
+    while True:
+        await asyncio.sleep(PULSE_EVERY_S)
+        before, since, answers, at = answers, at, Tally.answers, boottime()
+        late_s = max(0.0, at - since - PULSE_EVERY_S)
+        note = f"{(answers - before) / (at - since):,.0f} questions/s"
+        sender.send(Pulse("frontier", os.getpid(), connections=Tally.sessions, lag_s=late_s, note=note))
 
 
 def _say(line: str) -> None:

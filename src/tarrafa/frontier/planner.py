@@ -24,7 +24,7 @@ from tarrafa.errors import FrontierError, Unreachable
 from tarrafa.frontier.address import Address, connect, handed_down, to_environment
 from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, Frontier, PageFacts, PlannedVisit, ShelfFacts
 from tarrafa.model import HostId
-from tarrafa.process import become_child, run_child
+from tarrafa.process import become_child, module_line, run_child
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.revisit.policy import class_of
 
@@ -62,9 +62,9 @@ class Steward:
 
     async def _plan(self, number: int) -> None:
         """What it has to say goes into the owner's log; a failure is tried again."""
-        line = [sys.executable, "-m", "tarrafa.frontier.planner"]
+        line = module_line("tarrafa.frontier.planner", "--collection", str(number), "--parent", str(os.getpid()))
         process = await asyncio.create_subprocess_exec(
-            *line, "--collection", str(number), "--parent", str(os.getpid()),
+            *line,
             env=os.environ | to_environment(self._address) | {CLOCK_VARIABLE: self._clock.to_environment()},
             stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
         )  # fmt: skip

@@ -18,7 +18,7 @@ LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
 VISITS_PER_LEASE = 8
 RANK_STEP, RANK_MAX = 1.25, 1e12
-ENTRIES_PER_ANSWER = 1_000  # of what was taken down
+ENTRIES_PER_ANSWER = 1_000  # of what was taken down or deleted
 FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
 
@@ -80,6 +80,7 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     robots: RobotsCopy | None
     visits: list[Visit]
     memory: bytes = b""  # what the last walk wished to remember of the host
+    run: int = 1  # of the collection, to which the visits belong
 
 
 class Loan(msgspec.Struct, frozen=True, array_like=True):
@@ -116,6 +117,7 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
     robots: RobotsCopy | None = None
     memory: bytes | None = None  # None: as it was
     trouble: str = ""  # what stands in the way, in words; empty: nothing does
+    run: int = 0  # as its lease says; when the next run has begun, the host goes back. 0: whichever it is
 
 
 class Continuation(msgspec.Struct, frozen=True, array_like=True):
@@ -149,6 +151,16 @@ class CollectionRow(msgspec.Struct, frozen=True):
     reason: str
     config: bytes
     revision: int = 1
+    run: int = 1  # which of its runs is the last one that was begun
+
+
+class Standing(msgspec.Struct, frozen=True, array_like=True):
+    """How a collection stands, in a few bytes, for those who ask every second."""
+
+    id: int
+    state: str
+    revision: int
+    name: str = ""
 
 
 class CollectionStatus(msgspec.Struct, frozen=True):
@@ -167,11 +179,12 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     dropped: int = 0
     excluded: int = 0
     too_deep: int = 0
-    visits: int = 0
+    visits: int = 0  # handed out and back, also where nothing was asked for in the end: excluded, out of scope by now
     requests: int = 0
+    bytes: int = 0  # of documents received
     pages_max: int | None = None
     requests_max: int | None = None
-    statuses: dict[str, int] = {}
+    statuses: dict[str, int] = {}  # of visits, and of URLs refused without one: their sum is not below `visits`
     types: dict[str, int] = {}
     keeps_fresh: bool = False
     revisits: int = 0  # visits to pages that were kept before
@@ -179,6 +192,15 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     passed_over: int = 0  # known and not pending: the walk through their site is over (order = "breadth")
     table: int = 0  # sites that wait in the table of breadth
     sites_chosen: int = 0  # and those that were chosen from it
+    run: int = 1
+    started: float = 0.0  # when that run was
+    created: float = 0.0
+    revision: int = 1
+    earlier: int = 0  # of those `fetched`: an earlier run kept them, and this one has not seen them (yet)
+    requests_before: int = 0  # made by earlier runs
+    aside: int = 0  # known and not pending: they waited when an earlier run ended, and this one has not met them
+    to_sweep: bool = False  # before it is over, what it has not found is to be taken out
+    sweeping: bool = False  # which is being done
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
@@ -276,6 +298,14 @@ class UrlFacts(msgspec.Struct, frozen=True):
     rank: float = 0.0  # as in `Weight`, as last told
 
 
+class Acquaintance(msgspec.Struct, frozen=True):
+    """What one collection has of a host."""
+
+    collection: str
+    waiting: int  # URLs
+    visited: int  # visits made
+
+
 class HostFacts(msgspec.Struct, frozen=True):
     """All that the frontier knows of a host."""
 
@@ -292,6 +322,7 @@ class HostFacts(msgspec.Struct, frozen=True):
     waiting: int  # URLs, over all collections
     visited: int  # visits made, over all collections
     trouble: str = ""  # what went wrong last, if it has not gone well since
+    met_by: list[Acquaintance] = []
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -308,6 +339,14 @@ class Withholding(msgspec.Struct, frozen=True):
     end: int
 
 
+class Deletion(msgspec.Struct, frozen=True, array_like=True):
+    """A collection that is no more, as of a moment; `number` is where to go on."""
+
+    number: int
+    collection: str
+    at: float
+
+
 class Overview(msgspec.Struct, frozen=True):
     """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
 
@@ -317,19 +356,122 @@ class Overview(msgspec.Struct, frozen=True):
     whole: bool = True
 
 
+class HostCounts(msgspec.Struct, frozen=True):
+    """How the hosts of a collection stand. `counted` False: there are more of them than anybody counts."""
+
+    active: int = 0  # with a worker
+    waiting: int = 0  # have work, and their time has come or comes by politeness
+    backed_off: int = 0  # have work, and rest because they failed or asked for it
+    idle: int = 0  # have no work now
+    counted: bool = True
+
+
+class HostShare(msgspec.Struct, frozen=True):
+    """A host, and how many of its URLs ended alike; how it stands now."""
+
+    key: str
+    urls: int
+    failures: int
+    next_at: float
+    trouble: str
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A URL, how it stands, and its last visits, the newest first."""
+
+    url: str
+    state: str
+    at: float
+    history: list[PastVisit]
+
+
+class StatusFacts(msgspec.Struct, frozen=True):
+    """The URLs of a collection whose last visit, in its last run, ended alike. Not `whole`: there are more URLs than
+    anybody looks at, and these numbers are those of the first `looked`, host by host; hosts stand in no order that says
+    anything about them, so that others are not much different."""
+
+    status: int
+    looked: int
+    whole: bool
+    urls: int = 0
+    hosts: int = 0
+    waiting: int = 0  # they are tried again, or are out
+    failed: int = 0  # given up
+    first: float | None = None  # the longest ago that one of them ended so
+    last: float | None = None
+    lately: tuple[int, int, int] = (0, 0, 0)  # in the last hour, day and week
+    most: list[HostShare] = []
+    samples: list[Ended] = []
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """How many URLs wait again, and where to go on; None: there are no more."""
+
+    urls: int
+    end: Place | None
+
+
 class Frontier(Protocol):
     """The URL server."""
 
-    async def open_collection(self, config: bytes, roots: list[Offer]) -> CollectionRow:
+    async def open_collection(self, config: bytes, roots: list[Offer], start: bool = True) -> CollectionRow:
         """Create the collection, or take up its newer configuration, with (some of) its roots; it runs from now on.
 
-        What had failed gets another chance. Together with the roots, so that nobody finds it running and empty.
+        What had failed gets another chance. Together with the roots, so that nobody finds it running and empty. Not to
+        `start`: a new one is `ready`, and one that is there stays in the state that it is in, with its reason.
         """
 
-    async def collections(self) -> list[CollectionRow]: ...
+    async def seed(self, collection: int, roots: list[Offer]) -> None:
+        """More of the roots of a collection that was opened: its configuration, which may be large, crosses once."""
+
+    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+        """The next run of a collection that does not run: it runs from now on, from its roots. Whatever else is known
+        waits when somebody leads there again. What is kept stays so until this run knows better."""
+
+    async def sweep(self, name: str, limit: int) -> bool:
+        """The run has looked everywhere: look through so many more of the URLs that are known, roughly, for pages that
+        it has not found, which are handed out to be dismissed. False: that were all of them."""
+
+    async def delete_collection(self, name: str, limit: int) -> bool:
+        """Delete so many rows, roughly, of a collection that does not run; True: there is more. Its name is free when
+        there is not. With a limit of 0 nothing is deleted yet, but it can only be deleted from now on."""
+
+    async def note_deletion(self, name: str) -> bool:
+        """A collection that can only be deleted is no more as of this moment: whoever asks for `deletions` hears of it.
+        Repeating it changes nothing. False: something of it is still out, or a part of the frontier is away."""
+
+    async def deletions(self, after: int) -> list[Deletion]:
+        """Which collections were deleted, the last one of each name, in the order in which that was noted, after a
+        number (0: from the beginning). Whoever archives for a collection asks before its first record, and notes them
+        down: so what belonged to its namesake can be told from what is its own."""
+
+    async def retry(self, host: HostId, host_key: str) -> None:
+        """A host may be visited again as soon as politeness allows: its failures are forgotten, and what of it had
+        failed, in all collections, waits again."""
+
+    async def alike(self, name: str, status: int) -> StatusFacts:
+        """What ended with one status: how much, since when, where, with samples. Costs a look at many rows."""
+
+    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
+        """So many of those URLs, roughly, wait again, and their hosts may be visited as soon as politeness allows. What
+        waits already, or is kept fresh, has its own time; what is kept, or was refused for what it is, is left alone
+        (`can_be_retried`). Repeating it is harmless."""
+
+    async def hosts(self, name: str) -> HostCounts:
+        """How the hosts of a collection stand; as of some seconds ago."""
+
+    async def collections(self) -> list[CollectionRow]:
+        """All of them, with their configurations, which may be large: who asks often asks for `standings`, and then
+        for the `collection` that is another one by now."""
+
+    async def collection(self, name: str) -> CollectionRow | None:
+        """One of them; None: there is none of that name."""
+
+    async def standings(self) -> list[Standing]:
+        """Whether what one knows of the collections still holds, without their configurations."""
 
     async def control(self, name: str, state: str, reason: str) -> None:
-        """Set a collection to running, paused, stopped or finished."""
+        """Set a collection to running, paused, stopped or finished; or to ready or waiting, which is as stopped."""
 
     async def discover(self, collection: int, offers: list[Offer]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
@@ -416,6 +558,9 @@ class Frontier(Protocol):
 
     async def restore(self, images: list[HostImage]) -> None:
         """Take hosts in, the parts of each in their order. What is there already stays: repeating it is harmless."""
+
+    async def restore_deletions(self, moments: dict[str, float]) -> None:
+        """What was deleted in another frontier, and when; but for what is here, and was then. Repeating is harmless."""
 
     async def forget(self, host: HostId) -> None:
         """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""

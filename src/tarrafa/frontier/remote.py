@@ -21,8 +21,10 @@ from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
+    Deletion,
     Facts,
     Frontier,
+    HostCounts,
     HostReport,
     Instant,
     Lease,
@@ -31,7 +33,10 @@ from tarrafa.frontier.protocol import (
     Overview,
     PageFacts,
     PlannedVisit,
+    Retried,
     ShelfFacts,
+    Standing,
+    StatusFacts,
     Terms,
     Weight,
     Withholding,
@@ -71,6 +76,12 @@ async def serve(frontier: Frontier, path: str) -> asyncio.Server:
     return server
 
 
+class Tally:
+    """What this process has been asked so far, and by how many at this moment."""
+
+    answers = sessions = 0
+
+
 class Session:
     """One connection: questions are answered as they get done, not in the order asked."""
 
@@ -80,6 +91,13 @@ class Session:
         self._room = asyncio.Semaphore(QUESTIONS_AT_ONCE_MAX)
 
     async def run(self, reader: asyncio.StreamReader) -> None:
+        Tally.sessions += 1
+        try:
+            await self._converse(reader)
+        finally:
+            Tally.sessions -= 1
+
+    async def _converse(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(
             asyncio.IncompleteReadError, OSError, *wire.UNREADABLE, asyncio.CancelledError
         ):  # cancelled: the server ends
@@ -92,6 +110,7 @@ class Session:
         self._writer.close()
 
     def _answered(self, task: "asyncio.Task[None]") -> None:
+        Tally.answers += 1
         self._tasks.discard(task)
         self._room.release()
 
@@ -186,13 +205,59 @@ class RemoteFrontier:
             self._waiting.pop(number, None)
             raise Unreachable(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
 
-    async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
-        row: CollectionRow = await self._call("open_collection", config, list(roots))
+    async def open_collection(self, config: bytes, roots: Sequence[Offer] = (), start: bool = True) -> CollectionRow:
+        row: CollectionRow = await self._call("open_collection", config, list(roots), start)
         return row
+
+    async def seed(self, collection: int, roots: list[Offer]) -> None:
+        await self._call("seed", collection, roots)
+
+    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+        row: CollectionRow = await self._call("begin_run", name, reason)
+        return row
+
+    async def sweep(self, name: str, limit: int) -> bool:
+        more: bool = await self._call("sweep", name, limit)
+        return more
+
+    async def delete_collection(self, name: str, limit: int) -> bool:
+        more: bool = await self._call("delete_collection", name, limit)
+        return more
+
+    async def note_deletion(self, name: str) -> bool:
+        noted: bool = await self._call("note_deletion", name)
+        return noted
+
+    async def deletions(self, after: int) -> list[Deletion]:
+        found: list[Deletion] = await self._call("deletions", after)
+        return found
+
+    async def retry(self, host: HostId, host_key: str) -> None:
+        await self._call("retry", host, host_key)
+
+    async def alike(self, name: str, status: int) -> StatusFacts:
+        facts: StatusFacts = await self._call("alike", name, status)
+        return facts
+
+    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
+        retried: Retried = await self._call("retry_alike", name, status, after, limit)
+        return retried
+
+    async def hosts(self, name: str) -> HostCounts:
+        counts: HostCounts = await self._call("hosts", name)
+        return counts
 
     async def collections(self) -> list[CollectionRow]:
         rows: list[CollectionRow] = await self._call("collections")
         return rows
+
+    async def collection(self, name: str) -> CollectionRow | None:
+        row: CollectionRow | None = await self._call("collection", name)
+        return row
+
+    async def standings(self) -> list[Standing]:
+        found: list[Standing] = await self._call("standings")
+        return found
 
     async def control(self, name: str, state: str, reason: str) -> None:
         await self._call("control", name, state, reason)
@@ -296,6 +361,9 @@ class RemoteFrontier:
 
     async def restore(self, images: list[HostImage]) -> None:
         await self._call("restore", images)
+
+    async def restore_deletions(self, moments: dict[str, float]) -> None:
+        await self._call("restore_deletions", moments)
 
     async def forget(self, host: HostId) -> None:
         await self._call("forget", host)

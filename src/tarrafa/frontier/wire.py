@@ -33,6 +33,27 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     result: msgspec.Raw
 
 
+class Arguments:
+    """What a method is asked with; those that have a default need not be sent."""
+
+    def __init__(self, kinds: list[Any], required: int) -> None:
+        self._most = len(kinds)
+        self._decoders = {count: _decoder(kinds[:count]) for count in range(required, self._most + 1)}
+
+    def decode(self, content: bytes | msgspec.Raw) -> tuple[Any, ...]:
+        sent = len(_items(content)) if len(self._decoders) > 1 else self._most
+        found: tuple[Any, ...] = self._decoders.get(sent, self._decoders[self._most]).decode(content)
+        return found
+
+
+def _decoder(kinds: list[Any]) -> "msgspec.msgpack.Decoder[Any]":
+    arguments: Any = tuple[tuple(kinds)] if kinds else tuple[()]  # type: ignore[misc]
+    return msgspec.msgpack.Decoder(arguments)
+
+
+_items = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+
+
 class Method:
     """One method of the Protocol, as it looks on the wire."""
 
@@ -40,9 +61,9 @@ class Method:
         function = getattr(Frontier, name)
         hints = typing.get_type_hints(function)
         returns = hints.pop("return")
-        parameters = [parameter for parameter in inspect.signature(function).parameters if parameter != "self"]
-        arguments: Any = tuple[tuple(hints[parameter] for parameter in parameters)]  # type: ignore[misc]
-        self.arguments = msgspec.msgpack.Decoder(arguments if parameters else tuple[()])
+        parameters = [one for name, one in inspect.signature(function).parameters.items() if name != "self"]
+        required = sum(parameter.default is parameter.empty for parameter in parameters)
+        self.arguments = Arguments([hints[parameter.name] for parameter in parameters], required)
         self.result = msgspec.msgpack.Decoder(returns)
 
 

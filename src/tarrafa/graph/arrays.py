@@ -3,7 +3,7 @@
 Promises: read in one transaction and in pieces, so that memory is what the arrays take: 4 bytes a link that counts, 16
 a node, 12 a pair of hosts that are linked, and some hundreds for a host. (Above `LINKS_IN_MEMORY` the links lie in a
 file that the system may write out and read again: they are only ever read from their beginning to their end.) Node
-number k is place k - 1.
+number k is place k - 1. Numbers are never used again: those of deleted collections are places where nobody is.
 Knows nothing of ranks.
 
 A link counts for ranks when it leads to another URL and is walked: not what its author does not vouch for
@@ -17,7 +17,7 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 import apsw
@@ -38,7 +38,7 @@ STATUS_BITS, STATUS_MAX = 16, 30_000
 LINKS_SQL = """
 SELECT (dst << 32) | (src << 1) | (hops IS NOT NULL) FROM edges INDEXED BY edges_by_target ORDER BY dst, src, hops
 """
-NODES_SQL = "SELECT collection, host, coalesce(status, 0) FROM nodes ORDER BY node"
+NODES_SQL = "SELECT node, collection, host, coalesce(status, 0) FROM nodes ORDER BY node"
 
 
 class Tally:
@@ -83,7 +83,8 @@ NO_LINKS = Links(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.in
 
 @dataclass(slots=True)
 class Snapshot:
-    """Everything that is computed from. A *group* is one host of one collection, numbered as they were met."""
+    """Everything that is computed from. A *group* is one host of one collection, numbered as they were met; the last
+    number, which is no group's, stands at places where nobody is."""
 
     incarnation: int
     turned: int
@@ -94,6 +95,17 @@ class Snapshot:
     first_nodes: "array[int]"  # the number of a node of each group
     statuses: Counter[int] = field(default_factory=Counter)  # (group << STATUS_BITS) + status; 0: never visited
     pairs: Tally = field(default_factory=Tally)  # (group << 32) | group: pages here that link to pages there
+
+    @property
+    def nodes(self) -> int:
+        """How many there are."""
+        return self.statuses.total()
+
+    def are_there(self, places: NDArray[np.int64]) -> bool:
+        if not len(places):
+            return True
+        within = places.min() >= 0 and places.max() < len(self.groups)
+        return bool(within and self.groups[places].max() < len(self.first_nodes))
 
 
 def read(connection: apsw.Connection, folder: Path) -> Snapshot:
@@ -116,21 +128,22 @@ def statuses_of(found: Snapshot) -> Iterator[tuple[int, int, int]]:
 
 
 def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int]) -> Snapshot:
+    nobody = np.iinfo(np.int32).max
     groups, collections, first = array("i"), array("i"), array("i")
     numbers: defaultdict[int, dict[int, int]] = defaultdict(dict)
     statuses: Counter[int] = Counter()
-    for node, (collection, host, status) in enumerate(connection.execute(NODES_SQL), 1):
+    for node, collection, host, status in connection.execute(NODES_SQL):
         group = numbers[collection].setdefault(host, len(first))
         if group == len(first):
             first.append(node)
             collections.append(collection)
+        if node > len(groups) + 1:
+            groups.extend(repeat(nobody, node - len(groups) - 1))
         groups.append(group)
         statuses[(group << STATUS_BITS) + min(max(status, -STATUS_MAX), STATUS_MAX)] += 1
-    if len(groups) != nodes:
-        raise DataError(f"graph.sqlite: {nodes:,} nodes by number, {len(groups):,} by count; `tarrafa rebuild graph`")
     return Snapshot(
         counters["incarnation"], counters["turned"], counters["edges"], NO_LINKS,
-        np.frombuffer(groups, np.int32) if nodes else np.empty(0, np.int32),
+        np.minimum(np.frombuffer(groups, np.int32), len(first)) if nodes else np.empty(0, np.int32),
         collections, first, statuses,
     )  # fmt: skip
 
@@ -141,7 +154,7 @@ def _read_links(connection: apsw.Connection, found: Snapshot, folder: Path) -> N
     pointers, links_of = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int32)
     for packed in _pairs(connection):
         target, source = (packed >> 32) - 1, ((packed >> 1) & 0x7FFFFFFF) - 1
-        if len(packed) and (target[-1] >= nodes or source.max() >= nodes or min(source.min(), target[0]) < 0):
+        if not (found.are_there(source) and found.are_there(target)):
             raise DataError("graph.sqlite: a link of a node that is not there; `tarrafa rebuild graph`")
         here, there = groups[source].astype(np.int64), groups[target].astype(np.int64)
         apart = here != there

@@ -13,12 +13,15 @@ from contextlib import closing
 from itertools import groupby
 from types import TracebackType
 
+import apsw
 from msgspec.structs import replace
 
 from tarrafa.archive import follow as archive
+from tarrafa.archive.deletions import Deletions
 from tarrafa.archive.follow import Cursor
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
+from tarrafa.errors import DataError
 from tarrafa.frontier.protocol import Weight
 from tarrafa.graph import ranknews
 from tarrafa.graph.ranknews import RankNews
@@ -27,6 +30,7 @@ from tarrafa.graph.store import (
     forget,
     format_of,
     in_our_words,
+    is_there,
     open_reader,
     open_writer,
     path_of,
@@ -43,6 +47,8 @@ BATCH_RECORDS = 1_000
 POLL_S = 0.2
 DELIVER_EVERY_S = 0.7
 WEIGHTS_PER_CALL = 5_000
+OF_COLLECTION = """WHERE EXISTS
+    (SELECT 1 FROM nodes JOIN collections USING (collection) WHERE nodes.node = {table}.node AND name = ?)"""
 RANKS_PER_CALL = 1_000  # with each delivery: a survey may have changed them all, and others want the frontier too
 
 
@@ -52,6 +58,7 @@ class Follower:
     def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
         self._data = data
         self._deliver = deliver
+        self._deletions = Deletions(data.archive)
         self._lock = writer_lock(data)
         self._lock.__enter__()
         try:
@@ -82,7 +89,9 @@ class Follower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all that is durable now; the number of records that were read."""
         total = 0
-        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.configured)
+        upto = archive.published(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        self.drop_deleted()
+        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.configured, upto=upto)
         while not (stop is not None and stop.is_set()):
             with in_our_words(path_of(self._data), self._connection):
                 seen, records = self._graph.commit(entries, BATCH_RECORDS)
@@ -91,6 +100,13 @@ class Follower:
                 if not records and not self._graph.is_falling():
                     break
         return total
+
+    def drop_deleted(self) -> None:
+        """Take out the collections that were deleted since."""
+        for name, at in list(self._deletions.now().items()):
+            if at > self._graph.deleted.get(name, -1.0):
+                with in_our_words(path_of(self._data), self._connection):
+                    self._graph.drop(name, at)
 
     def tell(self) -> int:
         """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
@@ -149,6 +165,18 @@ def catch_up(data: DataDirectory, deliver: Deliver) -> int:
     return read
 
 
+def drop_deleted(data: DataDirectory) -> bool:
+    """Let the graph drop what was deleted. False: there is none, or its follower runs and does it."""
+    if not is_there(data):
+        return False
+    try:
+        with Follower(data, lambda collection, weights: None) as follower:
+            follower.drop_deleted()
+    except DataError:
+        return False
+    return True
+
+
 def rebuild(data: DataDirectory) -> int:
     """Make the graph again from the archive, from nothing, with all that is computed from it; the records read.
 
@@ -179,17 +207,18 @@ def cursor(data: DataDirectory) -> Cursor:
     return _progress(data)[0]
 
 
-def behind(data: DataDirectory) -> int:
-    """0 when the graph and the frontier know all that the archive holds; otherwise, roughly how much they do not.
+def behind(data: DataDirectory, until: Cursor | None = None, collection: str | None = None) -> int:
+    """0 when the graph and the frontier know all that the archive holds, or held at some moment, of all collections or
+    of one; otherwise, roughly how much they do not.
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put.
     """
-    published = archive.published(data.archive)
-    seen, undelivered = _progress(data)
+    published = archive.published(data.archive) if until is None else until
+    seen, undelivered = _progress(data, collection)
     return undelivered + sum(max(0, length - seen.get(file, 0)) for file, length in published.items())
 
 
-def _progress(data: DataDirectory) -> tuple[Cursor, int]:
+def _progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
     """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
     if format_of(data) < FORMAT:  # none yet, or one that the follower has to bring up to date first
         return {}, 0
@@ -197,12 +226,14 @@ def _progress(data: DataDirectory) -> tuple[Cursor, int]:
     with in_our_words(path_of(data), connection):
         try:
             with connection:
-                waiting: int = rows(
-                    connection,
-                    "SELECT (SELECT count(*) FROM (SELECT 1 FROM dirty LIMIT 1000))"
-                    " + (SELECT count(*) FROM (SELECT 1 FROM falling LIMIT 1000))",
-                )[0][0]
+                waiting = sum(_waiting(connection, table, collection) for table in ("dirty", "falling"))
                 seen = read_cursor(connection)
         finally:
             connection.close()
     return seen, waiting
+
+
+def _waiting(connection: apsw.Connection, table: str, collection: str | None) -> int:
+    which, names = ("", ()) if collection is None else (OF_COLLECTION.format(table=table), (collection,))
+    count: int = rows(connection, f"SELECT count(*) FROM (SELECT 1 FROM {table} {which} LIMIT 1000)", names)[0][0]  # noqa: S608
+    return count

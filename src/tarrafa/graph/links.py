@@ -7,10 +7,11 @@ Knows nothing of SQLite.
 
 from typing import NamedTuple
 
-from tarrafa.model import GONE, REDIRECTS, Link, Record
+from tarrafa.model import GONE, REDIRECTS, Link, Record, Status
 from tarrafa.parse.url import canonical
 
 REDIRECT = "redirect"
+NOWHERE = GONE | {Status.NOT_FOUND_AGAIN}
 ANCHOR_CHARS_MAX = 300
 REL_CHARS_MAX = 100
 EDGES_PER_PAGE_MAX = 20_000  # what the parser lets through is far below; a page is not a database
@@ -28,8 +29,8 @@ class Edge(NamedTuple):
 def out_edges(record: Record) -> list[Edge] | None:
     """The ways out as this visit saw them, or None: it saw none, and those known before stand.
 
-    A page that is gone (404, 410; the first time there may be grace) leads nowhere; any other failure is weather, and
-    changes nothing.
+    A page that is gone (404, 410; the first time there may be grace), or that its collection has not found again, leads
+    nowhere; any other failure is weather, and changes nothing.
     """
     outcome, page = record.outcome, record.page
     edges: list[Edge] = []
@@ -39,7 +40,7 @@ def out_edges(record: Record) -> list[Edge] | None:
         edges.append(Edge(target, "", REDIRECT, 0 if walked else None))
     if page is not None:
         edges.extend(_edge(link, page.robots.nofollow) for link in page.links[:EDGES_PER_PAGE_MAX])
-    elif target is None and (outcome.grace or outcome.status not in GONE):
+    elif target is None and (outcome.grace or outcome.status not in NOWHERE):
         return None
     return edges
 

@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory
+from tarrafa.data import DataDirectory, state_of
 from tarrafa.errors import QueryError
 from tarrafa.graph.ranks import Ranks
 from tarrafa.graph.ranks import path_of as path_of_ranks
@@ -30,11 +30,12 @@ OFFSET_MAX = 100_000  # some 80 ms of looking away
 COLLAPSED_MAX = 20_000  # in-links that are looked at one by one, to find those that several collections have
 ANCHORS_READ_MAX = 50
 IDS_PER_QUERY = 500
-KNOWN_MAX = 10_000  # standings that a thread remembers: some 2 MB
+KNOWN_MAX = 100_000  # standings that are remembered: some 20 MB
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
 
 
 Standing = tuple[int, float]  # in-links and rank
+Known = dict[UrlId, Standing | None]
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -76,6 +77,7 @@ class GraphReader:
         self._taken_down = TakenDown(data)
         self._path, self._path_of_ranks = path_of(data), path_of_ranks(data)
         self._local = threading.local()
+        self._remembered: tuple[tuple[object, ...], Known] = ((), {})
         self._connection()
 
     def nodes(self, url: str, collection: str | None = None) -> list[Node]:
@@ -193,15 +195,16 @@ class GraphReader:
             known.update((key, found.get(key)) for key in unknown)
         return {key: standing for key in ids if (standing := known[key]) is not None}
 
-    def _known(self, collection: str | None) -> "dict[UrlId, Standing | None]":
-        """What this thread has looked up since the graph and its ranks were last written. Most searches ask for the
-        same few pages, and a look-up costs 4 us."""
-        ranks, connection = self._ranked(), self._connection()
-        with in_our_words(self._path, connection):
-            moment = (ranks, connection.pragma("data_version"), collection)
-        if getattr(self._local, "moment", None) != moment or len(self._local.known) > KNOWN_MAX:
-            self._local.moment, self._local.known = moment, {}
-        known: dict[UrlId, Standing | None] = self._local.known
+    def _known(self, collection: str | None) -> Known:
+        """What was looked up since links or ranks last changed. Most searches ask for the same few pages, and a look-up
+        costs 4 us."""
+        self._ranked()
+        turned = self._rows("SELECT value FROM counters WHERE name = 'turned'", ())
+        moment = (self._local.ranked, turned, collection)
+        at, known = self._remembered
+        if at != moment or len(known) > KNOWN_MAX:
+            known = {}
+            self._remembered = moment, known
         return known
 
     def _look_up(self, ids: Sequence[UrlId], collection: str | None) -> dict[UrlId, Standing]:
@@ -284,15 +287,10 @@ class GraphReader:
 
     def _ranked(self) -> Ranks:
         """The newest ranks, if they are of this graph."""
-        connection = self._connection()
-        try:
-            found = self._path_of_ranks.stat()
-            identity = (self._local.file, found.st_ino, found.st_mtime_ns)
-        except OSError:
-            return Ranks.none()
+        self._connection()
+        identity = (self._local.file, *state_of(self._path_of_ranks))
         if getattr(self._local, "ranked", None) != identity:
-            with in_our_words(self._path, connection):
-                self._local.ranks = Ranks.open(self._data, self.incarnation())
+            self._local.ranks = Ranks.open(self._data, self.incarnation())
             self._local.ranked = identity
         ranks: Ranks = self._local.ranks
         return ranks

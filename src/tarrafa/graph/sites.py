@@ -9,7 +9,7 @@ Knows nothing of how the sums are made.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from struct import Struct
@@ -75,6 +75,17 @@ class HostFigures(msgspec.Struct, frozen=True):
     visited: int
     fetched: int
     rank: float
+
+
+class HostSums(msgspec.Struct, frozen=True):
+    """A host as one collection knew it at the last survey."""
+
+    collection: str
+    host: str
+    known: int
+    visited: int
+    fetched: int
+    statuses: dict[str, int]  # of the newest visits
 
 
 class Surroundings(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
@@ -169,6 +180,13 @@ class SiteReader:
             return None
         column, wanted = ("key", host_key(url)) if "://" in name else ("name", host_name(url))
         return self._found("host", column, wanted, collection, paging)
+
+    def hosts(self, limit: int) -> Iterator[HostSums]:
+        """All of them, of all collections, as far as the limit goes. Reads that many rows; for plans, not for pages."""
+        with self._reading():
+            found = self._rows("SELECT collection, key, known, visited, fetched, statuses FROM hosts LIMIT ?", (limit,))
+        for collection, key, known, visited, fetched, statuses in found:
+            yield HostSums(collection, key, known, visited, fetched, msgspec.json.decode(statuses))
 
     def _found(self, kind: str, column: str, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
         with self._reading():

@@ -63,11 +63,11 @@ def _survey(data: DataDirectory, clock: Clock) -> Stated:
     with closing(open_reader(data)) as connection, in_our_words(path_of(data), connection):
         found = read(connection, data.graph)
         names = _names(connection, found)
-    nodes, counting = found.links.nodes, len(found.links.sources)
+    counting = len(found.links.sources)
     values = _ranks(data, found, names)
     found.links = NO_LINKS  # the rest needs its memory
     _write_sites(data, found, names, values, clock.now())
-    stated = Stated(found.incarnation, found.turned, nodes, counting, clock.now(), boottime() - begun)
+    stated = Stated(found.incarnation, found.turned, found.nodes, counting, clock.now(), boottime() - begun)
     ranks.write(data, stated, values.tobytes())
     return stated
 
@@ -75,10 +75,10 @@ def _survey(data: DataDirectory, clock: Clock) -> Stated:
 def _ranks(data: DataDirectory, found: Snapshot, names: Names) -> NDArray[np.float32]:
     """From the ranks of before, if there are any of this making of the graph."""
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names.collections))}
-    block_of = np.array([numbers[name] for name in names.collections], np.int32)
+    block_of = np.array([*(numbers[name] for name in names.collections), len(numbers)], np.int32)  # the last: nobody's
     before = Ranks.open(data, found.incarnation).values
     start = np.asarray(before, np.float32) if len(before) else None
-    return pagerank(found.links, block_of[found.groups] if names.keys else found.groups, start).ranks
+    return pagerank(found.links, block_of[found.groups], start).ranks
 
 
 def _names(connection: apsw.Connection, found: Snapshot) -> Names:
@@ -104,12 +104,12 @@ def _write_sites(data: DataDirectory, found: Snapshot, names: Names, values: NDA
     site_of = np.array(names.site_of, np.int64)
     hosts = neighbourhood(keys, counts, len(names.keys))
     among = neighbourhood(*between_sites(keys, counts, site_of), len(names.sites))
-    weights = np.bincount(found.groups, weights=values, minlength=len(names.keys)).astype(np.float64)
+    weights = np.bincount(found.groups, weights=values, minlength=len(names.keys))[: len(names.keys)].astype(np.float64)
     path = sites.path_of(data)
     new = path.with_name(path.name + ".new")
     try:
         rows_of = _site_rows(found, names, among, weights), _host_rows(found, names, hosts, weights)
-        sites.write(new, now, len(values), found.edges, *rows_of)
+        sites.write(new, now, found.nodes, found.edges, *rows_of)
         _sync(new)
         new.replace(path)
         sync_directory(path.parent)

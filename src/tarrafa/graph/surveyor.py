@@ -10,13 +10,13 @@ Knows nothing of what a survey does.
 import math
 import os
 import subprocess
-import sys
 from contextlib import suppress
 
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph import ranks
+from tarrafa.process import module_line
 
 GROWTH = 0.1
 AGE_S_MAX = 600.0
@@ -61,10 +61,9 @@ class Surveyor:
             return self._has_ended()
         if self.is_due(turned, idle_s, boottime()):
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "tarrafa.graph.survey", "--data", str(self._data.root), "--parent",
-                 str(os.getpid())],
+                module_line("tarrafa.graph.survey", "--data", str(self._data.root), "--parent", str(os.getpid())),
                 stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         return False
 
     def _has_ended(self) -> bool:

@@ -27,6 +27,9 @@ NODES_CACHED_MAX = 150_000
 EDGES_PER_BATCH_MAX = 50_000  # a host of link lists must not fill the memory
 RELAXED_MAX = 200_000  # edges followed per batch to carry depths on; the rest waits in `falling`
 TITLE_CHARS_MAX = 300
+DROPPED_AT_ONCE = 2_000  # nodes
+# What older versions do not know of, and need not.
+DELETED = "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID"
 
 
 @dataclass(slots=True, eq=False)
@@ -70,11 +73,14 @@ class Graph:
 
     def _load(self) -> None:
         """Begin from what is on the disk."""
-        self._next_node: int = 1 + (self._rows("SELECT max(node) FROM nodes")[0][0] or 0)
+        counters: dict[str, int] = dict(self._rows("SELECT name, value FROM counters"))
+        last = self._rows("SELECT max(node) FROM nodes")[0][0] or 0
+        self._next_node: int = 1 + max(last, counters.get("numbered", 0))  # of a deleted collection may have been more
         self._collections: dict[str, int] = dict(self._rows("SELECT name, collection FROM collections"))
         self._owners: dict[str, int] = dict(self._rows("SELECT name, owner FROM owners"))
         self._files: dict[str, int] = dict(self._rows("SELECT name, file FROM files"))
-        counters: dict[str, int] = dict(self._rows("SELECT name, value FROM counters"))
+        self._connection.execute(DELETED)
+        self.deleted: dict[str, float] = dict(self._rows("SELECT name, at FROM deleted"))
         self._stamp, self.turned, self.incarnation = (counters[name] for name in ("stamp", "turned", "incarnation"))
         self._by_id: dict[tuple[int, UrlId], _Node] = {}
         self._by_number: dict[int, _Node] = {}
@@ -111,10 +117,42 @@ class Graph:
     def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return rows(self._connection, sql, bindings)
 
+    def drop(self, name: str, at: float) -> None:
+        """A collection was deleted at that moment: its nodes and edges go, some at a time. No edge leads from one
+        collection to another. Killed in between, it is done again."""
+        number, last, gone = self._collections.get(name, 0), 0, True
+        while gone:
+            with self._connection:
+                sql = "SELECT node FROM nodes WHERE node > ? AND collection = ? ORDER BY node LIMIT ?"
+                nodes = [node for (node,) in self._rows(sql, (last, number, DROPPED_AT_ONCE))]
+                gone, last = bool(nodes), nodes[-1] if nodes else last
+                self._drop_nodes(nodes)
+                if not gone:
+                    self._connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (name, at))
+        self._load()
+
+    def _drop_nodes(self, nodes: list[int]) -> None:
+        many, edges = self._connection.executemany, 0
+        for node in nodes:
+            self._connection.execute("DELETE FROM edges WHERE src = ?", (node,))
+            edges += self._connection.changes()
+        for table in ("dirty", "falling", "nodes"):
+            many(f"DELETE FROM {table} WHERE node = ?", ((node,) for node in nodes))  # noqa: S608
+        many(
+            "UPDATE counters SET value = value + ? WHERE name = ?",
+            ((-edges, "edges"), (edges + len(nodes), "turned")),
+        )
+        self._connection.execute(
+            "INSERT INTO counters VALUES ('numbered', ?) ON CONFLICT DO UPDATE SET value = max(value, excluded.value)",
+            (self._next_node - 1,),
+        )
+
     # -- one record ------------------------------------------------------------------------------------------------
 
     def _apply(self, entry: Entry) -> None:
         record = entry.record
+        if record.outcome.at <= self.deleted.get(record.collection, -1.0):
+            return
         collection = self._collection(record.collection)
         node = self._node(collection, record.url)
         if record.visit <= node.visit:

@@ -11,7 +11,7 @@ Knows nothing of queries.
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from time import thread_time
@@ -21,6 +21,7 @@ from typing import IO
 import tantivy
 
 from tarrafa.archive import follow as archive
+from tarrafa.archive.deletions import Deletions
 from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
@@ -28,6 +29,7 @@ from tarrafa.errors import Locked
 from tarrafa.index import schema, shards, visits
 from tarrafa.index.analyst import Analyst, Analysts, Prepare, Prepared
 from tarrafa.index.documents import Change, change, key_of
+from tarrafa.index.pace import COMMIT_IDLE_S, Pace
 from tarrafa.index.refresh import Refresher
 from tarrafa.index.visits import Written
 from tarrafa.index.withheld import Withheld, unsay
@@ -35,9 +37,6 @@ from tarrafa.parse.url import url_id
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
-COMMIT_RECORDS = 2_000  # every 100 is three times dearer
-COMMIT_EVERY_S = 3.0
-COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
 STEP_S, STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
 HEAP_BYTES = 64 << 20
 THREADS = 1
@@ -50,10 +49,9 @@ class Follower:
         self._data = data
         self._path = schema.folder(data)
         self._analyst = Analyst(data)
+        self._deletions = Deletions(data.archive)
         self._is_ours = shards.is_ours(data)
         self._changes = 0
-        self._records = 0
-        self._first_at = self._last_at = 0.0
         self._lock = _lock(data)
         try:
             self._open()
@@ -75,9 +73,10 @@ class Follower:
             # would use again: tantivy then refuses to commit, for ever (found by killing it; 1 run in 8).
             self._writer.garbage_collect_files()
         self._visits = visits.Visits(self._data)
-        self._cursor: Cursor = self._visits.cursor
+        self._pace = Pace(self._visits.cursor)
         self._withheld = Withheld(self._data, self._visits.path, self._visits.connection)
         self._refresher = Refresher(self._data, self._visits)
+        self._dropped = self._visits.deleted()
 
     def __enter__(self) -> "Follower":
         return self
@@ -90,47 +89,55 @@ class Follower:
     def read(self, now: float, stop: threading.Event | None = None, analysts: Analysts | None = None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
+        upto = archive.published(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        self.drop_deleted()
         self.withhold()
-        upto = archive.published(self._data.archive)
-        entries = archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto)
+        entries = archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto)
         for entry, prepare in self._prepared(entries) if analysts is None else analysts.prepared(entries):
             if stop is not None and stop.is_set():
                 return read
             self._apply(entry, prepare)
-            self._advance({entry.file: entry.end}, now)
+            self._pace.advance({entry.file: entry.end}, now)
             read += 1
-            self._records += 1
-            if self._records >= COMMIT_RECORDS:
-                self.commit()
-        self._advance(upto, now)  # beyond the last record that is ours
+            self._count(now)
+        self._pace.advance(upto, now)  # beyond the last record that is ours
         return read
 
     def _prepared(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Prepare]]:
         for entry in entries:
             yield entry, partial(self._analyst.prepare, entry.record)
 
-    def _advance(self, cursor: Cursor, now: float) -> None:
-        if any(self._cursor.get(file, 0) < end for file, end in cursor.items()):
-            self._cursor.update(cursor)
-            self._first_at, self._last_at = self._first_at or now, now
+    def _count(self, now: float) -> None:
+        self._pace.touch(now, records=1)
+        if self._pace.is_full:
+            self.commit()
 
     def is_due(self, now: float) -> bool:
         """Whether what has been read should be shown now."""
-        if not self._first_at:
-            return False
-        return now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S
+        return self._pace.is_due(now)
 
     def commit(self) -> None:
         """Show what has been read."""
-        if not self._first_at:
+        if not self._pace.is_waiting:
             return
         self._data.check_space()
         if self._changes:
             with schema.in_our_words(self._path):
                 self._open_writer().commit()
         self._visits.save()
-        self._records = self._changes = 0
-        self._first_at = 0.0
+        self._changes = 0
+        self._pace.settle()
+
+    def drop_deleted(self) -> None:
+        """Take out the collections that were deleted since, whole: one of the same name begins anew."""
+        for name, at in list(self._deletions.now().items()):
+            if at > self._dropped.get(name, -1.0):
+                self.commit()
+                with schema.in_our_words(self._path):
+                    self._open_writer().delete_documents_by_term(schema.COLLECTION, name)
+                    self._open_writer().commit()
+                self._visits.drop(name, at)
+                self._dropped[name] = at
 
     def withhold(self) -> None:
         """Take out what was taken down, and bring back what was lifted, if anything was since."""
@@ -138,20 +145,19 @@ class Follower:
             return
         self._withheld.delete(self._open_writer())
         forget = self._visits.start_over()
-        for entry, prepare in self._prepared(self._withheld.lifted(self._cursor)):
+        for entry, prepare in self._prepared(self._withheld.lifted(self._pace.cursor)):
             forget(entry.record.collection, url_id(entry.record.url))
             self._apply(entry, prepare)
-            self._records, self._first_at = self._records + 1, self._first_at or boottime()
-            if self._records >= COMMIT_RECORDS:
-                self.commit()
-        self._changes, self._first_at = self._changes + 1, self._first_at or boottime()
+            self._count(boottime())
+        self._changes += 1
+        self._pace.touch(boottime())
         self.commit()
         self._withheld.settle()
 
     def refresh(self, now: float, step_s: float) -> bool:
         """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
         graph = self._analyst.graph
-        if graph is None or not self._refresher.is_due(graph, now, committed=not self._records):
+        if graph is None or not self._refresher.is_due(graph, now, committed=not self._pace.records):
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
@@ -166,10 +172,10 @@ class Follower:
 
     def _rewrite(self, entry: Entry, now: float) -> None:
         record = entry.record
-        if self._withheld.covers(record) or change(record) is not Change.WRITE:
+        if self._withheld.covers(record) or self._deletions.covers(record) or change(record) is not Change.WRITE:
             return
         self._write(entry, self._analyst.prepare(record))
-        self._first_at, self._last_at = self._first_at or now, now
+        self._pace.touch(now)
 
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
@@ -179,7 +185,7 @@ class Follower:
     def _apply(self, entry: Entry, prepare: Prepare) -> None:
         record, meaning = entry.record, change(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
-        if meaning is Change.NOTHING or self._withheld.covers(record):
+        if meaning is Change.NOTHING or self._withheld.covers(record) or self._deletions.covers(record):
             return
         if self._visits.is_newer(record.collection, url_id(record.url), record.visit):
             self._write(entry, prepare() if meaning is Change.WRITE else None)
@@ -249,13 +255,22 @@ def make(part: DataDirectory, analysts: int = 0) -> int:
     return read
 
 
+def drop_deleted(data: DataDirectory) -> bool:
+    """Let the index drop what was deleted. False: there is none, or its follower runs and does it."""
+    return _let(data, Follower.drop_deleted)
+
+
 def withhold(data: DataDirectory) -> bool:
     """Let the index keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
+    return _let(data, Follower.withhold)
+
+
+def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
     parts = [part for part in shards.parts(data) if schema.exists(part)]
     try:
         for part in parts:
             with Follower(part) as follower:
-                follower.withhold()
+                do(follower)
     except Locked:
         return False
     return bool(parts)
@@ -289,8 +304,9 @@ def cursor(data: DataDirectory) -> Cursor:
     return {} if schema.is_foreign(data) or visits.is_foreign(data) else visits.read_cursor(data)
 
 
-def behind(data: DataDirectory) -> int:
-    """How many durable bytes of the archive are not findable yet, as far as they belong here."""
+def behind(data: DataDirectory, until: Cursor | None = None) -> int:
+    """How many durable bytes of the archive, or of what it held at some moment, are not findable yet, as far as they
+    belong here."""
     read = [cursor(part) for part in shards.parts(data)]
     slowest = {file: min(one.get(file, 0) for one in read) for file in set().union(*read)}
-    return archive.behind(data.archive, slowest)
+    return archive.behind(data.archive, slowest, until)

@@ -26,7 +26,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import shards, visits
 from tarrafa.index.follower import forget, make, rebuild
-from tarrafa.process import become_child, run_child
+from tarrafa.process import become_child, module_line, run_child
 
 LOOK_EVERY_S = 0.2
 SMALL_BYTES = 2 << 20  # an archive for which no process need be started
@@ -89,8 +89,10 @@ class _Team:
 
     def _start(self, part: DataDirectory) -> None:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
-        line = [sys.executable, "-m", "tarrafa.index.making", "--data", str(part.root), f"--part={part.part}",
-                "--analysts", str(self._analysts), "--parent", str(os.getpid())]  # fmt: skip
+        line = module_line(
+            "tarrafa.index.making", "--data", str(part.root), f"--part={part.part}", "--analysts", str(self._analysts),
+            "--parent", str(os.getpid()),
+        )  # fmt: skip
         process = subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT)
         self._at_work[part.part] = (process, said)
 

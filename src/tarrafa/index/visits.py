@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS visits (
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE IF NOT EXISTS cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL); -- that every page was looked at with: see `refresh`
 """
 
@@ -132,6 +133,20 @@ class Visits:
                     self._unsaved.pop(row, None)
 
         return forget_once
+
+    def deleted(self) -> dict[str, float]:
+        """The collections that were dropped, and as of when they were deleted."""
+        with in_our_words(self._path, self._connection, "index"):
+            return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
+
+    def drop(self, collection: str, at: float) -> None:
+        """Forget every visit that was made for a collection; tantivy has committed that it is no more."""
+        name = collection.encode()
+        with in_our_words(self._path, self._connection, "index"), self._connection:
+            self._connection.execute(f"DELETE FROM visits WHERE substr(key, {ID_BYTES + 1}) = ?", (name,))  # noqa: S608
+            self._connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
+        for key in [key for key in self._unsaved if key[ID_BYTES:] == name]:
+            del self._unsaved[key]
 
     @property
     def path(self) -> Path:

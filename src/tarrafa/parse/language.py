@@ -47,3 +47,13 @@ def _detected(sample: str) -> str:
             return ""
     code = details[0][1]
     return normal(code) if reliable and code != "un" else ""
+
+
+CODES = frozenset(normal(code) for _, code in pycld2.LANGUAGES) - {"", "xx"}  # that a text can be told to be in
+_NAMES = {name.lower(): normal(code) for name, code in pycld2.LANGUAGES}
+
+
+def code_meant(text: str) -> str:
+    """The code for what somebody may have written instead: `pt-BR`, `PT`, `Portuguese`; nothing if nobody can tell."""
+    found = normal(text) or _NAMES.get(text.strip().lower(), "")
+    return found if found in CODES else ""

@@ -215,6 +215,12 @@ def host_name(url: str) -> str:
     return _authority(url[: url.index("/", 8)])[1]
 
 
+def name_and_port(url: str) -> tuple[str, str]:
+    """A canonical URL's host as patterns of hosts see it: the scheme's own port is empty."""
+    scheme, host, port, _ = _authority(url[: url.index("/", 8)])
+    return host, "" if port == DEFAULT_PORTS[scheme] else port
+
+
 def host_id(key: str) -> HostId:
     """The 64 bits, signed as databases have them, that a host key is known by."""
     number: int = xxh3_64_intdigest(key.encode())

@@ -14,7 +14,7 @@ Knows nothing of what else could be asked (`searcher`).
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -36,10 +36,14 @@ Answer = TypeVar("Answer")
 
 class Asking:
     """One question on its way through the shards. Those that do not answer are asked no more, nor by the questions that
-    follow it."""
+    follow it (`then`). Where there is no `pool`, there is one shard."""
 
     def __init__(
-        self, question: Question, shards: list[Shard], pool: ThreadPoolExecutor | None, away: dict[int, str] | None
+        self,
+        question: Question,
+        shards: Sequence[Shard],
+        pool: ThreadPoolExecutor | None,
+        away: dict[int, str] | None = None,
     ) -> None:
         self.question, self._shards, self._pool = question, shards, pool
         self.ignored: list[str] = []
@@ -48,6 +52,10 @@ class Asking:
         self.away: dict[int, str] = {} if away is None else away
         self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
+
+    def then(self, question: Question) -> "Asking":
+        """Another question, to the same shards, whoever has come or left meanwhile."""
+        return Asking(question, self._shards, self._pool, self.away)
 
     def find(self, pinned: list[UrlId]) -> None:
         """How many there are, and as many groups as are asked for."""

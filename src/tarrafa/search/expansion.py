@@ -50,7 +50,7 @@ def told(pages: Sequence[schema.Shown], counting: Counting, limit: int, often: f
         for term, writings in _words_of(page).items():
             evidence[term] += 1 + often * log(writings.total())  # type: ignore[assignment]  # a sum of floats
             forms.setdefault(term, Counter()).update(writings)
-    documents = max(1, counting.documents)
+    documents = max(1, counting.written)
     weighed = [(weight(held, counting.frequency(schema.ALL, term), documents), term) for term, held in evidence.items()]
     best = sorted(weighed, key=lambda one: (-one[0], one[1]))[:limit]
     return [(min(forms[term], key=lambda word: (-forms[term][word], word)), float(evidence[term])) for _, term in best]
@@ -99,7 +99,7 @@ def together(answers: Iterable[Evidence], own: frozenset[str]) -> dict[str, floa
 def chosen(evidence: dict[str, float], counting: Counting, limit: int, share: float) -> tuple[Extra, ...]:
     """The words to be added, the best first; those that only the pages themselves hold lead nowhere."""
     leading = [(word, held, held_by(word, counting)) for word, held in evidence.items()]
-    documents = max(1, counting.documents)
+    documents = max(1, counting.written)
     weighed = [(weight(held, count, documents), word) for word, held, count in leading if count > held]
     best = sorted(weighed, key=lambda one: (-one[0], one[1]))[:limit]
     return tuple(Extra(word, share * one / best[0][0]) for one, word in best)

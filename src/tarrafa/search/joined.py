@@ -22,9 +22,11 @@ from tarrafa.search import expansion, spelling, suggesting
 from tarrafa.search.local import CHANGED, PATIENCE_S, LocalShard, first_moment
 from tarrafa.search.merging import in_order, merged
 from tarrafa.search.question import BLOCK, Block, Part, Place, Question, Shard, Shown, Statistics, sum_of
+from tarrafa.search.threads import Threads
 from tarrafa.search.vocabulary import WORDS_MAX
 
 MOMENTS_MAX = 256  # every commit of every part makes a new one
+LARGE = 50_000  # documents of a part: with fewer, Python's lock is what is waited for
 
 Moment = tuple[Sequence[Shard], tuple[int, ...]]
 
@@ -35,7 +37,7 @@ class Joined:
     def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
         self._name, self._parts = name, parts
         self._moments: OrderedDict[int, Moment] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock, self._threads = threading.Lock(), Threads()
         self._next = first_moment()
 
     @property
@@ -50,7 +52,7 @@ class Joined:
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
         parts = self._parts()
-        return self._join(parts, [part.best(question, together, limit) for part in parts], limit)
+        return self._join(parts, self._best(parts, question, together, limit), limit)
 
     def find(self, question: Question, ids: list[UrlId]) -> Block:
         parts = self._parts()
@@ -73,7 +75,7 @@ class Joined:
         parts = self._parts()
         shares = [pages] * len(parts)
         if len(parts) > 1 and not question.related:  # of the best pages of all, so many are here and so many there
-            blocks = [part.best(question, together, BLOCK) for part in parts]
+            blocks = self._best(parts, question, together, BLOCK)
             different: dict[object, int] = {}
             for one in in_order(merged(blocks, BLOCK)):
                 different.setdefault(one.candidate.content or one.candidate.id, one.answer)
@@ -85,7 +87,7 @@ class Joined:
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
             known = self._moments.get(moment)
-        if known is None:
+        if known is None or (places and not known[0]):
             raise QueryError(CHANGED)
         parts, moments = known
         shown: dict[Place, Shown] = {}
@@ -95,6 +97,18 @@ class Joined:
                 local = [(place[0] // len(parts), place[1]) for place in own]
                 shown |= zip(own, part.show(question, one, local), strict=True)
         return [shown[place] for place in places]
+
+    def _best(self, parts: Sequence[Shard], question: Question, together: Statistics, limit: int) -> list[Block]:
+        """What each finds. Large parts look at once: tantivy does so without Python's lock, each with a processor."""
+
+        def ask(part: Shard) -> Block:
+            return part.best(question, together, limit)
+
+        pool = self._threads.enough(len(parts))
+        if pool is None or sum(part.documents() for part in parts) < LARGE * len(parts):
+            return list(map(ask, parts))
+        others = [pool.submit(ask, part) for part in parts[1:]]
+        return [ask(parts[0]), *(other.result() for other in others)]
 
     def _join(self, parts: Sequence[Shard], blocks: list[Block], limit: int) -> Block:
         """What several found, each with a place that tells whose it is."""
@@ -123,16 +137,18 @@ class Joined:
 HERE = "here"
 
 
-def here(data: DataDirectory, patience_s: float = PATIENCE_S) -> Shard:
-    """The index of a data directory, in however many parts it is; how long to wait for what is still being read."""
-    return Joined(HERE, _Parts(data, patience_s))
+def here(data: DataDirectory, patience_s: float = PATIENCE_S, or_nothing: bool = False) -> Shard:
+    """The index of a data directory, in however many parts it is; how long to wait for what is still being read. Where
+    nothing is indexed yet, that is a `DataError`, or, if so wanted, an index without documents."""
+    return Joined(HERE, _Parts(data, patience_s, or_nothing))
 
 
 class _Parts:
     """The parts that there are, looked up at each question by one small file."""
 
-    def __init__(self, data: DataDirectory, patience_s: float) -> None:
+    def __init__(self, data: DataDirectory, patience_s: float, or_nothing: bool) -> None:
         self._data, self._path, self._patience_s = data, shards.path_of(data), patience_s
+        self._or_nothing = or_nothing
         self._seen: tuple[int, ...] | None = None
         self._all: list[tuple[DataDirectory, LocalShard]] = []
 
@@ -144,5 +160,7 @@ class _Parts:
             self._all = [(part, LocalShard(part, patience_s=patience_s, words_max=words_max)) for part in parts]
             self._seen = seen
         known = self._all
-        filled = [shard for part, shard in known if schema.exists(part)] if len(known) > 1 else []
-        return list(filled or [shard for _, shard in known[:1]])
+        if len(known) == 1 and not self._or_nothing:
+            return [known[0][1]]
+        filled: list[Shard] = [shard for part, shard in known if schema.exists(part)]
+        return filled if filled or self._or_nothing else [known[0][1]]

@@ -27,10 +27,10 @@ from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import schema
 from tarrafa.index.documents import static_factor
-from tarrafa.index.reader import IndexReader, Match, Snapshot
+from tarrafa.index.reader import IndexReader, Matches, Snapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
-from tarrafa.search.curation import Curation
+from tarrafa.search.curation import Curation, Rules
 from tarrafa.search.expansion import OFTEN, told
 from tarrafa.search.lengths import Means, common
 from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
@@ -55,11 +55,19 @@ ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 Now = Callable[[], float]
 
 
+class _Ground(NamedTuple):
+    """What one question stands on: the newest commit, and what those who run the engine want at that moment."""
+
+    rules: Rules
+    left_out: list[Clause]
+    snapshot: Snapshot
+
+
 class _Told(NamedTuple):
     """What was counted last, for whoever then asks with nothing but those counts."""
 
     counts: Statistics
-    snapshot: Snapshot
+    ground: _Ground
     question: Question
     said: Said
 
@@ -75,7 +83,7 @@ class LocalShard:
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
-        self._withheld = Withheld(data, self._curation)
+        self._withheld = Withheld(data)
         self._moments: OrderedDict[int, Snapshot] = OrderedDict()
         self._lock = threading.Lock()
         self._thread = threading.local()
@@ -89,23 +97,22 @@ class LocalShard:
         return self._index.snapshot().documents
 
     def statistics(self, question: Question) -> Statistics:
-        snapshot = self._index.snapshot()
+        ground = self._ground()
+        snapshot = ground.snapshot
         counted = Counted(snapshot)
-        said = self._say(question, counted, counted)
+        said = self._say(question, ground.rules, counted, counted)
         counted.counts[schema.LANGUAGE] = snapshot.languages()
-        counts = Statistics(snapshot.documents, snapshot.length(), counted.counts)
-        self._thread.told = _Told(counts, snapshot, question, said)
+        counts = Statistics(snapshot.documents, snapshot.written, snapshot.length(), counted.counts)
+        self._thread.told = _Told(counts, ground, question, said)
         return counts
 
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
-        left_out = self._withheld.clauses()  # before the snapshot: see there
-        snapshot = self._index.snapshot()
-        said = less(self._said(question, snapshot, together), left_out)
+        ground, said = self._said(question, together)
         order = ORDERS.get(question.sort)
-        matches, total = snapshot.best(said, limit, weight=schema.STATIC, order=order)
+        matches = ground.snapshot.best(said, limit, weight=schema.STATIC, order=order)
         if order is None:
-            matches = self._measured(matches, snapshot, question, together)
-        return Block(self._moment(snapshot), total, self._scored(snapshot, matches, question))
+            matches = self._measured(matches, ground, question, together)
+        return Block(self._moment(ground.snapshot), matches.total, self._scored(ground, matches, question))
 
     def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
         with self._lock:
@@ -123,52 +130,54 @@ class LocalShard:
         ]  # fmt: skip
 
     def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
-        left_out = self._withheld.clauses()
-        snapshot = self._index.snapshot()
-        said, page = self._said(question, snapshot, together), of_page(url_id(url), question.collection)
-        said = less(said, left_out)
-        both = Said.boolean_query([(Occur.Must, said), (Occur.Must, Said.const_score_query(page, 0.0))])
-        matches = [match for match in snapshot.best(both, BLOCK, schema.STATIC)[0] if match.id == url_id(url)]
-        if not matches:
+        ground, said = self._said(question, together)
+        key, snapshot = url_id(url), ground.snapshot
+        page = Said.const_score_query(of_page(key, question.collection), 0.0)
+        matches = snapshot.best(Said.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK, schema.STATIC)
+        ids = matches.ids()
+        if key not in ids:
             return []
-        match = matches[0]
-        matching, means = self._matching(question, snapshot, together), _means(snapshot, together)
+        at = ids.index(key)
+        place, length, updated = matches.places()[at], matches.fact(schema.LENGTH)[at], matches.fact(schema.UPDATED)[at]
+        matching = self._matching(question, ground.rules, snapshot, together)
         leaves = matching.leaves(_understood(question), question.natural, question.extras)
-        values = [snapshot.value(leaf.said, match.place) for leaf in leaves]
+        stretch = _means(snapshot, together).stretch(length)
         parts = [
-            Part(leaf.kind, leaf.what, common(value, leaf.most, means.stretch(match.length)))
-            for leaf, value in zip(leaves, values, strict=True)
+            Part(leaf.kind, leaf.what, common(snapshot.value(leaf.said, place), leaf.most, stretch)) for leaf in leaves
         ]
-        _, rank = self._standings([match.id], question.collection).get(match.id, NEWCOMER)
+        _, rank = self._standings([key], question.collection).get(key, NEWCOMER)
         factors = [Part("links", "", static_factor(rank))]
         if question.recent:
-            factors.append(Part("recent", "", self._recency(match)))
-        lowered = self._lowered(snapshot, [match.id])
+            factors.append(Part("recent", "", self._recency(updated)))
+        lowered = self._lowered(ground, [key])
         factors += [Part("curated", "", factor) for factor in lowered.values()]
         return [part for part in parts if part.value > 0] + factors
 
     def find(self, question: Question, ids: list[UrlId]) -> Block:
-        parts = [(Occur.Must, among(ids)), *self._withheld.clauses()]
-        snapshot = self._index.snapshot()
+        ground = self._ground()
+        candidates = self._found(ground, question, ids)
+        return Block(self._moment(ground.snapshot), len(candidates), candidates)
+
+    def _found(self, ground: _Ground, question: Question, ids: list[UrlId]) -> list[Candidate]:
+        """What `find` finds: where several collections have a page, the newest."""
+        parts = [(Occur.Must, among(ids)), *ground.left_out]
         if question.collection is not None:
             parts.append((Occur.Must, exactly(schema.COLLECTION, question.collection)))
-        found = snapshot.best(Said.boolean_query(parts), BLOCK)[0]
-        standings = self._standings(ids, question.collection)
-        newest = {match.id: match for match in sorted(found, key=attrgetter("updated"))}
-        candidates = [
-            Candidate(0.0, key, standings.get(key, NEWCOMER)[0], newest[key].place, *newest[key][5:], 0.0)
-            for key in ids
-            if key in newest
-        ]
-        return Block(self._moment(snapshot), len(candidates), candidates)
+        matches = ground.snapshot.best(Said.boolean_query(parts), BLOCK)
+        keys, updated = matches.ids(), matches.fact(schema.UPDATED)
+        known = self._standings(keys, question.collection)
+        candidates = _candidates(matches, [0.0] * len(keys), keys, [known.get(key, NEWCOMER)[0] for key in keys])
+        newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=updated.__getitem__)}
+        return [newest[key] for key in ids if key in newest]
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
-        left_out = self._withheld.clauses()
-        snapshot = self._index.snapshot()
+        ground = self._ground()
+        snapshot = ground.snapshot
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
-        found = less(Said.all_query(), left_out) if left_out else None
+        found = less(Said.all_query(), ground.left_out) if ground.left_out else None
         if before.strip():
-            found = less(self._say(Question(before, all_words=True), snapshot, snapshot), left_out)
+            said = self._say(Question(before, all_words=True), ground.rules, snapshot, snapshot)
+            found = less(said, ground.left_out)
         return completions(snapshot, vocabulary, beginning, found, limit)
 
     def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
@@ -176,102 +185,103 @@ class LocalShard:
         return near(vocabulary, word, limit) if vocabulary is not None else []
 
     def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
-        left_out = self._withheld.clauses()
-        snapshot = self._index.snapshot()
         if question.related:
-            places = [one.place for one in self.find(question, [url_id(question.related)]).candidates]
+            ground = self._ground()
+            candidates = self._found(ground, question, [url_id(question.related)])
         else:
-            places = [one.place for one in self._first(snapshot, question, together, pages, left_out)]
-        often = 1.0 if question.related else OFTEN
-        return told([snapshot.shown(place) for place in places], snapshot, limit, often)
+            ground, said = self._said(question, together)
+            candidates = self._first(ground, said, question)[:pages]
+        often, snapshot = 1.0 if question.related else OFTEN, ground.snapshot
+        return told([snapshot.shown(one.place) for one in candidates], snapshot, limit, often)
 
-    def _first(
-        self, snapshot: Snapshot, question: Question, together: Statistics, pages: int, left_out: list[Clause]
-    ) -> list[Candidate]:
-        """The best so many, without exact copies."""
-        said = less(self._said(question, snapshot, together), left_out)
-        matches, _ = snapshot.best(said, BLOCK, weight=schema.STATIC)
+    def _first(self, ground: _Ground, said: Said, question: Question) -> list[Candidate]:
+        """The best, without exact copies."""
+        matches = ground.snapshot.best(said, BLOCK, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
-        for one in sorted(self._scored(snapshot, matches, question), key=attrgetter("score"), reverse=True):
+        for one in sorted(self._scored(ground, matches, question), key=attrgetter("score"), reverse=True):
             found.setdefault(one.id if one.content is None else one.content, one)
-        return list(found.values())[:pages]
+        return list(found.values())
 
-    def _matching(self, question: Question, local: Counting, together: Counting) -> Matching:
+    def _ground(self) -> _Ground:
+        rules = self._curation.rules()
+        left_out = self._withheld.clauses(rules.blocked)  # before the snapshot: see there
+        return _Ground(rules, left_out, self._index.snapshot())
+
+    def _matching(self, question: Question, rules: Rules, local: Counting, together: Counting) -> Matching:
         linking = partial(self._linking, collection=question.collection)
-        return Matching(local, together, linking, self._curation.rules().synonyms)
+        return Matching(local, together, linking, rules.synonyms)
 
-    def _said(self, question: Question, snapshot: Snapshot, together: Statistics) -> Said:
-        """The question as tantivy takes it; as it was said when it was counted, if nobody else has counted."""
+    def _said(self, question: Question, together: Statistics) -> tuple[_Ground, Said]:
+        """The question as tantivy takes it, less what must not be shown, and what it is asked of; as it was when it was
+        counted, if nobody else has counted."""
         told: _Told | None = getattr(self._thread, "told", None)
-        if told is not None and told.counts is together and told.snapshot is snapshot and told.question == question:
-            return told.said
-        return self._say(question, snapshot, together)
+        if told is not None and told.counts is together and told.question == question:
+            return told.ground, less(told.said, told.ground.left_out)
+        ground = self._ground()
+        return ground, less(self._say(question, ground.rules, ground.snapshot, together), ground.left_out)
 
-    def _say(self, question: Question, local: Counting, together: Counting) -> Said:
+    def _say(self, question: Question, rules: Rules, local: Counting, together: Counting) -> Said:
         """Whoever counts `together` hears of every term that matters."""
         query = narrowed(_understood(question), question.language, question.after, question.before)
-        matching = self._matching(question, local, together)
+        matching = self._matching(question, rules, local, together)
         related = bool(question.related)
         return matching.query(query, question.collection, question.natural, question.extras, related)
 
-    def _measured(
-        self, matches: list[Match], snapshot: Snapshot, question: Question, together: Statistics
-    ) -> list[Match]:
+    def _measured(self, matches: Matches, ground: _Ground, question: Question, together: Statistics) -> Matches:
         """The matches as they would score by the mean length of all shards' texts, the best first; further down than
         anybody looks, as they are."""
-        means, first = _means(snapshot, together), matches[:MEASURED]
+        snapshot = ground.snapshot
+        means = _means(snapshot, together)
         if means.are_alike or not matches:
             return matches
-        matching, these = self._matching(question, snapshot, together), among(match.id for match in first)
-        stretched, gained = (
-            {match.place: means.stretch(match.length) for match in first},
-            defaultdict[Place, float](float),
-        )
+        first = matches.first(MEASURED)
+        matching, these = self._matching(question, ground.rules, snapshot, together), among(first.ids())
+        places, stretches = first.places(), map(means.stretch, first.fact(schema.LENGTH))
+        stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[Place, float](float)
         for leaf in matching.leaves(_understood(question), question.natural, question.extras):
             both = Said.boolean_query([(Occur.Must, leaf.said), (Occur.Must, Said.const_score_query(these, 0.0))])
             for place, score in snapshot.scores(both, len(first) + BLOCK).items() if leaf.most else ():
                 if place in stretched:
                     gained[place] += common(score, leaf.most, stretched[place]) - score
-        measured = [match._replace(score=match.score + log2(2 + match.static) * gained[match.place]) for match in first]
-        return sorted([*measured, *matches[MEASURED:]], key=attrgetter("score"), reverse=True)
+        several = zip(first.scores, first.fact(schema.STATIC), places, strict=True)
+        measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
+        return matches.scored([*measured, *matches.scores[MEASURED:]])
 
-    def _scored(self, snapshot: Snapshot, matches: list[Match], question: Question) -> list[Candidate]:
+    def _scored(self, ground: _Ground, matches: Matches, question: Question) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
-        ids = [match.id for match in matches]
+        ids = matches.ids()
         known = self._standings(ids, question.collection)
         standings = [known.get(key, NEWCOMER) for key in ids]
         if question.sort is Sort.RELEVANCE:
-            lowered = self._lowered(snapshot, ids)
-            scores = [
-                match.score * self._factor(match, rank, question.recent) * lowered.get(match.id, 1.0)
-                for match, (_, rank) in zip(matches, standings, strict=True)
-            ]
+            # tantivy has multiplied by what links were worth when the page was indexed.
+            several = zip(matches.scores, matches.fact(schema.STATIC), standings, strict=True)
+            scores = [score * static_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
+            if question.recent:
+                aged = zip(scores, matches.fact(schema.UPDATED), strict=True)
+                scores = [score * self._recency(updated) for score, updated in aged]
+            lowered = self._lowered(ground, ids)
+            if lowered:
+                scores = [score * lowered.get(key, 1.0) for score, key in zip(scores, ids, strict=True)]
         elif question.sort is Sort.LINKS:
             scores = [float(in_links) for in_links, _ in standings]
         else:
-            scores = [float(match.updated) for match in matches]
-        return [
-            Candidate(score, match.id, in_links, match.place, *match[5:], match.score)
-            for score, match, (in_links, _) in zip(scores, matches, standings, strict=True)
-        ]
+            scores = [float(updated) for updated in matches.fact(schema.UPDATED)]
+        in_links = [in_links for in_links, _ in standings]
+        return _candidates(matches, scores, ids, in_links)
 
-    def _lowered(self, snapshot: Snapshot, ids: list[UrlId]) -> dict[UrlId, float]:
+    def _lowered(self, ground: _Ground, ids: list[UrlId]) -> dict[UrlId, float]:
         """What the scores of these pages are multiplied by, where their site is lowered."""
-        rules = self._curation.rules()
+        rules, snapshot = ground.rules, ground.snapshot
         lowered = below(rules.lowered)
         if lowered is None or not ids:
             return {}
         both = Said.boolean_query([(Occur.Must, lowered), (Occur.Must, among(ids))])
-        found, _ = snapshot.best(both, len(ids) + BLOCK)
-        return {match.id: rules.factor(host_name(snapshot.shown(match.place).url)) for match in found}
+        found = snapshot.best(both, len(ids) + BLOCK)
+        hosts = (host_name(snapshot.shown(place).url) for place in found.places())
+        return dict(zip(found.ids(), map(rules.factor, hosts), strict=True))
 
-    def _factor(self, match: Match, rank: float, recent: bool) -> float:
-        """What becomes of a text score that tantivy has already multiplied by what links were worth."""
-        factor = static_factor(rank) / log2(2.0 + match.static)
-        return factor * self._recency(match) if recent else factor
-
-    def _recency(self, match: Match) -> float:
-        age_s = max(0.0, self._now() - match.updated)
+    def _recency(self, updated: int) -> float:
+        age_s = max(0.0, self._now() - updated)
         return 1.0 + RECENT_SHARE * exp2(-age_s / RECENT_HALF_S)
 
     def _standings(self, ids: list[UrlId], collection: str | None) -> dict[UrlId, tuple[int, float]]:
@@ -307,6 +317,12 @@ class LocalShard:
             if len(self._moments) > MOMENTS_MAX:
                 self._moments.popitem(last=False)
             return number
+
+
+def _candidates(matches: Matches, scores: list[float], ids: list[UrlId], in_links: list[int]) -> list[Candidate]:
+    copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
+    facts = map(matches.fact, copied)
+    return list(map(Candidate, scores, ids, in_links, matches.places(), *facts, matches.scores))
 
 
 def _means(snapshot: Snapshot, together: Statistics) -> Means:

@@ -3,7 +3,8 @@
 Promises: a word asks for all its readings (the language of a query's words is unknown), and they weigh alike: each is
 boosted to the rarity that the readings have together, in all shards together. Without that, three French pages would
 stand above ten thousand Portuguese ones, because *their* spelling of the word is rare. Readings that no page holds are
-left out. Conditions never add to a score.
+left out. Conditions never add to a score; where there is nothing else, all score alike, and links decide. Synonyms
+speak for pages, and against none.
 Ranking, as measured (DESIGN section 5): BM25 of the catch-all field, plus 0.3 of the title's, plus 0.3 for each two
 neighbours of the query that are neighbours in the page.
 Knows nothing of hits or snippets.
@@ -39,10 +40,10 @@ Synonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be
 
 
 class Counting(Protocol):
-    """Whoever knows how many documents there are, and how many hold a term."""
+    """Whoever knows how many documents were written, and how many of those hold a term."""
 
     @property
-    def documents(self) -> int: ...
+    def written(self) -> int: ...
 
     def frequency(self, field: str, term: str) -> int: ...
 
@@ -65,6 +66,7 @@ class Matching:
 
     def __init__(self, local: Counting, together: Counting, linking: Linking, synonyms: Synonyms = no_synonyms) -> None:
         self._local, self._together = local, together
+        self._here, self._everywhere = local.written, together.written
         self._linking, self._synonyms = linking, synonyms
 
     def query(
@@ -79,7 +81,7 @@ class Matching:
         query is a further condition; it may be empty then."""
         query = self._natural(query) if natural else query
         content = _content_of(query)
-        parts = self._conditions(query)
+        parts = self._conditions(query, 0.0 if content.parts or related else 1.0)
         added = [said for _, said in self._added(extras)]
         if related:
             parts.append((Occur.Must, _several(added)))
@@ -105,7 +107,7 @@ class Matching:
 
     def _most(self, alternatives: Iterable[Terms]) -> float:
         """What a text gains that holds these readings without end."""
-        return FREQUENT * self._common(schema.ALL, alternatives)
+        return FREQUENT * self._common(self._occurring(schema.ALL, alternatives))
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
@@ -125,22 +127,25 @@ class Matching:
         kept = (part for part in query.parts if not (isinstance(part[1], Text) and part[1].text in ignored))
         return Group(tuple(kept)) if ignored else query
 
-    def _conditions(self, query: Group) -> list[tuple[Occur, Said]]:
-        parts: list[tuple[Occur, Said]] = []
+    def _conditions(self, query: Group, worth: float) -> list[tuple[Occur, Said]]:
+        """What must be so or must not be there; the first condition scores `worth`, the others nothing."""
+        parts = self._never(query)
         for sign, node in query.parts:
-            if sign is Sign.NEVER:
-                said = self._node(node)
-                if said is not None:
-                    parts.append((Occur.MustNot, said))
-            elif is_condition(node):
-                parts.append((Occur.Must, Said.const_score_query(self._node(node) or Said.empty_query(), 0.0)))
+            if sign is not Sign.NEVER and is_condition(node):
+                parts.append((Occur.Must, Said.const_score_query(self._node(node) or Said.empty_query(), worth)))
+                worth = 0.0
         return parts
+
+    def _never(self, group: Group) -> list[tuple[Occur, Said]]:
+        never = group.of(Sign.NEVER)
+        literally = Matching(self._local, self._together, self._linking) if never else self
+        return [(Occur.MustNot, said) for node in never if (said := literally._node(node)) is not None]
 
     def _group(self, group: Group) -> Said:
         """At least what must be there; where nothing must, something."""
         must = [(Occur.Must, self._node(node) or Said.empty_query()) for node in group.of(Sign.MUST)]
         some = [said for node in group.of(Sign.SOME) if (said := self._node(node)) is not None]
-        never = [(Occur.MustNot, said) for node in group.of(Sign.NEVER) if (said := self._node(node)) is not None]
+        never = self._never(group)
         if must:
             return Said.boolean_query([*must, *((Occur.Should, said) for said in some), *never])
         return _any(some) if not never else Said.boolean_query([(Occur.Must, _any(some)), *never])
@@ -169,7 +174,7 @@ class Matching:
 
     def _meant(self, text: str) -> list[Terms]:
         """All readings of a word or phrase, and of its synonyms."""
-        return _distinct(reading for one in (text, *self._synonyms(text)) for reading in readings(one))
+        return [reading for one in (text, *self._synonyms(text)) for reading in readings(one)]
 
     def _titles(self, content: Group) -> list[tuple[str, Said]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
@@ -192,19 +197,24 @@ class Matching:
 
     def _weighed(self, field: str, alternatives: Iterable[Terms], share: float = 1.0) -> list[Said]:
         """The readings that occur, each with the boost that lifts or lowers its rarity to that of all together."""
-        distinct = _distinct(alternatives)
-        common, found = share * self._common(field, distinct), []
-        for where, sought in (_sought(field, terms) for terms in distinct):
-            here = [self._local.frequency(where, term) for _, term in sought]
+        occurring, found = self._occurring(field, alternatives), list[Said]()
+        common, frequency = share * self._common(occurring), self._local.frequency
+        for terms in occurring:
+            where, sought = _sought(field, terms)
+            here = [frequency(where, term) for _, term in sought]
             if all(here):
-                found.append(_boosted(_stand(where, sought), common / _rarity(here, self._local.documents)))
+                found.append(_boosted(_stand(where, sought), common / _rarity(here, self._here)))
         return found
 
-    def _common(self, field: str, alternatives: Iterable[Terms]) -> float:
+    def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
+        """The readings that some shard holds, with how many documents everywhere hold each of their terms."""
+        frequency = self._together.frequency
+        counted = {terms: [frequency(field, term) for term in terms] for terms in alternatives}
+        return {terms: counts for terms, counts in counted.items() if counts and all(counts)}
+
+    def _common(self, occurring: dict[Terms, list[int]]) -> float:
         """How rare these readings are, all together and in all shards."""
-        everywhere = [[self._together.frequency(field, term) for term in terms] for terms in alternatives]
-        together = [sum(counts) for counts in zip(*filter(all, everywhere), strict=False)]
-        return _rarity(together, self._together.documents)
+        return _rarity(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
 
     def _filter(self, known: Filter) -> Said | None:
         """The pages with a property; None: there are none."""
@@ -243,7 +253,7 @@ def common_words(query: Group, counting: Counting) -> list[str]:
 
 
 def _is_common(word: str, counting: Counting) -> bool:
-    return held_by(word, counting) > COMMON_SHARE * counting.documents
+    return held_by(word, counting) > COMMON_SHARE * counting.written
 
 
 def held_by(word: str, counting: Counting, field: str = schema.ALL) -> int:
@@ -268,11 +278,13 @@ class Counted:
         self.counts: dict[str, dict[str, int]] = {}
 
     @property
-    def documents(self) -> int:
-        return self._counting.documents
+    def written(self) -> int:
+        return self._counting.written
 
     def frequency(self, field: str, term: str) -> int:
-        counts = self.counts.setdefault(field, {})
+        counts = self.counts.get(field)
+        if counts is None:
+            counts = self.counts[field] = {}
         found = counts.get(term)
         if found is None:
             found = counts[term] = self._counting.frequency(field, term)
@@ -317,13 +329,12 @@ def wanted_of(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(term for text in texts for reading in readings(text) for term in reading)
 
 
-def _rarity(counts: list[int], documents: int) -> float:
+def _rarity(counts: Iterable[int], documents: int) -> float:
     """BM25's inverse document frequency, summed over the words of a phrase as tantivy does it."""
-    return sum(log(1 + max(documents - count + 0.5, 0.5) / (count + 0.5)) for count in counts)
-
-
-def _distinct(alternatives: Iterable[Terms]) -> list[Terms]:
-    return [terms for terms in dict.fromkeys(alternatives) if terms]
+    rarity = 0.0
+    for count in counts:
+        rarity += log(1 + max(documents - count + 0.5, 0.5) / (count + 0.5))
+    return rarity
 
 
 def _in_a_row(text: str) -> list[Terms]:

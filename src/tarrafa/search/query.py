@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from tarrafa.errors import QueryError
 from tarrafa.parse.prefixes import expand
@@ -273,6 +274,10 @@ def _host_value(name: str, body: str) -> str:
     url = canonical(typed if "://" in typed else f"http://{typed}/") if typed else None
     if url is None:
         raise QueryError(f"{name}: needs a host name such as {name}:example.br, not {body[:40]!r}.")
+    if "://" not in typed and urlsplit(url).path != "/":  # the address of a page, pasted, means its host
+        raise QueryError(
+            f"{name}: takes a host name alone, as in {name}:{host_name(url)}; for a part of it, add inurl:."
+        )
     return host_name(url)
 
 

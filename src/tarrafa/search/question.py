@@ -87,14 +87,17 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Statistics(msgspec.Struct, array_like=True):
-    """How many documents there are, how many terms they have, and how many of them hold each term of a field."""
+    """How many documents there are, and how many were written, with those deleted since the last merge; how many terms
+    the former have together, and how many of the latter hold each term of a field."""
 
     documents: Count = 0
+    written: Count = 0
     length: Count = 0
     counts: dict[str, dict[str, Count]] = {}
 
     def add(self, other: "Statistics") -> None:
         self.documents += other.documents
+        self.written += other.written
         self.length += other.length
         for field, counts in other.counts.items():
             mine = self.counts.setdefault(field, {})
@@ -129,8 +132,6 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     headline: int | None
     url_length: int
     site: int
-    host: int
-    updated: int
     order: float
 
 

@@ -3,7 +3,7 @@
 Promises: the same as a shard here, or `ShardAway` with one line that says why, within the time limit, whatever the
 other end does or sends. Connections are kept and used again. A shard that is away costs one search its time limit, not
 every one: from then on everybody is told so at once, and a thread of its own asks after it, after growing pauses, until
-it answers. A question changes nothing, so libcurl may ask it again when a kept connection turns out to be dead.
+it answers; `close` ends that, and the connections (`peer`).
 Knows nothing of tantivy or of ranking.
 """
 
@@ -11,12 +11,9 @@ import threading
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any
-from urllib.parse import urlsplit
 
-import pycurl
-
-from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
-from tarrafa.fetch.tls import ca_bundle
+from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.fetch.peer import NoAnswer, Peer, checked
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.model import UrlId
 from tarrafa.search import conversation
@@ -25,7 +22,6 @@ from tarrafa.search.question import Block, Part, Place, Question, Shown, Statist
 
 LIMIT_S = 2.0  # for one question; a search has three
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
-IDLE_MAX = 16  # connections that are kept
 NO_TOKEN = Token()
 NOT_US = "what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one"
 GARBAGE = "what it answers cannot be understood"
@@ -33,12 +29,20 @@ WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same o
 
 
 class RemoteShard:
-    """The Protocol over HTTP, in any number of threads."""
+    """The Protocol over HTTP, in any number of threads. People know it by its `name`, else by its address; `private`:
+    without TLS the token is sent to no public address."""
 
-    def __init__(self, url: str, token: Token = NO_TOKEN, limit_s: float = LIMIT_S, pause_s: float = PAUSE_S) -> None:
-        self._url = checked(url)
-        self._token, self._limit_s = token, limit_s
-        self._idle: list[pycurl.Curl] = []
+    def __init__(
+        self,
+        url: str,
+        token: Token = NO_TOKEN,
+        limit_s: float = LIMIT_S,
+        pause_s: float = PAUSE_S,
+        name: str = "",
+        private: bool = False,
+    ) -> None:
+        self._peer = Peer(checked(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
+        self._name = name or self._peer.url
         self._trouble = ""
         self._first_pause_s = self._pause_s = pause_s
         self._lock, self._present, self._closed = threading.Lock(), threading.Event(), threading.Event()
@@ -46,7 +50,7 @@ class RemoteShard:
 
     @property
     def name(self) -> str:
-        return self._url
+        return self._name
 
     def documents(self) -> int:
         found: int = self._ask("documents")
@@ -90,8 +94,9 @@ class RemoteShard:
         return found
 
     def close(self) -> None:
-        """Ask after it no more."""
+        """Ask it no more, nor after it."""
         self._closed.set()
+        self._peer.close()
 
     # -- whether it is there ---------------------------------------------------------------------------------------
 
@@ -119,7 +124,7 @@ class RemoteShard:
             if self._present.is_set():
                 self._trouble = trouble
                 self._present.clear()
-                threading.Thread(target=self._ask_after, name=f"asks after {self._url}", daemon=True).start()
+                threading.Thread(target=self._ask_after, name=f"asks after {self._name}", daemon=True).start()
 
     def _ask_after(self) -> None:
         """Until it answers. The pause goes on growing until it has answered a search, too."""
@@ -146,64 +151,20 @@ class RemoteShard:
         body = conversation.encode(arguments)
         if len(body) > conversation.QUESTION_BYTES_MAX:
             raise QueryError("The search is too long to be asked of other machines.")
-        code, kind, answer = self._post(f"{self._url}{PATH}/{VERSION}/{method}", body)
         try:
-            if kind != CONTENT_TYPE:
+            answer = self._peer.post(f"{PATH}/{VERSION}/{method}", body, conversation.ANSWER_BYTES_MAX)
+        except NoAnswer as error:
+            raise ShardAway(str(error)) from None
+        code = answer.code
+        try:
+            if answer.type != CONTENT_TYPE:
                 raise ShardAway(f"it has no time for us (HTTP {code})" if code == conversation.INDEX else NOT_US)
             if code == 200:
-                return METHODS[method].result.decode(answer)
-            sentence = one_line(conversation.decode_sentence(answer))
+                return METHODS[method].result.decode(answer.body)
+            sentence = one_line(conversation.decode_sentence(answer.body))
         except UNREADABLE:
             raise ShardAway(GARBAGE) from None
         raise _said(code, sentence)
-
-    def _post(self, url: str, body: bytes) -> tuple[int, str, bytes]:
-        """The code, the type and the body of what is answered in time."""
-        try:
-            curl = self._idle.pop()
-        except IndexError:
-            curl = self._new()
-        answer = bytearray()
-
-        def take(part: bytes) -> int:
-            answer.extend(part)
-            return len(part) if len(answer) <= conversation.ANSWER_BYTES_MAX else -1
-
-        curl.setopt(pycurl.URL, url)
-        curl.setopt(pycurl.POSTFIELDS, body)
-        curl.setopt(pycurl.WRITEFUNCTION, take)
-        try:
-            curl.perform()
-        except pycurl.error as error:
-            curl.close()
-            raise self._unheard(*error.args) from None
-        code, kind = curl.getinfo(pycurl.RESPONSE_CODE), curl.getinfo(pycurl.CONTENT_TYPE) or ""
-        if len(self._idle) < IDLE_MAX:
-            self._idle.append(curl)
-        return code, kind.partition(";")[0].strip().lower(), bytes(answer)
-
-    def _new(self) -> pycurl.Curl:
-        curl = pycurl.Curl()
-        headers = [f"Content-Type: {CONTENT_TYPE}", f"Accept: {CONTENT_TYPE}", "Expect:"]
-        if self._token:
-            headers.append(f"Authorization: Bearer {self._token.secret.decode()}")
-        curl.setopt(pycurl.HTTPHEADER, headers)
-        curl.setopt(pycurl.POST, 1)
-        curl.setopt(pycurl.PROXY, "")
-        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
-        curl.setopt(pycurl.FOLLOWLOCATION, 0)  # a token goes where it was meant to go
-        curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.TIMEOUT_MS, int(self._limit_s * 1000))
-        if (authorities := ca_bundle()) is not None:
-            curl.setopt(pycurl.CAINFO, authorities)
-        return curl
-
-    def _unheard(self, code: int, why: str) -> ShardAway:
-        if code == pycurl.E_OPERATION_TIMEDOUT:
-            return ShardAway(f"no answer within {self._limit_s:g} s")
-        if code == pycurl.E_WRITE_ERROR:
-            return ShardAway(GARBAGE)
-        return ShardAway(f"no answer ({one_line(why)})")
 
 
 def _said(code: int, sentence: str) -> Exception:
@@ -213,17 +174,3 @@ def _said(code: int, sentence: str) -> Exception:
     if code == conversation.INDEX:
         return DataError(sentence)
     return ShardAway(WRONG_TOKEN if code == conversation.TOKEN else sentence)
-
-
-def checked(url: str) -> str:
-    """The address of a shard, without the slash at its end."""
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 (it raises)
-    except ValueError:
-        parts = urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigError(f"--shard {url[:200]}: http://HOST:PORT or https://HOST is wanted")
-    if parts.username or parts.password:
-        raise ConfigError("--shard: everybody on this machine can read a command line: no password in it, please")
-    return url.rstrip("/")

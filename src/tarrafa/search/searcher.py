@@ -1,7 +1,8 @@
 """Here is a question: give me ten hits.
 
 Promises: the same question on the same commits gives the same hits in the same order, page after page, no hit twice and
-none lost, from one shard or from many. A URL that several collections hold is one hit, and so are pages that say the
+none lost, from one shard or from many. Shards may come and go: a question is asked of those that there were when it
+came. A URL that several collections hold is one hit, and so are pages that say the
 same (`copies`), unless all are asked for. What cannot be asked is one `QueryError`; no index yet is one `DataError`. A
 shard that does not answer in time is named, and the others answer without it.
 Knows nothing of HTML, JSON or terminals.
@@ -11,19 +12,19 @@ pages are added and it is asked again (`expansion`); another spelling is looked 
 found, asked for; else, where all words were wanted, some of them are. What was done is told: `expanded`, `instead`.
 """
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import perf_counter
 
 from msgspec.structs import replace
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import QueryError, TarrafaError
+from tarrafa.errors import DataError, QueryError, ShardAway, TarrafaError
 from tarrafa.index import schema, shards
 from tarrafa.index.analysis import fold
-from tarrafa.index.reader import IndexReader
+from tarrafa.index.reader import IndexReader, Place, Snapshot
 from tarrafa.model import SearchResult, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search import expansion, spelling, suggesting
@@ -37,27 +38,47 @@ from tarrafa.search.question import BLOCK, EXTRAS_MAX, LOOKED_MAX, TOLD_MAX, Ext
 from tarrafa.search.snippet import Pieces, marked
 from tarrafa.search.spelling import Correction, Near, Speller
 from tarrafa.search.suggesting import Beginning, beginning_of, gone_on
+from tarrafa.search.threads import Threads
 from tarrafa.search.withheld import Withheld, less
 
-THREADS_PER_SHARD = 8
 NOTHING = Question("")
 ALIKE = 8  # words that are nearly written so
 SPELLING, SOME = "spelling", "some"  # what is done where nothing is found
 PATIENT_S = 5.0  # with a vocabulary, for those who ask only once
 
+Present = Callable[[], Sequence[Shard]]  # those that there are now
+
 
 class Searcher:
-    """Stays open over many questions, in any number of threads."""
+    """Stays open over many questions, in any number of threads. `shards` are some, or tell which there are now."""
 
-    def __init__(self, shards: Sequence[Shard], curation: Curation | None = None) -> None:
-        self._shards, self._curation = list(shards), curation
-        self._pool = ThreadPoolExecutor(THREADS_PER_SHARD * len(self._shards)) if len(self._shards) > 1 else None
+    def __init__(self, shards: Sequence[Shard] | Present, curation: Curation | None = None) -> None:
+        self._present = shards if callable(shards) else partial(tuple, shards)
+        self._curation = curation
+        self._threads = Threads()
 
     @classmethod
     def at(cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = PATIENCE_S) -> "Searcher":
         """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
         own = [here(data, patience_s)] if data.version.exists() or not elsewhere else []
         return cls([*own, *elsewhere], Curation(data))
+
+    @classmethod
+    def among(cls, data: DataDirectory, elsewhere: Present) -> "Searcher":
+        """Over the index of a data directory and the shards that there are elsewhere, as they come and go. An index
+        that holds nothing yet is passed over where there are others."""
+        own = here(data)
+
+        def present() -> Sequence[Shard]:
+            others = elsewhere()
+            return (own, *others) if not others or _may_answer(data) else others
+
+        return cls(present, Curation(data))
+
+    @property
+    def asked(self) -> tuple[Shard, ...]:
+        """Those that are asked now."""
+        return tuple(self._present())
 
     @property
     def documents(self) -> int:
@@ -69,6 +90,12 @@ class Searcher:
         anything = Question("lang:pt")  # a condition counts no terms of its own
         counts = self._asking(anything).together().counts.get(schema.LANGUAGE, {})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def indexed(self, kind: str, name: str, collection: str | None = None) -> int | None:
+        """How many pages of a `site` or a `host` can be found, copies included; None where nobody can tell."""
+        with suppress(DataError, QueryError, ShardAway):
+            return self._count(Question(f"{kind}:{name}", collection=collection))
+        return None
 
     def search(self, question: Question) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
@@ -193,7 +220,10 @@ class Searcher:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def _asking(self, question: Question, before: Asking | None = None) -> Asking:
-        return Asking(question, self._shards, self._pool, before.away if before is not None else None)
+        if before is not None:
+            return before.then(question)
+        present = self.asked
+        return Asking(question, present, self._threads.enough(len(present)))
 
     def _find(self, question: Question, before: Asking | None = None) -> Asking:
         asking = self._asking(question, before)
@@ -203,6 +233,14 @@ class Searcher:
     def _count(self, question: Question, before: Asking | None = None) -> int:
         """How many pages match."""
         return self._asking(question, before).count()
+
+
+def _may_answer(data: DataDirectory) -> bool:
+    """Whether anything is indexed here. What is damaged says so when it is asked."""
+    try:
+        return shards.exists(data)
+    except DataError:
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +272,18 @@ def search(data: DataDirectory, question: Question) -> SearchResult:
 
 def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
     """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
-    parts, curation, identity = shards.parts(data), Curation(data), url_id(canonical(url) or url)
-    left_out = [clause for part in parts for clause in Withheld(part, curation).clauses()]
+    parts, identity, blocked = shards.parts(data), url_id(canonical(url) or url), Curation(data).rules().blocked
+    left_out = [clause for part in parts for clause in Withheld(part).clauses(blocked)]
     snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]
-    page = less(of_page(identity, collection), left_out)
-    own = [match for snapshot in snapshots for match in snapshot.best(page, BLOCK)[0]]
-    contents = {match.content for match in own if match.id == identity and match.content is not None}
-    others = {
-        match.id: (match, snapshot)
-        for snapshot in snapshots
-        for match in snapshot.best(less(saying(contents, collection), left_out), LOOKED_MAX)[0]
-        if match.id != identity
-    }
-    first = sorted(others.values(), key=lambda found: (found[0].url_length, found[0].id))[: max(limit, 0)]
-    return [snapshot.shown(match.place).url for match, snapshot in first]
+    contents, others = set[int](), dict[UrlId, tuple[int, Snapshot, Place]]()
+    for snapshot in snapshots:
+        own = snapshot.best(less(of_page(identity, collection), left_out), BLOCK)
+        told = zip(own.ids(), own.fact(schema.CONTENT), strict=True)
+        contents |= {content for key, content in told if key == identity and content is not None}
+    for snapshot in snapshots:
+        found = snapshot.best(less(saying(contents, collection), left_out), LOOKED_MAX)
+        lengths = found.fact(schema.URL_LENGTH)
+        several = zip(found.ids(), lengths, found.places(), strict=True)
+        others |= {key: (length, snapshot, place) for key, length, place in several if key != identity}
+    first = sorted(others, key=lambda key: (others[key][0], key))[: max(limit, 0)]
+    return [others[key][1].shown(others[key][2]).url for key in first]

@@ -37,7 +37,7 @@ def _places(text: str, wanted: frozenset[str], language: str) -> list[Place]:
     """Where the wanted words stand. Few words of a text are analysed: those that begin as a wanted one may."""
     term = terms_of(language)
     words = ((word.start(), term(word[0])) for word in _candidates(text, wanted)) if wanted else ()
-    return sorted({place for place in words if place[1] in wanted})  # a word may begin as two wanted ones
+    return sorted(place for place in words if place[1] in wanted)
 
 
 def _candidates(text: str, wanted: frozenset[str]) -> "Iterator[re.Match[str]]":
@@ -67,13 +67,21 @@ def _beginning(text: str, plain: bytes, starts: list[bytes]) -> "Iterator[re.Mat
 @lru_cache(100)
 def _starts_of(wanted: frozenset[str]) -> list[bytes]:
     """How words with these terms may begin, after a space; none, if that cannot be told among bytes."""
-    starts = {start for one in wanted for start in _starts(one)}
+    starts = list[str]()
+    for start in sorted(start for one in wanted for start in _starts(one)):
+        if not starts or not start.startswith(starts[-1]):  # else it is found with the shorter one, which stands before
+            starts.append(start)
     return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else []
 
 
 def _starts(term: str) -> list[str]:
-    """How words with this term may begin: as it does, except that `uns` stands for `um`, and `dying` for `die`."""
+    """How words with this term may begin: as it does without its last letter, which may have come with a stem (`função`
+    and `funções` are `funca`); but `uns` stands for `um`, and `dying` for `die`. Only two letters are sure where there
+    may be one for two (`ß`), or one that is no byte."""
+    start = term[:-1] if term.isascii() and "ss" not in term else ""
     first, second = term[:1], term[1:2]
+    if len(start) > 2:
+        return [start]
     return [term[:2], *(first + other for own, other in (("m", "n"), ("i", "y")) if own == second)]
 
 

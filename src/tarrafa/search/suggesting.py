@@ -65,8 +65,8 @@ def completions(
         entries = snapshot.words(folded, WRITINGS * limit, among)
         known: Iterable[tuple[str, int]] = ((written(entry), documents) for entry, documents in entries)
         found = merged(beginning, [known], TRIED * limit)
-        return _telling(found, vocabulary, snapshot.documents)[:limit]
-    frequent = _telling(vocabulary.beginning(folded, TRIED * limit), vocabulary, snapshot.documents)
+        return _telling(found, vocabulary, snapshot.written)[:limit]
+    frequent = _telling(vocabulary.beginning(folded, TRIED * limit), vocabulary, snapshot.written)
     if among is None:
         return merged(beginning, [frequent], limit)
     counted = ((word, _together(snapshot, word, among)) for word, _ in frequent)
@@ -85,7 +85,7 @@ def _together(snapshot: Snapshot, word: str, among: Said) -> int:
     """How many documents hold the word, in either writing."""
     folded = fold(word)
     held = Said.term_set_query(schema.SCHEMA, schema.WORDS, list({folded, folded + WORD_BOUND + word}))
-    return snapshot.best(Said.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1)[1]
+    return snapshot.best(Said.boolean_query([(Occur.Must, among), (Occur.Must, held)]), 1).total
 
 
 def merged(beginning: str, answers: Iterable[Iterable[tuple[str, int]]], limit: int) -> list[tuple[str, int]]:

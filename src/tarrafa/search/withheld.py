@@ -16,7 +16,6 @@ from tarrafa.data import DataDirectory
 from tarrafa.index import schema
 from tarrafa.index.documents import halves
 from tarrafa.index.withheld import obeys
-from tarrafa.search.curation import Curation
 from tarrafa.takedown import NOTHING, Orders, TakenDown
 
 Clause = tuple[Occur, Said]
@@ -25,13 +24,13 @@ Clause = tuple[Occur, Said]
 class Withheld:
     """The clauses as they are now; any number of threads may ask."""
 
-    def __init__(self, data: DataDirectory, curation: Curation) -> None:
-        self._data, self._taken_down, self._curation = data, TakenDown(data), curation
+    def __init__(self, data: DataDirectory) -> None:
+        self._data, self._taken_down = data, TakenDown(data)
         self._made: tuple[Orders, frozenset[str], list[Clause]] | None = None
 
-    def clauses(self) -> list[Clause]:
-        """What every query on a snapshot that is taken after this must leave out."""
-        orders, blocked = self._taken_down.now(), self._curation.rules().blocked
+    def clauses(self, blocked: frozenset[str]) -> list[Clause]:
+        """What every query on a snapshot that is taken after this must leave out, these sites included."""
+        orders = self._taken_down.now()
         if orders and obeys(self._data, orders):
             orders = NOTHING
         made = self._made

@@ -1,9 +1,9 @@
 """Has this been asked before?
 
 Promises: the same question on the same commit of the index is answered once and then remembered, the ones used last,
-KEPT_HITS_MAX hits in all; a new commit, or a change in what those who run the engine decided, forgets everything.
-Whatever else an answer rests on (in-links of this second, other shards) is at most SECONDS_MAX older than the answer.
-Trouble is never remembered. Any number of threads.
+KEPT_HITS_MAX hits in all; a new commit, a shard more or less, or a change in what those who run the engine decided,
+forgets everything. Whatever else an answer rests on (in-links of this second, what other shards hold) is at most
+SECONDS_MAX older than the answer. Trouble is never remembered. Any number of threads.
 Knows nothing of HTTP or HTML.
 """
 

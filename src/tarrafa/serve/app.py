@@ -5,12 +5,16 @@
     /suggest  /opensearch.xml              how a text may go on; how a browser adds this search
     /page  /site  /page.json  /site.json   all that is known of a page or a site (relations.py)
     /data  /thing  /data.json  /thing.json what pages say of things, and who says it (things.py)
-    /status  /status.json                  the crawl, if somebody can tell
+    /status  /status.json                  the crawl, if somebody can tell, for those on this machine or signed in
     /queries.json                          what people ask, for those on this machine
     /sparql                                what pages state, asked by SPARQL, and an editor (sparql.py)
     /healthz                               for those who watch the process
+    /api  /api/openapi.json                what programs can ask (console/)
+    /console/  /api/v1/                    for those who run it, where there is a console
+    /suggest-site                          a form for everybody, where somebody has switched it on
     /static/                               style, script, logo
     /crawl/v1/                             for crawlers elsewhere (crawlers/app.py), where they are served
+    /nodes/v1/                             for other machines that take part (console/joined.py)
     /shard/                                for those who search over several machines (shard.py), where it is served
 
 Promises: the loop never waits for a disk (search and graph run in threads).
@@ -24,8 +28,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 
+from tarrafa.clock import Clock
+from tarrafa.coordinate.calling import PATH as NODES_PATH
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address
@@ -34,12 +40,17 @@ from tarrafa.search.conversation import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.answers import moment_of
 from tarrafa.serve.assets import Assets
+from tarrafa.serve.console.doors import Door, Visit, check_declared, gates
+from tarrafa.serve.console.entry import Entry, Need
+from tarrafa.serve.console.frame import Console, tell_program
+from tarrafa.serve.console.problems import API
+from tarrafa.serve.console.rates import RateLimit, Throttle
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
 from tarrafa.serve.queries import QueryLog, report
 from tarrafa.serve.relations import RelationPages
 from tarrafa.serve.replies import Forbidden, Replies, json
 from tarrafa.serve.searching import SearchPages
-from tarrafa.serve.shields import Shields, is_on_this_machine
+from tarrafa.serve.shields import Shields
 from tarrafa.serve.sparql import SparqlPages
 from tarrafa.serve.things import ThingPages
 from tarrafa.triples.asking import Asking
@@ -50,35 +61,38 @@ StatusSource = Callable[[], Awaitable[Overview]]
 class Rest:
     """What is neither search nor relations: the crawl's state, what people ask, whether we live."""
 
-    def __init__(self, data: DataDirectory, replies: Replies, status: StatusSource | None) -> None:
-        self._data, self._replies, self._status = data, replies, status
+    def __init__(self, data: DataDirectory, replies: Replies, status: StatusSource | None, entry: Entry) -> None:
+        self._data, self._replies, self._status, self._entry = data, replies, status, entry
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[BaseRoute]:
         return [
-            Route("/status", self.status),
-            Route("/status.json", self.status_json),
+            *(self._doors(self._status) if self._status is not None else []),
             Route("/queries.json", self.queries),
             Route("/healthz", self.healthy),
         ]
 
-    async def status(self, request: Request) -> Response:
-        return self._replies.html(request, "status.html", overview=await self._overview())
+    def _doors(self, status: StatusSource) -> list[BaseRoute]:
+        """The state of the crawl names people and machines: it is no part of the search, which is for everybody."""
 
-    async def status_json(self, request: Request) -> Response:
-        return json(await self._overview())
+        async def told(visit: Visit) -> Response:
+            return self._replies.html(visit.request, "status.html", overview=await status())
+
+        async def told_json(visit: Visit) -> Response:
+            return json(await status())
+
+        doors = [
+            Door("GET", "/status", Need.VIEWER, told, here=True),
+            Door("GET", "/status.json", Need.VIEWER, told_json, here=True),
+        ]
+        return gates(doors, self._entry, self._replies)
 
     def queries(self, request: Request) -> Response:
-        if not is_on_this_machine(request):
+        if not self._entry.is_here(request):
             raise Forbidden("only_here")
         return json(report(self._data, time.time()))
 
     def healthy(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
-
-    async def _overview(self) -> Overview:
-        if self._status is None:
-            raise HTTPException(404)
-        return await self._status()
 
 
 def create_app(
@@ -91,28 +105,45 @@ def create_app(
     public: str = "",
     address: Address | None = None,
     asking: Asking | None = None,
+    console: Console | None = None,
+    rate: RateLimit | None = None,
+    nodes: Starlette | None = None,
 ) -> Starlette:
     """The whole site. `status` tells the crawl's state, where somebody can; `crawlers` answers crawlers elsewhere,
     `shard` those who search over several machines; `searcher` is by default over the index that is here; `queries`
     notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere;
-    `asking` asks the triple store, and is closed by whoever gave it."""
+    `asking` asks the triple store, and is closed by whoever gave it. `console` is for those who run it; `rate` is how
+    much others may ask; `nodes` lets other machines join."""
     searcher = searcher or Searcher.at(data)
-    replies = Replies(data, status is not None, public)
+    suggests = console.suggests if console is not None else lambda: False
+    clock = Clock.from_environment()
+    entered = console or Console(Entry(data, clock.now, public=public, signs_in=False))
+    replies = Replies(data, entered.entry.may_be_known if status is not None else None, public, suggests)
     note = queries.note if queries is not None else None
-    search = SearchPages(searcher, replies, lambda: moment_of(data), note, time.time)
+    search = SearchPages(searcher, replies, lambda: (searcher.asked, moment_of(data)), note, time.time)
     routes = [
         *search.routes(),
         *ThingPages(data, replies).routes(),
         *RelationPages(data, replies, searcher, address).routes(),
         *SparqlPages(data, replies, asking or Asking(data)).routes(),
-        *Rest(data, replies, status).routes(),
+        *Rest(data, replies, status, entered.entry).routes(),
+        *entered.routes(replies, status is not None, bare=console is None),
         Mount("/static", Assets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
         *([Mount(SHARD_PATH, shard)] if shard is not None else []),
+        *([Mount(NODES_PATH, nodes)] if nodes is not None else []),
     ]
+    check_declared(routes)
+
+    async def trouble(request: Request, error: Exception) -> Response:
+        """A path with a line end in it is below no mount, and still what a program asked."""
+        tell = tell_program if request.url.path.startswith(f"{API}/") else replies.trouble
+        return await tell(request, error)
+
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
+    throttle = [Middleware(Throttle, limit=rate, exempt=entered.entry.is_program)] if rate is not None else []
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Shields)],
-        exception_handlers=dict.fromkeys(kinds, replies.trouble),
+        middleware=[Middleware(Shields, secure=public.startswith("https://")), *throttle],
+        exception_handlers=dict.fromkeys(kinds, trouble),
     )

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
 from math import floor, log10, prod
 from typing import Any
 
@@ -27,7 +28,7 @@ from tarrafa.serve.assets import asset
 from tarrafa.serve.choices import language_name
 from tarrafa.serve.picturing import cut, picture, plain_iri
 from tarrafa.serve.shields import safe_href
-from tarrafa.serve.texts import Texts, status_text
+from tarrafa.serve.texts import Texts, status_text, translated, trouble_text
 
 PER_PAGE = 10
 LINKS_PER_PAGE = 50
@@ -45,6 +46,8 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
+SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+UNITS = ("B", "KB", "MB", "GB", "TB")
 FACTORS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
 
 
@@ -168,6 +171,30 @@ def figures(value: float, texts: Texts) -> str:
     return _local(text.rstrip("0").rstrip(".") if "." in text else text, texts)
 
 
+def amount(value: float, texts: Texts) -> str:
+    """So many bytes: 1.2 MB."""
+    unit = "B"
+    for unit in UNITS:
+        if value < 1000:
+            break
+        value /= 1000 if unit != UNITS[-1] else 1
+    return f"{_local(f'{value:,.{0 if unit == UNITS[0] or value >= 100 else 1}f}', texts)} {unit}"
+
+
+def percent(share: float, texts: Texts) -> str:
+    return f"{_local(f'{share * 100:.{0 if share >= 0.1 else 1}f}', texts)} %"
+
+
+def duration(seconds_left: float) -> str:
+    """In the two largest units of which there are some: 3 h 20 min."""
+    whole = round(seconds_left)
+    for (size, unit), (smaller, below) in pairwise((*SPANS, (1, "s"))):
+        if whole >= size:
+            rest = whole % size // smaller
+            return f"{whole // size} {unit}" + (f" {rest} {below}" if rest else "")
+    return f"{whole} s"
+
+
 def often(per_day: float, texts: Texts) -> str:
     """A rate of change as people say it."""
     if per_day >= 1:
@@ -183,6 +210,9 @@ def host_of(text: str) -> str:
 
 def _moment(at: float | None) -> str:
     return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+_iso = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)Z").sub
 
 
 def _short(url: str) -> str:
@@ -252,7 +282,14 @@ class Drawing:
             "moment": _moment,
             "short": _short,
             "where": _where,
+            "bytes": lambda value: amount(value, texts),
+            "percent": lambda value: percent(value, texts),
+            "duration": duration,
+            "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
+            "rate": lambda value: _local(f"{value:,.1f}", texts),
             "status": lambda status: status_text(status, texts),
+            "utc": lambda text: _iso(r"\1 \2 UTC", text),
+            "trouble": lambda trouble: trouble_text(trouble, texts),
             "language": lambda code: language_name(code, texts),
             "term": lambda name: term_name(name, texts),
             "of_kind": of_kind,
@@ -261,6 +298,7 @@ class Drawing:
             "cut": cut,
             "picture": picture,
             "is_web": lambda iri: safe_href(iri) == iri,
+            "said": lambda sentence: translated(sentence, texts) or sentence,
         }
         self._environment.globals |= {"t": texts, "address": address, "asset": asset}
 

@@ -20,14 +20,13 @@ from starlette.routing import Route
 from tarrafa.clock import Clock
 from tarrafa.crawl.about import PageTold, SiteTold, about_page, about_site
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
+from tarrafa.errors import ConfigError, DataError, QueryError
 from tarrafa.frontier.address import Address
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.sites import Paging, SiteReader
-from tarrafa.search.question import Question
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.asked import page_number, whole
-from tarrafa.serve.pages import LINKS_PER_PAGE, Pager, host_of
+from tarrafa.serve.pages import LINKS_PER_PAGE, Pager
 from tarrafa.serve.replies import NotKnown, Replies, json
 from tarrafa.serve.shields import is_on_this_machine
 from tarrafa.serve.wanted import Wanted
@@ -99,7 +98,8 @@ class RelationPages:
             found = await about_site(self._data, name, collection, paging, self._address, sites=self._sites)
         except ConfigError:
             raise NotKnown("unknown_site") from None
-        found = replace(found, indexed=await asyncio.to_thread(self._indexed, found, collection))
+        indexed = await asyncio.to_thread(self._searcher.indexed, found.kind, found.name, collection)
+        found = replace(found, indexed=indexed)
         if is_on_this_machine(request):
             return found
         states = [replace(state, worker="") for state in found.states]
@@ -116,13 +116,6 @@ class RelationPages:
         with contextlib.suppress(DataError, QueryError):
             return self._declared.of_page(url, THINGS_SHOWN + 1)
         return []
-
-    def _indexed(self, found: SiteTold, collection: str | None) -> int | None:
-        """How many of its pages can be found; None where nobody can tell."""
-        question = Question(f"{found.kind}:{host_of(found.name)}", 1, collection=collection, copies=True)
-        with contextlib.suppress(DataError, QueryError, ShardAway):
-            return self._searcher.search(question).total
-        return None
 
 
 def _shown(request: Request) -> Paging:

@@ -8,6 +8,7 @@ Knows nothing of what is asked.
 
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -39,17 +40,27 @@ class Forbidden(TarrafaError):
 
 
 class Replies:
-    """Draws pages and says what is wrong. `public` is the address that the site is known by, where it is told."""
+    """Draws pages and says what is wrong. `sees_status` tells whom a link to the crawl's state leads somewhere, if
+    there is one; `public` is the address that the site is known by, where it is told; `suggests` tells whether visitors
+    can suggest sites now."""
 
-    def __init__(self, data: DataDirectory, has_status: bool, public: str = "") -> None:
-        self._data, self._has_status, self._public = data, has_status, public.rstrip("/")
+    def __init__(
+        self,
+        data: DataDirectory,
+        sees_status: Callable[[Request], bool] | None,
+        public: str = "",
+        suggests: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._data, self._sees_status, self._public = data, sees_status, public.rstrip("/")
+        self._suggests = suggests
         self._drawings = {code: Drawing(texts) for code, texts in LANGUAGES.items()}
 
     def texts(self, request: Request) -> Texts:
         chosen, remembered = request.query_params.get("hl", ""), request.cookies.get(COOKIE, "")
         return choose(chosen, remembered, request.headers.get("accept-language", ""))
 
-    def html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
+    def drawn(self, request: Request, template: str, **values: Any) -> str:
+        """A page, or a piece of one, in the reader's language."""
         texts, asked = self.texts(request), Asked.of(request.query_params)
 
         def here(language: str) -> str:
@@ -63,9 +74,14 @@ class Replies:
             kept = {**request.query_params, name: number if number > 1 else ""}
             return address(request.url.path, **kept)
 
-        common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": self._has_status}
-        common |= {"here": here, "there": there, "interfaces": LANGUAGES.values()}
-        drawn = self._drawings[texts.code].draw(template, **(common | values))
+        has_status = self._sees_status is not None and self._sees_status(request)
+        common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": has_status}
+        common |= {"here": here, "there": there, "interfaces": LANGUAGES.values(), "suggests": self._suggests}
+        return self._drawings[texts.code].draw(template, **(common | values))
+
+    def html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
+        texts, asked = self.texts(request), Asked.of(request.query_params)
+        drawn = self.drawn(request, template, **values)
         response = HTMLResponse(drawn, code, {"Vary": "Accept-Language, Cookie", "Content-Language": texts.code})
         if asked.hl == texts.code:
             response.set_cookie(COOKIE, texts.code, COOKIE_S, path="/", httponly=True, samesite="lax")

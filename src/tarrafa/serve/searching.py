@@ -8,8 +8,11 @@ Promises: one question gives the same hits through every door. What was asked is
 (`queries`), the first page of it only, and without whoever asked.
 """
 
+import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime
+from time import monotonic
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,10 +20,11 @@ from starlette.routing import Route
 
 from tarrafa.errors import DataError, ShardAway
 from tarrafa.model import SearchResult
+from tarrafa.parse.url import canonical
 from tarrafa.search.question import DEPTH_MAX, HITS_MAX, Question
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve import formats
-from tarrafa.serve.answers import Answers, Moment
+from tarrafa.serve.answers import SECONDS_MAX, Answers, Moment
 from tarrafa.serve.asked import Asked, page_number, whole
 from tarrafa.serve.choices import menus, switches
 from tarrafa.serve.pages import PER_PAGE, Reasons, results_pager, shown_hits
@@ -42,7 +46,7 @@ class SearchPages:
         self._searcher, self._replies, self._moment = searcher, replies, moment
         self._answers = Answers(searcher.search, moment)
         self._note, self._now = note, now
-        self._languages: tuple[object, list[str]] = (None, [])
+        self._languages: tuple[object, float, list[str]] = (None, 0.0, [])
 
     def routes(self) -> list[Route]:
         return [
@@ -75,6 +79,7 @@ class SearchPages:
             menus=menus(asked, texts, self._present_languages()),
             switches=switches(asked, texts),
             depth_max=DEPTH_MAX,
+            typed_url=canonical(asked.q) if _address(asked.q.strip()) else None,
         )
 
     def why(self, request: Request) -> Response:
@@ -96,14 +101,16 @@ class SearchPages:
 
     def as_csv(self, request: Request) -> Response:
         result, offset = self._asked_for(request, TABLE_HITS, people=True)
-        headers = {"Content-Disposition": 'attachment; filename="search.csv"'}
+        headers = {"Content-Disposition": 'attachment; filename="search.csv"'} | _without(result)
         return Response(formats.csv(result, offset), media_type=formats.CSV_TYPE, headers=headers)
 
     def as_rss(self, request: Request) -> Response:
-        return Response(formats.rss(self._feed(request)), media_type=formats.RSS_TYPE)
+        feed = self._feed(request)
+        return Response(formats.rss(feed), media_type=formats.RSS_TYPE, headers=_without(feed.result))
 
     def as_atom(self, request: Request) -> Response:
-        return Response(formats.atom(self._feed(request)), media_type=formats.ATOM_TYPE)
+        feed = self._feed(request)
+        return Response(formats.atom(feed), media_type=formats.ATOM_TYPE, headers=_without(feed.result))
 
     def description(self, request: Request) -> Response:
         content = formats.opensearch(self._replies.base(request), self._replies.texts(request))
@@ -149,10 +156,19 @@ class SearchPages:
             return 0
 
     def _present_languages(self) -> list[str]:
-        """As of the commit that answers."""
-        moment = self._moment()
-        known, languages = self._languages
-        if known != moment:
+        """As of the commit that answers, and of a moment ago elsewhere."""
+        moment, now = self._moment(), monotonic()
+        known, until, languages = self._languages
+        if known != moment or until < now:
             languages = list(self._searcher.languages())
-            self._languages = (moment, languages)
+            self._languages = (moment, now + SECONDS_MAX, languages)
         return languages
+
+
+_address = re.compile(r"https?://\S+", re.IGNORECASE).fullmatch
+
+
+def _without(result: SearchResult) -> dict[str, str]:
+    """Who did not answer, where the format itself has no place for it."""
+    away = [quote(shard.name, safe=":/[]") for shard in result.shards if shard.trouble]
+    return {"X-Tarrafa-Without": ", ".join(away)} if away else {}

@@ -25,6 +25,8 @@ from tarrafa.frontier.token import Token
 from tarrafa.search.joined import here
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.app import StatusSource, create_app
+from tarrafa.serve.console.frame import Console
+from tarrafa.serve.console.rates import RateLimit
 from tarrafa.serve.queries import QueryLog
 from tarrafa.serve.shard import create_app as create_shard_app
 from tarrafa.triples.asking import Asking, Limits
@@ -89,13 +91,19 @@ async def serve(
     public: str = "",
     note_queries: bool = True,
     limits: Limits | None = None,
+    console: Console | None = None,
+    rate: RateLimit | None = None,
+    nodes: Starlette | None = None,
 ) -> None:
     """Serve until `stop` is set. `listening` is a socket from `bind`, for those who must have the port first; whoever
     knows the `token` may crawl for the frontier at `address`, by default that of the data directory; whoever knows that
     of `as_shard` (anybody, if it is empty) may ask this machine's index for a search over several. `searcher` is by
     default over this machine's index alone. `public` is the address that the site is known by, where that is another.
-    `limits` are those of a SPARQL query.
+    `limits` are those of a SPARQL query. `console` is for those who run the site, `rate` is how much others may ask;
+    `nodes` lets other machines join.
     """
+    if console is not None:
+        console.entry.check_listening(host)
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
@@ -108,18 +116,29 @@ async def serve(
             crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
         shard = None if as_shard is None else create_shard_app(here(data), as_shard)
         asking = stack.enter_context(Asking(data, limits))
-        app = create_app(data, status, crawlers, searcher, shard, queries, public, address, asking)
-        await _serve(app, host, listening, stop, on_ready, asking.close)
+        if console is not None:
+            await console.entry.open()
+        app = create_app(
+            data, status, crawlers, searcher, shard, queries, public, address, asking, console, rate, nodes
+        )  # fmt: skip
+
+        def closing() -> None:
+            asking.close()
+            if console is not None:
+                console.closing()
+
+        await run_app(app, host, listening, stop, on_ready, closing)
 
 
-async def _serve(
+async def run_app(
     app: Starlette,
     host: str,
     listening: socket.socket,
     stop: asyncio.Event | None,
     on_ready: OnReady | None,
-    on_stop: Callable[[], None],
+    on_stop: Callable[[], None] = lambda: None,
 ) -> None:
+    """Serve an application on a socket from `bind`, until `stop` is set."""
     number = listening.getsockname()[1]
     address = f"http://{f'[{host}]' if ':' in host else host}:{number}/"
     config = uvicorn.Config(
@@ -159,6 +178,7 @@ def run(
     public: str = "",
     note_queries: bool = True,
     limits: Limits | None = None,
+    rate: RateLimit | None = None,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""
     listening = bind(host, port)
@@ -169,7 +189,7 @@ def run(
             loop.add_signal_handler(number, stop.set)
         await serve(
             data, host, port, status, stop, on_ready, listening, token, address, searcher, as_shard, public,
-            note_queries, limits,
+            note_queries, limits, rate=rate,
         )  # fmt: skip
 
     asyncio.run(until_signalled())

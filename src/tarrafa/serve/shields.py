@@ -20,6 +20,9 @@ POLICY = (
 YASGUI_STYLE = "'sha256-zCK2EVMoPc04mRF/g5CotUvxbJPWS+8V0b+s9ptqQIk='"
 EDITOR_POLICY = POLICY.replace("style-src 'self'", f"style-src 'self' {YASGUI_STYLE}")
 POLICY_NAME = "Content-Security-Policy"
+OWN = frozenset({POLICY_NAME, "Referrer-Policy"})  # where a page may have one of its own
+SECURE = "Strict-Transport-Security"
+SECURE_VALUE = "max-age=31536000"  # this host alone: what others below it do is not ours to say
 HEADERS = {
     POLICY_NAME: POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -27,23 +30,26 @@ HEADERS = {
     "X-Frame-Options": "DENY",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 class Shields:
-    """Adds the headers to every answer, errors included."""
+    """Adds the headers to every answer, errors included. `secure`: others know the site by https."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, secure: bool = False) -> None:
+        self._app, self._secure = app, secure
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def shielded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value if name != POLICY_NAME else headers.get(name, value)
+                    headers[name] = value if name not in OWN else headers.get(name, value)
+                if self._secure:
+                    headers[SECURE] = SECURE_VALUE
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 

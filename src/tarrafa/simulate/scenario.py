@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tarrafa.config import NUMBER_MAX, Seconds, Size, decode_amount, read_text, size
+from tarrafa.config import NUMBER_MAX, Seconds, Size, decode_amount, plainly, read_text, size
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.simulate.changes import Choice
@@ -193,9 +193,7 @@ def _explain(message: str) -> str:
         return f"{name} unknown key {field['key']!r} (allowed: {', '.join(fields)})".lstrip()
     if field:
         return f"{name} {field['key']} is missing".lstrip()
-    what = place["what"][0].lower() + place["what"][1:].replace("`", "").replace(" | null", "")
-    what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")
-    what = what.replace("expected float", "expected a number").replace("expected object", "expected a table")
+    what = plainly(place["what"])
     allowed = f" (allowed: {', '.join(_choices(fields[key].type))})" if "enum value" in what else ""
     if what.startswith("expected a list") and section in SECTIONS and not key:
         allowed = f" (write [[{section}]])"

@@ -18,13 +18,15 @@ from types import TracebackType
 import msgspec
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.follow import Cursor, Entry, entry_at
+from tarrafa.archive.deletions import Deletions
+from tarrafa.archive.follow import Entry, entry_at
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import ConfigError, Locked, from_os
 from tarrafa.graph.store import in_our_words, rows
 from tarrafa.index import shards
 from tarrafa.index.documents import Change, change
+from tarrafa.index.pace import Pace
 from tarrafa.model import Outcome, UrlId
 from tarrafa.parse.moment import moment
 from tarrafa.parse.url import url_id
@@ -38,16 +40,25 @@ from tarrafa.triples.rules import write as write_rules
 from tarrafa.triples.visits import Version, Visits
 from tarrafa.triples.withheld import Withheld
 
-__all__ = ["Follower", "behind", "catch_up", "cursor", "follow", "forget", "make", "rebuild", "withhold"]
+__all__ = [
+    "Follower",
+    "behind",
+    "catch_up",
+    "cursor",
+    "drop_deleted",
+    "follow",
+    "forget",
+    "make",
+    "rebuild",
+    "withhold",
+]
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
-COMMIT_RECORDS = 2_000
-COMMIT_EVERY_S = 3.0
-COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
 PUBLISH_EVERY_S = 2.0
 Tell = Callable[[int], None]
 RENEWED_AT_ONCE = 200  # pages
+DROPPED_AT_ONCE = 1_000  # pages of a collection that was deleted
 HELD_CHARS_MAX = 8 << 20  # of statements that wait to be written
 
 
@@ -58,10 +69,11 @@ class Follower:
         self._data = data
         self._path = layout.books(data)
         self._is_ours = shards.is_ours(data)
+        self._deletions = Deletions(data.archive)
         self._news: dict[UrlId, str] = {}  # pages to write
         self._texts: dict[tuple[UrlId, str], str] = {}  # what they state, as far as we have just read it
-        self._held = self._records = 0
-        self._first_at = self._last_at = self._published_at = 0.0
+        self._held = 0
+        self._published_at = 0.0
         self._lock = layout.lock(data)
         try:
             self._open()
@@ -79,7 +91,8 @@ class Follower:
         self._store = layout.open_store(data)
         with self._in_words():
             self._visits = Visits(self._connection)
-            self._cursor: Cursor = self._visits.cursor
+            self._pace = Pace(self._visits.cursor)
+            self._dropped = self._visits.deleted()
             self._pages = Pages(self._store, self._connection)
             self._withheld = Withheld(data, self._connection)
             for generation, content in rows(self._connection, "SELECT generation, content FROM ontology"):
@@ -109,29 +122,29 @@ class Follower:
     def read(self, now: float, stop: threading.Event | None = None, tell: Tell = lambda size: None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
+        upto = archive.published(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        self.drop_deleted()
         self.withhold()
-        upto = archive.published(self._data.archive)
-        for entry in archive.follow(self._data.archive, self._cursor.copy(), wanted=self._is_ours, upto=upto):
+        for entry in archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto):
             if stop is not None and stop.is_set():
                 return read
             self._apply(entry)
-            tell(entry.end - self._cursor.get(entry.file, 0))
-            self._advance({entry.file: entry.end}, now)
+            tell(entry.end - self._pace.cursor.get(entry.file, 0))
+            self._pace.advance({entry.file: entry.end}, now)
             read += 1
-            self._records += 1
-            if self._records >= COMMIT_RECORDS:
-                self.commit()
-        self._advance(upto, now)  # beyond the last record that is ours
+            self._count(now)
+        self._pace.advance(upto, now)  # beyond the last record that is ours
         return read
 
-    def _advance(self, cursor: Cursor, now: float) -> None:
-        if any(self._cursor.get(file, 0) < end for file, end in cursor.items()):
-            self._cursor.update(cursor)
-            self._first_at, self._last_at = self._first_at or now, now
+    def _count(self, now: float) -> None:
+        self._pace.touch(now, records=1)
+        if self._pace.is_full:
+            self.commit()
 
     def _apply(self, entry: Entry) -> None:
         record, meaning = entry.record, change(entry.record)
-        if meaning is Change.NOTHING:  # not counted either: files are not read in the order of their visits
+        # What changes nothing is not counted either: files are not read in the order of their visits.
+        if meaning is Change.NOTHING or self._deletions.covers(record):
             return
         key, name = url_id(record.url), record.collection
         with self._in_words():
@@ -180,13 +193,11 @@ class Follower:
 
     def is_due(self, now: float) -> bool:
         """Whether what has been read should be committed now."""
-        if not self._first_at:
-            return False
-        return now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S
+        return self._pace.is_due(now)
 
     def commit(self) -> None:
         """Save what has been read: the store first, then what speaks of it."""
-        if not self._first_at:
+        if not self._pace.is_waiting:
             return
         self._data.check_space()
         self._write()
@@ -198,12 +209,11 @@ class Follower:
             self._connection.execute("INSERT INTO commits VALUES (?)", (self._commits + 1,))
             self._connection.execute("COMMIT")
         self._commits += 1
-        self._records = 0
-        self._first_at = 0.0
+        self._pace.settle()
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
         """Show others what is committed, if it is time and they have not seen it."""
-        if not self._commits or self._shown == self._commits or self._first_at:
+        if not self._commits or self._shown == self._commits or self._pace.is_waiting:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
@@ -225,7 +235,7 @@ class Follower:
         try:
             found = ontology.read(self._data)
         except ConfigError as error:
-            log.warning("%s; what held before holds until it is mended", error)
+            log.warning("%s; what held before holds until it is mended", str(error))  # its traceback holds the store
             return
         self._rules.use(found.rules)
         is_stray = not found.rules and self._store.contains_named_graph(RULES)
@@ -241,7 +251,7 @@ class Follower:
             self._connection.execute("INSERT INTO ontology VALUES (?, ?)", content)
             if is_stray:
                 self._store.remove_graph(RULES)
-        self._first_at = self._first_at or boottime()
+        self._pace.touch(boottime())
         self.commit()
 
     def renew(self, now: float) -> bool:
@@ -251,19 +261,38 @@ class Follower:
         if outdated:
             self._news.update(outdated)
             self._write()
-            self._first_at, self._last_at = self._first_at or now, now
+            self._pace.touch(now)
         return bool(outdated)
 
     def rule(self, now: float, *, at_once: bool = False) -> None:
         """Take in what the rules have constructed, and have them run again when it is time; at once: now."""
-        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._first_at:
+        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._pace.is_waiting:
             with self._in_words():
                 self._rules.begin(self._store, self._turned)
         found = self._rules.wait() if at_once else self._rules.result()
         if found is not None:
             with self._in_words():
                 if write_rules(self._store, found):
-                    self._first_at, self._last_at = self._first_at or now, now
+                    self._pace.touch(now)
+
+    def drop_deleted(self) -> None:
+        """Take out what only collections had that were deleted since; killed in between, it is done again."""
+        for name, at in list(self._deletions.now().items()):
+            if at <= self._dropped.get(name, -1.0):
+                continue
+            self.commit()
+            more = True
+            while more:
+                with self._in_words():
+                    self._begin()
+                    keys = self._visits.drop_some(name, DROPPED_AT_ONCE)
+                    self._news.update(self._pages.urls(keys))
+                    more = bool(keys)
+                    if not more:
+                        self._visits.note_deleted(name, at)
+                self._pace.touch(boottime())
+                self.commit()
+            self._dropped[name] = at
 
     def withhold(self) -> None:
         """Take out what was taken down, and bring back what was lifted, if anything was since; it is published."""
@@ -277,17 +306,15 @@ class Follower:
                 self._rules.stop()
                 self._store.remove_graph(RULES)
             forget = self._visits.start_over()
-        for entry in self._withheld.lifted(self._cursor):
+        for entry in self._withheld.lifted(self._pace.cursor):
             with self._in_words():
                 forget(entry.record.collection, url_id(entry.record.url))
             self._apply(entry)
-            self._records, self._first_at = self._records + 1, self._first_at or boottime()
-            if self._records >= COMMIT_RECORDS:
-                self.commit()
+            self._count(boottime())
         with self._in_words():
             self._begin()
             self._withheld.note()
-        self._first_at = self._first_at or boottime()
+        self._pace.touch(boottime())
         self.commit()
         self._withheld.settle()
         self.publish(boottime(), at_once=True)
@@ -377,15 +404,28 @@ def forget(data: DataDirectory) -> None:
         layout.forget(data)
 
 
+def drop_deleted(data: DataDirectory) -> bool:
+    """Let the store drop what was deleted. False: there is none, or its follower runs and does it."""
+    return _let(data, Follower.drop_deleted)
+
+
 def withhold(data: DataDirectory) -> bool:
     """Let the store keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
+
+    def keep_to_it(follower: Follower) -> None:
+        follower.withhold()
+        follower.rule(boottime(), at_once=True)
+        follower.commit()
+
+    return _let(data, keep_to_it)
+
+
+def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
     parts = [part for part in shards.parts(data) if layout.exists(part)]
     try:
         for part in parts:
             with Follower(part) as follower:
-                follower.withhold()
-                follower.rule(boottime(), at_once=True)
-                follower.commit()
+                do(follower)
                 follower.publish(boottime(), at_once=True)
     except Locked:
         return False

@@ -95,6 +95,11 @@ class Pages:
         sql = "SELECT page, id, url FROM pages WHERE page > ? ORDER BY page LIMIT ?"
         return rows(self._connection, sql, (page, limit))
 
+    def urls(self, keys: Sequence[UrlId]) -> dict[UrlId, str]:
+        """Those of these pages that state something."""
+        found = [rows(self._connection, "SELECT id, url FROM pages WHERE id = ?", (key,)) for key in keys]
+        return dict(one for some in found for one in some)
+
     def outdated(self, limit: int) -> list[tuple[UrlId, str]]:
         """Some pages that were written under another ontology."""
         sql = "SELECT id, url FROM pages WHERE ontology < ? LIMIT ?"

@@ -6,6 +6,7 @@ Knows nothing of what is in the store.
 """
 
 from pathlib import Path
+from typing import NamedTuple
 
 from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor
@@ -15,25 +16,49 @@ from tarrafa.index import shards
 from tarrafa.triples import layout
 
 
+class Progress(NamedTuple):
+    """Where the follower of a part is: what it has read, its commits, and whether pages have to be written anew."""
+
+    cursor: Cursor
+    commits: int = 0
+    outdated: bool = False
+
+
 def behind(data: DataDirectory) -> int:
     """0 when all that the archive holds can be asked for, as far as it belongs here; else roughly how much cannot.
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put."""
-    published = archive.published(data.archive)
+    published, parts = archive.published(data.archive), shards.parts(data)
+    found = [progress(part) for part in parts]
+    unread = sum(max(0, length - min(one.cursor.get(file, 0) for one in found)) for file, length in published.items())
+    unseen = sum((one.commits != shown(part)) + one.outdated for part, one in zip(parts, found, strict=True))
+    return unread + unseen
+
+
+def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
+    """The commits of all parts, once they hold what the archive held at some moment; None: they do not yet."""
     found = [progress(part) for part in shards.parts(data)]
-    unread = sum(max(0, length - min(cursor.get(file, 0) for cursor, _ in found)) for file, length in published.items())
-    return unread + sum(unseen for _, unseen in found)
+    if any(one.cursor.get(file, 0) < length for one in found for file, length in until.items()):
+        return None
+    return [one.commits for one in found]
+
+
+def are_shown(data: DataDirectory, numbers: list[int]) -> bool:
+    """Whether these commits, or later ones, are published; a store that was made again since counts anew."""
+    parts = shards.parts(data)
+    return len(parts) != len(numbers) or all(
+        shown(part) >= min(number, progress(part).commits) for part, number in zip(parts, numbers, strict=True)
+    )
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the store has read the archive; one that is not ours has read nothing."""
-    return progress(data)[0]
+    return progress(data).cursor
 
 
-def progress(part: DataDirectory) -> tuple[Cursor, int]:
-    """Where the follower of a part is, and whether it has to publish that, or to write pages anew."""
+def progress(part: DataDirectory) -> Progress:
     if not layout.exists(part):
-        return {}, 0
+        return Progress({})
     path = layout.books(part)
     with in_our_words(path, what="triples"):
         connection = open_to_read(path)
@@ -45,7 +70,7 @@ def progress(part: DataDirectory) -> tuple[Cursor, int]:
                                 " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
         finally:
             connection.close()
-    return found, int(commits != shown(part)) + int(outdated)
+    return Progress(found, commits, bool(outdated))
 
 
 def sign(data: DataDirectory) -> Path:

@@ -16,7 +16,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from pyoxigraph import BlankNode, Quad, QueryTriples, RdfFormat, Store, Triple, 
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import from_os
-from tarrafa.process import become_child
+from tarrafa.process import become_child, module_line
 from tarrafa.triples.graphs import RULES
 from tarrafa.triples.ontology import Rule
 
@@ -82,7 +81,7 @@ class Rules:
             place.mkdir(parents=True)
             store.backup(str(place / "store"))
             (place / "rules").write_bytes(msgspec.msgpack.encode(self._rules))
-            line = [sys.executable, "-m", "tarrafa.triples.rules", "--folder", str(place), "--parent", str(os.getpid())]
+            line = module_line("tarrafa.triples.rules", "--folder", str(place), "--parent", str(os.getpid()))
             self._child = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )

@@ -65,6 +65,22 @@ class Visits:
         )
         return [Version(name, at, changed, self._names[file], start) for name, at, changed, file, start in found]
 
+    def deleted(self) -> dict[str, float]:
+        """The collections that were dropped, and as of when they were deleted."""
+        self._run("CREATE TABLE IF NOT EXISTS deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID")
+        return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
+
+    def drop_some(self, collection: str, limit: int) -> list[UrlId]:
+        """Forget visits that were made for a collection, as many as that; of which pages they were."""
+        sql = "SELECT id FROM visits WHERE collection = ? LIMIT ?"
+        keys = [key for (key,) in rows(self._connection, sql, (collection, limit))]
+        sql = "DELETE FROM visits WHERE id = ? AND collection = ?"
+        self._connection.executemany(sql, ((key, collection) for key in keys))
+        return keys
+
+    def note_deleted(self, collection: str, at: float) -> None:
+        self._run("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
+
     def start_over(self) -> Callable[[str, UrlId], None]:
         """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
         self._run("DROP TABLE IF EXISTS temp.again")

@@ -9,7 +9,6 @@ The kernel ties the child to the *thread* that started it: start it from one tha
 
 import os
 import subprocess
-import sys
 import urllib.request
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ import msgspec
 
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.errors import ServeError
+from tarrafa.process import module_line
 from tarrafa.web.corners import CORNERS, Corner
 from tarrafa.web.server import Stats
 from tarrafa.web.world import Form, World
@@ -117,7 +117,7 @@ def start_process(
         "seed": world.seed, "hosts": world.hosts, "pages": world.pages, "changes": world.changes,
         "crawl-delay": world.crawl_delay_s, "crawl-delay-share": world.crawl_delay_share,
     }  # fmt: skip
-    command = [sys.executable, "-m", "tarrafa.web", *(f"--{name}={value}" for name, value in options.items())]
+    command = module_line("tarrafa.web", *(f"--{name}={value}" for name, value in options.items()))
     command += ["--addresses"] * addresses + ["--corners"] * world.corners
     command += [f"--log={log_path}"] if log_path is not None else []
     environment = os.environ | ({CLOCK_VARIABLE: clock.to_environment()} if clock is not None else {})

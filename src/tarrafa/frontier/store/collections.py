@@ -4,6 +4,7 @@ Numbers are counted as things happen, never by scanning. Deltas are gathered dur
 its end; `value()` sees both.
 """
 
+import dataclasses
 from collections import defaultdict, deque
 from dataclasses import asdict, astuple, dataclass, field
 
@@ -14,20 +15,30 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.images import CollectionImage
 from tarrafa.frontier.order import Order, order_of
-from tarrafa.frontier.protocol import CollectionRow, CollectionStatus
+from tarrafa.frontier.protocol import CollectionRow, CollectionStatus, Standing
 from tarrafa.frontier.store.schema import Database
-from tarrafa.model import UrlState
+from tarrafa.model import HostId, UrlId, UrlState
 
-STATES = ("running", "paused", "stopped", "finished")
+STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
+NOT_STARTED = "created; not started yet"
+DELETING = "deleting"  # some of what hangs below it is gone already: see deleting.py
 IMPORTING = "importing"  # some of its hosts may still be missing: nobody may visit the others yet
 RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
+BYTES = "bytes"  # of documents received
 REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
 OUT_AGAIN = "again"  # those of them that are handed out
 PAID = "paid"  # revisits that the budget was charged for
 CHOSEN_WAITING, DISMISSED_WAITING, FULL = "chosen", "dismissed", "full"  # see exchange.py
-EVENTS = (VISITS, REQUESTS, REVISITS, CHANGES, PAID, FULL)  # what happened, whatever is there now
+REQUESTS_BEFORE = "requests before"  # this run began
+# What happened, whatever is there now.
+EVENTS = (VISITS, REQUESTS, BYTES, REQUESTS_BEFORE, REVISITS, CHANGES, PAID, FULL)
+# Of what an earlier run left: pages kept that this one has not come across, others that wait while their page is
+# still shown, and URLs that waited when it ended. See runs.py.
+OLD_PAGES, SHOWN_PAGES, LEFT_OVER = "old", "shown", "left over"
 EVENT_KINDS = ("status:", "type:")
+SEQUENCE = "sequence of "  # and its number: how many were discovered, in the table of numbers
+VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
 TABLE, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth.py
 
 
@@ -90,6 +101,13 @@ class Counters:
     def forget(self) -> None:
         self._deltas.clear()
 
+    def drop(self, collection: int) -> None:
+        """Nothing is counted of it any more."""
+        self._db.run("DELETE FROM counter WHERE collection = ?", (collection,))
+        for numbers in (self._values, self._deltas):
+            for key in [key for key in numbers if key[0] == collection]:
+                del numbers[key]
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
@@ -101,6 +119,16 @@ class Tuning:
     factor: float = 1.0  # what the price had to be multiplied by for the budget to be spent
     priced_at: float = 0.0  # when the price was set, and how many revisits had been made by then
     priced_revisits: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Where the run of a collection stands: see runs.py."""
+
+    started: float = 0.0
+    phase: int = 0  # VISITING, SWEEPING or SWEPT
+    host: HostId | None = None  # how far the sweep has come
+    url: UrlId | None = None
 
 
 @dataclass(slots=True)
@@ -150,10 +178,25 @@ class Known:
     sequence: int
     tuning: Tuning = Tuning()
     tokens: Tokens = field(default_factory=Tokens)
+    round: Round = Round()
+    created: float = 0.0
     order: Order = field(init=False)
 
     def __post_init__(self) -> None:
         self.order = order_of(self.config.strategy)
+
+    @property
+    def run(self) -> int:
+        return self.row.run
+
+    @property
+    def is_swept(self) -> bool:
+        """Whether what is to be taken out is on its way."""
+        return self.has_runs and self.round.phase != VISITING
+
+    @property
+    def has_runs(self) -> bool:
+        return not (self.config.keeps_fresh or self.order.is_breadth)
 
     @property
     def walks(self) -> int | None:
@@ -175,18 +218,22 @@ class Collections:
         """What the tables say; also after a transaction failed."""
         before, self._by_id = self._by_id, {}
         rows = self._db.rows(
-            "SELECT id, name, state, reason, config, revision, sequence,"
-            " price, plan, plan_end, factor, priced_at, priced_revisits FROM collection ORDER BY id"
+            "SELECT id, collection.name, state, reason, config, revision, max(sequence, coalesce(number.value, 0)),"
+            " price, plan, plan_end, factor, priced_at, priced_revisits, run, started, phase, swept_host, swept_url,"
+            " created FROM collection LEFT JOIN number ON number.name = ? || id ORDER BY id",
+            (SEQUENCE,),
         )
         for fields in rows:
-            row, old = CollectionRow(*fields[:6]), before.get(fields[0])
+            row, old = CollectionRow(*[*fields[:6], fields[13]]), before.get(fields[0])
             same = old is not None and old.row.config == row.config
             self._by_id[row.id] = Known(
                 row,
                 old.config if old is not None and same else self._decode(row.config),
                 fields[6],
-                Tuning(*fields[7:]),
+                Tuning(*fields[7:13]),
                 old.tokens if old is not None else Tokens(),
+                Round(*fields[14:18]),
+                fields[18],
             )
 
     def _decode(self, content: bytes) -> config.Collection:
@@ -201,20 +248,29 @@ class Collections:
         )
         known.tuning = tuning
 
-    def open(self, content: bytes, number: int | None = None) -> tuple[Known, config.Collection | None]:
-        """Create (under this number) or take up anew; also the configuration that it had before."""
-        wanted = self._decode(content)
+    def open(
+        self, content: bytes, number: int | None = None, *, start: bool = True
+    ) -> tuple[Known, config.Collection | None]:
+        """Create (under this number) or take up anew; also the configuration that it had before. Not to `start` it
+        leaves one that is there as it stands."""
+        same = next((one for one in self._by_id.values() if one.row.config == content), None)
+        wanted = self._decode(content) if same is None else same.config
         known = self.find(wanted.name)
+        state, reason, now = ("running", "", self._clock.now()) if start else ("ready", NOT_STARTED, self._clock.now())
         if known is None:
-            now = self._clock.now()
+            number = self._next_number() if number is None else number
             self._db.run(
-                "INSERT INTO collection (id, name, state, reason, config, created) VALUES (?, ?, 'running', '', ?, ?)",
-                (number, wanted.name, content, now),
+                "INSERT INTO collection (id, name, state, reason, config, created, started)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (number, wanted.name, state, reason, content, now, now if start else 0.0),
             )
-            number, revision, before = int(self._db.value("SELECT max(id) FROM collection")), 1, None
+            revision, before, run, round_, created = 1, None, 1, Round(now if start else 0.0), now
         else:
             _check_whole(known)
-            number, before = known.row.id, known.config
+            number, before, run, round_, created = known.row.id, known.config, known.run, known.round, known.created
+            if not start:
+                state, reason = known.row.state, known.row.reason
+            round_ = dataclasses.replace(round_, started=round_.started or (now if start else 0.0))
             revision = known.row.revision + (content != known.row.config)
             if before.identity != wanted.identity:
                 raise ConfigError(
@@ -223,24 +279,82 @@ class Collections:
                     "use another name"
                 )
             self._db.run(
-                "UPDATE collection SET state = 'running', reason = '', config = ?, revision = ? WHERE id = ?",
-                (content, revision, number),
+                "UPDATE collection SET state = ?, reason = ?, config = ?, revision = ?, started = ? WHERE id = ?",
+                (state, reason, content, revision, round_.started, number),
             )
         sequence = known.sequence if known else 0
-        row = CollectionRow(number, wanted.name, "running", "", content, revision)
-        self._by_id[number] = Known(
-            row, wanted, sequence, known.tuning if known else Tuning(), known.tokens if known else Tokens()
-        )
+        row = CollectionRow(number, wanted.name, state, reason, content, revision, run)
+        more = (known.tuning, known.tokens) if known else (Tuning(), Tokens())
+        self._by_id[number] = Known(row, wanted, sequence, *more, round_, created)
         return self._by_id[number], before
+
+    def _next_number(self) -> int:
+        """One that no collection had before, not even one that was deleted: workers remember collections by it."""
+        self._db.need("number", [("collections",)])
+        last = self._db.value("SELECT value FROM number WHERE name = 'collections'") or 0
+        return 1 + max(int(last), int(self._db.value("SELECT coalesce(max(id), 0) FROM collection")))
+
+    def is_deleted(self, number: int) -> bool:
+        """Whether a collection had this number once."""
+        if number in self._by_id:
+            return False
+        self._db.need("number", [("collections",)])
+        return 0 < number <= int(self._db.value("SELECT value FROM number WHERE name = 'collections'") or 0)
+
+    def delete(self, known: Known) -> None:
+        """Its own row, which is all that is left of it."""
+        number = known.row.id
+        self._db.need("number", [("collections",)])
+        self._db.run(
+            "INSERT INTO number VALUES ('collections', ?) ON CONFLICT (name) DO UPDATE SET value = max(value, ?)",
+            (number, number),
+        )
+        self._counters.drop(number)
+        self._db.run("DELETE FROM collection WHERE id = ?", (number,))
+        self._db.run("DELETE FROM number WHERE name = ?", (f"{SEQUENCE}{number}",))
+        del self._by_id[number]
 
     def control(self, name: str, state: str, reason: str) -> None:
         if state not in STATES:
             raise FrontierError(f"no such state: {state!r} (allowed: {', '.join(STATES)})")
         known = self.named(name)
-        if state == "running":
+        if state == "running" or known.row.state == DELETING:
             _check_whole(known)
-        self._db.run("UPDATE collection SET state = ?, reason = ? WHERE id = ?", (state, reason, known.row.id))
+        self.put(known, state, reason)
+
+    def put(self, known: Known, state: str, reason: str) -> None:
+        """Into a state. Who runs for the first time has started."""
+        started = known.round.started or (self._clock.now() if state == "running" else 0.0)
+        self._db.run(
+            "UPDATE collection SET state = ?, reason = ?, started = ? WHERE id = ?",
+            (state, reason, started, known.row.id),
+        )
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
+        known.round = dataclasses.replace(known.round, started=started)
+
+    def begin_run(self, known: Known, run: int) -> None:
+        """What is counted of a run is counted from here on."""
+        number, value = known.row.id, self._counters.value
+        known.round = Round(self._clock.now())
+        known.row = msgspec.structs.replace(known.row, run=run)
+        self._db.run(
+            "UPDATE collection SET run = ?, started = ?, phase = 0, swept_host = NULL, swept_url = NULL WHERE id = ?",
+            (run, known.round.started, number),
+        )
+        for bucket, now in (
+            (OLD_PAGES, value(number, state_bucket(UrlState.FETCHED))),
+            (LEFT_OVER, value(number, state_bucket(UrlState.PENDING))),
+            (REQUESTS_BEFORE, value(number, REQUESTS)),
+        ):
+            self._counters.add(number, bucket, now - value(number, bucket))
+
+    def sweep(self, known: Known, round_: Round) -> None:
+        """How far it has come."""
+        known.round = round_
+        self._db.run(
+            "UPDATE collection SET phase = ?, swept_host = ?, swept_url = ? WHERE id = ?",
+            (round_.phase, round_.host, round_.url, known.row.id),
+        )
 
     def set_revision(self, known: Known, revision: int) -> None:
         self._db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, known.row.id))
@@ -248,12 +362,12 @@ class Collections:
 
     def images(self) -> list[CollectionImage]:
         """All collections without their hosts."""
-        created = dict(self._db.rows("SELECT id, created FROM collection"))
         images = []
         for number, known in self._by_id.items():
             row = known.row
-            facts = (row.name, row.state, row.reason, row.config, row.revision, created[number], known.sequence)
-            images.append(CollectionImage(*facts, counters=self._events(number), **asdict(known.tuning)))
+            facts = (row.name, row.state, row.reason, row.config, row.revision, known.created, known.sequence)
+            more = {"run": row.run, "started": known.round.started, **asdict(known.tuning)}
+            images.append(CollectionImage(*facts, counters=self._events(number), **more))
         return images
 
     def _events(self, number: int) -> dict[str, int]:
@@ -272,19 +386,23 @@ class Collections:
             return known
         if self._decode(image.config).name != image.name:
             raise FrontierError(f"the collection {image.name!r} has the configuration of another one")
+        number = self._next_number() if number is None else number
         self._db.run(
-            "INSERT INTO collection (id, name, state, reason, config, revision, created, sequence, price, plan,"
-            " plan_end, factor, priced_at, priced_revisits) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (number, image.name, IMPORTING, image.reason, image.config, image.revision, image.created, image.sequence,
-             image.price, image.plan, image.plan_end, image.factor, image.priced_at, image.priced_revisits),
+            "INSERT INTO collection (id, name, state, reason, config, revision, created, price, plan,"
+            " plan_end, factor, priced_at, priced_revisits, run, started)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (number, image.name, IMPORTING, image.reason, image.config, image.revision, image.created,
+             image.price, image.plan, image.plan_end, image.factor, image.priced_at, image.priced_revisits, image.run,
+             image.started or image.created),
         )  # fmt: skip
-        number = int(self._db.value("SELECT max(id) FROM collection"))
         for bucket, count in image.counters.items():
             if bucket in EVENTS or bucket.startswith(EVENT_KINDS):
                 self._counters.add(number, bucket, count)
         self.flush()
         self.reload()
-        return self.by_id(number)
+        known = self.by_id(number)
+        known.sequence = image.sequence
+        return known
 
     def find(self, name: str) -> Known | None:
         return next((known for known in self._by_id.values() if known.row.name == name), None)
@@ -314,9 +432,11 @@ class Collections:
         return known.sequence - count
 
     def flush(self) -> None:
+        """Not into the collections' own rows: with its configuration one may be 60 MB, and this is with each commit."""
         self._db.many(
-            "UPDATE collection SET sequence = ? WHERE id = ? AND sequence != ?",
-            [(known.sequence, number, known.sequence) for number, known in self._by_id.items()],
+            "INSERT INTO number VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+            " WHERE value != excluded.value",
+            [(f"{SEQUENCE}{number}", known.sequence) for number, known in self._by_id.items()],
         )
 
     def slots(self, known: Known) -> int:
@@ -324,7 +444,7 @@ class Collections:
         number, scope = known.row.id, known.config.scope
         free = self.requests_left(known)
         if scope.pages_max is not None:
-            kept = self._counters.value(number, state_bucket(UrlState.FETCHED))
+            kept = self._kept_now(number)
             out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
             taken = kept + out + self._counters.value(number, CHOSEN_WAITING)
             free = min(free, scope.pages_max - taken - self.elsewhere.get(number, NOTHING).pages)
@@ -337,22 +457,36 @@ class Collections:
             return 1 << 30
         out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
         elsewhere = self.elsewhere.get(number, NOTHING).requests
-        return max(0, most - self._counters.value(number, REQUESTS) - out - elsewhere)
+        return max(0, most - self._requested_now(number) - out - elsewhere)
+
+    def _kept_now(self, number: int) -> int:
+        """Pages of this run."""
+        return self._counters.value(number, state_bucket(UrlState.FETCHED)) - self._counters.value(number, OLD_PAGES)
+
+    def _requested_now(self, number: int) -> int:
+        return self._counters.value(number, REQUESTS) - self._counters.value(number, REQUESTS_BEFORE)
 
     def tally(self) -> dict[int, "Tally"]:
         """What counts towards the collections' limits."""
         value = self._counters.value
         return {
             number: Tally(
-                value(number, state_bucket(UrlState.FETCHED)) + value(number, state_bucket(UrlState.HANDED_OUT))
+                self._kept_now(number) + value(number, state_bucket(UrlState.HANDED_OUT))
                 + value(number, CHOSEN_WAITING),
-                value(number, REQUESTS) + value(number, state_bucket(UrlState.HANDED_OUT)),
+                self._requested_now(number) + value(number, state_bucket(UrlState.HANDED_OUT)),
             )
             for number in self._by_id
         }  # fmt: skip
 
     def rows(self) -> list[CollectionRow]:
         return [known.row for known in self._by_id.values()]
+
+    def row(self, name: str) -> CollectionRow | None:
+        known = self.find(name)
+        return None if known is None else known.row
+
+    def standings(self) -> list[Standing]:
+        return [Standing(row.id, row.state, row.revision, row.name) for row in self.rows()]
 
     def status(self) -> list[CollectionStatus]:
         return [self._status(known) for known in self._by_id.values()]
@@ -365,23 +499,27 @@ class Collections:
 
         again, revisits = self._counters.value(number, OUT_AGAIN), self._counters.value(number, REVISITS)
         passed_over = self._counters.value(number, PASSED_OVER)
-        fetched = state(UrlState.FETCHED) + again  # a page is no less kept while somebody looks at it again
+        shown, old = self._counters.value(number, SHOWN_PAGES), self._counters.value(number, OLD_PAGES)
+        left_over = self._counters.value(number, LEFT_OVER)
+        fetched = state(UrlState.FETCHED) + again + shown  # no less kept while somebody looks at it again
+        old_out = again if known.config.keeps_fresh else 0  # else nothing is over before they are home
         return CollectionStatus(
             name=known.row.name,
             state=known.row.state,
             reason=known.row.reason,
             known=self._counters.value(number, KNOWN),
             fetched=fetched,
-            pending=state(UrlState.PENDING) - passed_over,
+            pending=state(UrlState.PENDING) - passed_over - left_over,
             failed=state(UrlState.FAILED),
             hosts=self._counters.value(number, HOSTS),
-            pages_per_s=round(self._rate(number, fetched + revisits), 2),
-            handed_out=state(UrlState.HANDED_OUT) - again,
+            pages_per_s=round(self._rate(number, self._kept_now(number) + again + revisits), 2),
+            handed_out=state(UrlState.HANDED_OUT) - old_out,
             dropped=state(UrlState.DROPPED),
             excluded=state(UrlState.EXCLUDED),
             too_deep=state(UrlState.TOO_DEEP),
             visits=self._counters.value(number, VISITS),
             requests=self._counters.value(number, REQUESTS),
+            bytes=self._counters.value(number, BYTES),
             pages_max=known.config.scope.pages_max,
             requests_max=known.config.scope.requests_max,
             keeps_fresh=known.config.keeps_fresh,
@@ -392,11 +530,22 @@ class Collections:
             passed_over=passed_over,
             table=self._counters.value(number, TABLE),
             sites_chosen=self._counters.value(number, SITES_CHOSEN),
+            run=known.run,
+            started=known.round.started,
+            created=known.created,
+            revision=known.row.revision,
+            earlier=shown + old,
+            requests_before=self._counters.value(number, REQUESTS_BEFORE),
+            aside=state(UrlState.ASIDE) + left_over,
+            to_sweep=known.has_runs and known.run > 1 and known.round.phase != SWEPT_OUT,
+            sweeping=known.has_runs and known.round.phase == SWEEPING,
         )
 
     def _rate(self, number: int, kept: int) -> float:
         """Pages kept, and seen again, per second over the last seconds, from the times at which somebody asked."""
         window, now = self._rates[number], boottime()
+        if window and kept < window[-1][1]:  # another run
+            window.clear()
         window.append((now, kept))
         while len(window) > 2 and window[1][0] < now - RATE_WINDOW_S:
             window.popleft()
@@ -405,6 +554,8 @@ class Collections:
 
 
 def _check_whole(known: Known) -> None:
+    if known.row.state == DELETING:
+        raise FrontierError(f"{known.row.name}: is being deleted; run the same `tarrafa delete` command again")
     if known.row.state == IMPORTING:
         raise FrontierError(
             f"{known.row.name}: was not wholly imported; run the same `tarrafa import frontier` command again"

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.protocol import Facts, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.protocol import Acquaintance, Facts, HostFacts, PastVisit, UrlFacts
 from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections
 from tarrafa.frontier.store.revisits import Revisits
@@ -47,7 +47,16 @@ def look_up(
         )
         for one in rows
     ]
-    return Facts(None if row is None else HostFacts(*row), urls)
+    return Facts(None if row is None else replace(HostFacts(*row), met_by=_met_by(db, host)), urls)
+
+
+def _met_by(db: Database, host: HostId) -> list[Acquaintance]:
+    rows = db.rows(
+        "SELECT name, pending, visited FROM work JOIN collection ON collection.id = work.collection"
+        " WHERE host = ? ORDER BY collection.id",
+        (host,),
+    )
+    return [Acquaintance(*row) for row in rows]
 
 
 def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlFacts:

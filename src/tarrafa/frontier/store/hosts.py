@@ -31,6 +31,7 @@ from tarrafa.frontier.store.schema import NEW, OLD, OPEN, Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId
+from tarrafa.parse.url import name_and_port
 from tarrafa.process import ProcessId, is_dead
 
 LEASE_VARIABLE = "TARRAFA_LEASE_S"
@@ -201,6 +202,8 @@ class Hosts:
         """Hosts of one collection."""
         self._check(worker)
         slots = self._visits.places(known)
+        if known.is_swept:  # what is to be dismissed counts towards no limit
+            slots = max(slots, wanted * VISITS_PER_LEASE)
         hosts = self._willing(worker, known, wanted, slots)
         each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
         leases = [self._lease(worker, known, host, each) for host in hosts]
@@ -228,13 +231,14 @@ class Hosts:
         )
         if holder is not None or next_at > self._clock.now():
             return None  # it was ready when we looked for ready ones
-        delay = max(delay_s, known.config.politeness.delay)
+        delay = max(delay_s, known.config.delay_of(*name_and_port(f"{key}/")))
         self._take(worker, host)
         self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay, host))
         visits = self._visits.take(known, host, count)
         robots = None if status is None else RobotsCopy(status, digest, expires)
         moments = (next_at, ended_at, float(delay))
-        lease = Lease(host, key, known.row.id, known.row.revision, *moments, failures, robots, visits, memory)
+        numbers = (known.row.id, known.row.revision)
+        lease = Lease(host, key, *numbers, *moments, failures, robots, visits, memory, known.run)
         if not visits:
             self._hand_back(host, next_at)
         return lease
@@ -262,8 +266,9 @@ class Hosts:
             known = self._collections.by_id(number)
             robots = None if status is None else RobotsCopy(status, digest, expires)
             lease = Lease(
-                host, key, number, known.row.revision, next_at, ended_at, delay_s, failures, robots, [], memory
-            )
+                host, key, number, known.row.revision, next_at, ended_at, delay_s, failures, robots, [], memory,
+                known.run,
+            )  # fmt: skip
             leases.append(replace(lease, visits=self._visits.still_out(known, host)))
         return leases
 
@@ -336,7 +341,7 @@ class Hosts:
             self._visits.take_back(report.host)
             self._visits.give_up(known, report.host)
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))
-        if report.keep and known.row.state == "running":
+        if report.keep and known.row.state == "running" and report.run in (0, known.run):
             more = 0 if self._others_wait(report) else max(0, report.wanted - held)
             visits = self._visits.take(known, report.host, more, held)
             if held or visits:

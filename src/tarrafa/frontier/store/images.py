@@ -35,6 +35,9 @@ from tarrafa.frontier.store.collections import (
     DISMISSED_WAITING,
     HOSTS,
     KNOWN,
+    LEFT_OVER,
+    OLD_PAGES,
+    SHOWN_PAGES,
     Collections,
     Counters,
     Known,
@@ -46,11 +49,17 @@ from tarrafa.frontier.store.schema import Database
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.model import HostId, Role, UrlId, UrlState
 
+AFTER_PAGE = 3  # fields of a URL's image that stand behind `page`
 URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage) if field.name not in ("history", "page"))
 HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRow))[:-1]
 VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitImage))
 BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
 
+EARLIER = {  # what is counted of what earlier runs left: see runs.py
+    OLD_PAGES: f"run < ? AND state = {UrlState.FETCHED:d}",
+    LEFT_OVER: f"run < ? AND state = {UrlState.PENDING:d}",
+    SHOWN_PAGES: "shown > 0",
+}
 _encode = msgspec.msgpack.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
@@ -95,7 +104,7 @@ class Images:
             else image
             for image in self._collections.images()
         ]
-        return Catalogue(images, suffixes)
+        return Catalogue(images, suffixes, dict(self._db.rows("SELECT name, at FROM deleted")))
 
     # -- out --------------------------------------------------------------------------------------------------
 
@@ -144,8 +153,9 @@ class Images:
         return row
 
     def _share(self, host: HostId, number: int, rows: Rows) -> Share:
-        visited, refused, site_hosts = self._db.must(
-            "SELECT visited, refused, coalesce((SELECT hosts FROM site WHERE site.collection = work.collection"
+        visited, refused, run, site_hosts = self._db.must(
+            "SELECT visited, refused, work.run,"
+            " coalesce((SELECT hosts FROM site WHERE site.collection = work.collection"
             " AND name = host.site), 0) FROM work JOIN host ON host.id = work.host WHERE host = ? AND collection = ?",
             (host, number),
         )
@@ -161,9 +171,11 @@ class Images:
                 (*key, first, last),
             )
         }
-        urls = [UrlImage(*[*row[1:-1], history[row[1]], pages.get(row[1]), row[-1]]) for row in rows]
+        urls = [
+            UrlImage(*[*row[1:-AFTER_PAGE], history[row[1]], pages.get(row[1]), *row[-AFTER_PAGE:]]) for row in rows
+        ]
         name = self._collections.by_id(number).row.name
-        return Share(name, visited, refused, site_hosts, [_at_home(url) for url in urls])
+        return Share(name, visited, refused, site_hosts, [_at_home(url) for url in urls], run)
 
     # -- in ---------------------------------------------------------------------------------------------------
 
@@ -206,9 +218,16 @@ class Images:
         known, waiting = self._collections.named(share.collection), dict[HostId, int]()
         number = known.row.id
         if self._db.run(
-            "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured)"
-            " VALUES (?, ?, 0, ?, ?, ?, ?)",
-            (host, number, share.visited, share.refused, *self._urls.gate_of(known, f"{key}/")),
+            "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured, run)"
+            " VALUES (?, ?, 0, ?, ?, ?, ?, ?)",
+            (
+                host,
+                number,
+                share.visited,
+                share.refused,
+                *self._urls.gate_of(known, f"{key}/"),
+                min(share.run, known.run),
+            ),
         ):
             self._counters.add(number, HOSTS)
         self._db.run(
@@ -227,6 +246,7 @@ class Images:
     def _restore_url(self, known: Known, host: HostId, url: UrlImage, waiting: dict[HostId, int]) -> bool:
         """False: it was here already."""
         number, key = known.row.id, (host, known.row.id, url.id)
+        url = msgspec.structs.replace(url, run=min(url.run, known.run))
         if not self._db.run(_INSERT_URL, (*key[:2], *(getattr(url, column) for column in URL_COLUMNS))):
             self._db.run(
                 "UPDATE url SET visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
@@ -236,10 +256,11 @@ class Images:
         known.sequence = max(known.sequence, url.sequence + 1)
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(url.state))
+        self._counters.add(number, OLD_PAGES, int(url.state == UrlState.FETCHED and url.run < known.run))
+        self._counters.add(number, SHOWN_PAGES, int(url.shown > 0))
         self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
         if url.state == UrlState.PENDING:
-            facts = (url.url, url.sequence, url.in_links, url.attempts, url.role)
-            self._urls.enqueue(known, host, url.id, facts, waiting)
+            self._urls.wait_again(known, host, url.id, waiting)
         if url.page is not None and known.config.keeps_fresh:
             self._restore_page(known, key, url, url.page)
         return True
@@ -264,7 +285,7 @@ class Images:
         if row is None:
             return
         if row[0] is not None:
-            raise FrontierError("a host that is with a worker cannot be moved; wait until it comes back")
+            raise FrontierError("a host that is with a worker cannot be moved or forgotten; wait until it comes back")
         for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
             self._forget_share(self._collections.by_id(number), host)
             self._counters.add(number, HOSTS, -1)
@@ -292,6 +313,12 @@ class Images:
         ):
             self._counters.add(number, state_bucket(state), -count)
             self._counters.add(number, KNOWN, -count)
+        for bucket, condition in EARLIER.items():
+            count = self._db.value(
+                f"SELECT count(*) FROM url WHERE host = ? AND collection = ? AND {condition}",  # noqa: S608
+                (*key, *(known.run,) * condition.count("?")),
+            )
+            self._counters.add(number, bucket, -count)
         chosen = self._db.value(
             "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN)
         )

@@ -16,9 +16,10 @@ from tarrafa.clock import Clock
 from tarrafa.frontier.protocol import FIRST_HOST, Offer, Report, RobotsCopy, Weight
 from tarrafa.frontier.store.collections import Known
 from tarrafa.frontier.store.hosts import LeaseClock
+from tarrafa.frontier.store.runs import has_runs, roots_of
 from tarrafa.frontier.store.schema import open_tables
 from tarrafa.frontier.store.store import Store
-from tarrafa.model import HostId, Outcome, UrlId
+from tarrafa.model import HostId, Outcome, Status, UrlId
 
 HOLDER = 0  # no worker has this number
 NUMBERS_SKIPPED = 10  # per life: what was handed out and never archived had numbers too
@@ -66,6 +67,11 @@ class Replay:
             self.store.catalogue.reload()
         return self.store.catalogue.by_id(row.id)
 
+    def begin_run(self, known: Known, run: int) -> None:
+        """The visits that follow are those of another run."""
+        if run > known.run and has_runs(known.config):
+            self.store.runs.begin(known, "", run, roots_of(known))
+
     def revision(self, name: str) -> int:
         """Of the configuration that holds now; 0: there is no such collection."""
         known = self.store.catalogue.find(name)
@@ -87,8 +93,10 @@ class Replay:
     def visit(self, known: Known, url: Offer, number: int, outcome: Outcome, worker: str) -> bool:
         """What became of a visit; False: that, or what came later, is known."""
         db, key = self.store.db, (url.host, known.row.id, url.id)
-        row = db.row("SELECT depth, redirects FROM url WHERE host = ? AND collection = ? AND id = ?", key)
-        if row is None or (url.depth, url.redirects) < row:
+        row = db.row("SELECT depth, redirects, run FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        if row is not None and outcome.status == Status.NOT_FOUND_AGAIN:
+            self.store.runs.dismiss(known, [key])
+        elif row is None or (url.depth, url.redirects) < row[:2] or row[2] < known.run:
             self.discover(known, [url])
         self._hold(url.host)
         if not self.store.visits.repeat(known, url.host, Report(url.id, number, outcome), worker):

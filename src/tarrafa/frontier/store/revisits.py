@@ -272,6 +272,14 @@ class Revisits:
         self.put(host, known.row.id, found[0], found[1], url)
         return True
 
+    def let_home(self, known: Known, key: Key) -> bool:
+        """Whether this page was out when its collection ceased to be kept fresh. It is kept then, and from now on like
+        any other; who asks counts it as out again no longer."""
+        if known.config.keeps_fresh or not self._counters.value(known.row.id, OUT_AGAIN):
+            return False
+        self._db.need("page", [key])
+        return bool(self._db.run("DELETE FROM page WHERE host = ? AND collection = ? AND id = ?", key))
+
     def settle(self, known: Known, host: HostId, report: Report, before: Before) -> UrlState | None:
         """Where a visit leaves a page that is kept fresh; None: it is none, or no longer, and the common rules hold."""
         outcome, key = report.outcome, (host, known.row.id, report.id)
@@ -441,7 +449,7 @@ class Revisits:
 
     def freshness(self, known: Known, key: Key) -> Freshness | None:
         """What is believed of a page, for people."""
-        found = self.find(key)
+        found = self.find(key) if known.config.keeps_fresh else None
         if found is None:
             return None
         policy, dates = self.policy(known), self._dates(key[0])
@@ -480,7 +488,7 @@ class Revisits:
         self._db.run("UPDATE work SET due = NULL WHERE collection = ?", (number,))
         self._db.run("UPDATE site SET pages = 0, means = 0, squares = 0 WHERE collection = ?", (number,))
         if not known.config.keeps_fresh:
-            self._db.run("DELETE FROM page WHERE collection = ?", (number,))
+            self._let_go(known)
         out = self._db.value(
             "SELECT count(*) FROM page JOIN url USING (host, collection, id)"
             " WHERE collection = ? AND state = ? AND role = 0",
@@ -502,6 +510,22 @@ class Revisits:
             hosts.add(host)
         for host in sorted(hosts):
             self.look_again(known, host)
+
+    def _let_go(self, known: Known) -> None:
+        """Nothing is kept fresh any more. A page that is out stays written down until it comes home, or nobody would
+        know that it is kept; what is believed of it is what its visits tell, as of those that are at home."""
+        number = known.row.id
+        out = self._db.rows(
+            "SELECT page.host, page.id, gone FROM page JOIN url USING (host, collection, id)"
+            " WHERE collection = ? AND state = ? AND role = 0",
+            (number, int(UrlState.HANDED_OUT)),
+        )
+        self._db.run("DELETE FROM page WHERE collection = ?", (number,))
+        for host, url, gone in out:
+            key = (host, number, url)
+            page = self._remembered(key)
+            if page is not None:
+                self._db.run("INSERT INTO page VALUES (?, ?, ?, 0, 0, ?, ?)", (*key, gone, _encode(page)))
 
     def _adopt(self, known: Known, key: Key, role: int, weight: float, is_out: bool) -> None:
         """One page, under the policy as it is now; one that is out is put on its shelf when it comes home."""

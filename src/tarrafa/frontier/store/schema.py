@@ -13,6 +13,9 @@ Under the order of breadth a site's row says where it stands (`order/breadth.py`
 mentioned, the best of its URLs that wait (of a site that is being walked: the one that is next or out) with its rank
 and host; how many pages the walk has seen, how many visits were in vain, and how many links led out of the last page.
 `work.gate` says whether new URLs of a host may be handed out: of a site one host's gate at most is not closed.
+
+`run` says in which run of its collection a URL was last found, and which one `work.visited` is about (runs.py);
+`shown` is set while a URL waits, or is out, whose page others still show. `deleted` are collections that are no more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,12 +24,15 @@ from typing import Any
 
 import apsw
 
+from tarrafa.data import owners_only
 from tarrafa.errors import DataError
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 STATEMENTS_KEPT = 400  # we have about a hundred; with apsw's 100, one in four was prepared anew (20 to 50 us each)
 LOG_PAGES = 8_000  # 32 MB; a group of links from all over touches a thousand, the next one many of them again
 NEW, OLD, FAVOURED = 0, 1, 2  # kinds of readiness
+UNSHOWN, SHOWN, SWEPT = 0, 1, 2  # of what waits: others show its page from before; it is to be taken out there
+SWEPT_RANK = -1e18  # before every other: what is to be taken out needs no request
 CLOSED, OPEN, OUT = 0, 1, 2  # gates: nothing may be handed out; it may; the one visit that may be is out
 
 BREADTH = """
@@ -66,9 +72,15 @@ CREATE TABLE worker (
     era TEXT NOT NULL, deadline REAL NOT NULL, hosts INTEGER NOT NULL DEFAULT 0, note TEXT NOT NULL DEFAULT ''
 );
 """
+DELETED = """
+CREATE TABLE deleted (
+    name TEXT PRIMARY KEY, collection INTEGER NOT NULL, number INTEGER NOT NULL, at REAL NOT NULL
+) WITHOUT ROWID;
+"""
 TABLES = (
     READY
     + FRESH
+    + DELETED
     + """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
 CREATE TABLE number (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -77,7 +89,9 @@ CREATE TABLE collection (
     config BLOB NOT NULL, revision INTEGER NOT NULL DEFAULT 1, created REAL NOT NULL,
     sequence INTEGER NOT NULL DEFAULT 0,
     price REAL NOT NULL DEFAULT 0, plan INTEGER NOT NULL DEFAULT 0, plan_end REAL NOT NULL DEFAULT 0,
-    factor REAL NOT NULL DEFAULT 1, priced_at REAL NOT NULL DEFAULT 0, priced_revisits INTEGER NOT NULL DEFAULT 0
+    factor REAL NOT NULL DEFAULT 1, priced_at REAL NOT NULL DEFAULT 0, priced_revisits INTEGER NOT NULL DEFAULT 0,
+    run INTEGER NOT NULL DEFAULT 1, started REAL NOT NULL DEFAULT 0, phase INTEGER NOT NULL DEFAULT 0,
+    swept_host INTEGER, swept_url BLOB
 );
 CREATE TABLE host (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL, site TEXT NOT NULL,
@@ -99,7 +113,7 @@ CREATE TABLE url (
     in_links INTEGER NOT NULL DEFAULT 0, status INTEGER, type TEXT, discovered REAL NOT NULL, fetched REAL,
     content_id TEXT, etag TEXT, last_modified TEXT, role INTEGER NOT NULL DEFAULT 0, announced REAL, parent BLOB,
     blamed INTEGER NOT NULL DEFAULT 0, payload TEXT NOT NULL DEFAULT '', archived REAL NOT NULL DEFAULT 0,
-    pagerank REAL NOT NULL DEFAULT 0,
+    pagerank REAL NOT NULL DEFAULT 0, run INTEGER NOT NULL DEFAULT 1, shown INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (host, collection, id)
 ) WITHOUT ROWID;
 CREATE TABLE pending (
@@ -109,7 +123,7 @@ CREATE TABLE pending (
 CREATE TABLE work (
     host INTEGER NOT NULL, collection INTEGER NOT NULL, pending INTEGER NOT NULL,
     visited INTEGER NOT NULL DEFAULT 0, refused INTEGER NOT NULL DEFAULT 0, due REAL,
-    gate INTEGER NOT NULL DEFAULT 1, favoured INTEGER NOT NULL DEFAULT 0,
+    gate INTEGER NOT NULL DEFAULT 1, favoured INTEGER NOT NULL DEFAULT 0, run INTEGER NOT NULL DEFAULT 1,
     PRIMARY KEY (host, collection)
 ) WITHOUT ROWID;
 CREATE TABLE site (
@@ -136,6 +150,18 @@ CREATE TABLE counter (
     + WORKER
     + BREADTH
 )
+
+RUNS = """
+ALTER TABLE collection ADD COLUMN run INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE collection ADD COLUMN started REAL NOT NULL DEFAULT 0;
+UPDATE collection SET started = created;
+ALTER TABLE collection ADD COLUMN phase INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE collection ADD COLUMN swept_host INTEGER;
+ALTER TABLE collection ADD COLUMN swept_url BLOB;
+ALTER TABLE url ADD COLUMN run INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE url ADD COLUMN shown INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE work ADD COLUMN run INTEGER NOT NULL DEFAULT 1;
+"""
 
 # What brings a file of that version to the next one.
 MIGRATIONS = {
@@ -209,6 +235,7 @@ ALTER TABLE site ADD COLUMN links INTEGER NOT NULL DEFAULT 0;
 """
     + BREADTH,
     4: "ALTER TABLE url ADD COLUMN pagerank REAL NOT NULL DEFAULT 0;",
+    5: RUNS + DELETED,
 }
 
 
@@ -277,6 +304,7 @@ class Database:
 
 def open_tables(path: str, suffix_list: str) -> Database:
     """The frontier's file, open for writing and with its tables; the suffix list is stored once, at creation."""
+    owners_only(Path(path))  # configurations hold the addresses of webhooks
     db = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
     db.set_busy_timeout(10_000)
     # Else a statement that meets a table with a partial index is planned anew for each set of values: 10 us, not 3.

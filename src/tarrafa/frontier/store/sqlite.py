@@ -24,7 +24,9 @@ from tarrafa.frontier.protocol import (
     FIRST_HOST,
     CollectionRow,
     Continuation,
+    Deletion,
     Facts,
+    HostCounts,
     HostReport,
     Instant,
     Lease,
@@ -33,11 +35,15 @@ from tarrafa.frontier.protocol import (
     Overview,
     PageFacts,
     PlannedVisit,
+    Retried,
     ShelfFacts,
+    Standing,
+    StatusFacts,
     Terms,
     Weight,
     Withholding,
 )
+from tarrafa.frontier.store.alike import facts_of
 from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import Collections, Counters, Known
 from tarrafa.frontier.store.facts import look_up
@@ -52,6 +58,7 @@ from tarrafa.process import ProcessId
 from tarrafa.takedown import Entry, TakenDown, append, read_from
 
 JOBS_PER_COMMIT_MAX = 256
+PAGES_PER_READ = 5_000
 T = TypeVar("T")
 
 
@@ -171,11 +178,48 @@ class SqliteFrontier:
         self._jobs.put(_Job(work, future, loop))
         return await future
 
-    async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
-        return await self._call(lambda store: store.open_collection(config, list(roots)))
+    async def open_collection(self, config: bytes, roots: Sequence[Offer] = (), start: bool = True) -> CollectionRow:
+        return await self._call(lambda store: store.open_collection(config, list(roots), start))
+
+    async def seed(self, collection: int, roots: list[Offer]) -> None:
+        await self._call(lambda store: store.urls.seed(collection, roots))
+
+    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+        return await self._call(lambda store: store.begin_run(name, reason))
+
+    async def sweep(self, name: str, limit: int) -> bool:
+        return await self._call(lambda store: store.sweep(name, limit))
+
+    async def delete_collection(self, name: str, limit: int) -> bool:
+        return await self._call(lambda store: store.delete_collection(name, limit))
+
+    async def note_deletion(self, name: str) -> bool:
+        return await self._call(lambda store: store.note_deletion(name))
+
+    async def deletions(self, after: int) -> list[Deletion]:
+        return await self._call(lambda store: store.deletions.after(after))
+
+    async def retry(self, host: HostId, host_key: str) -> None:
+        await self._call(lambda store: store.trouble.retry(host))
+
+    async def alike(self, name: str, status: int) -> StatusFacts:
+        """By a connection of its own, which keeps nobody waiting."""
+        return await asyncio.to_thread(read_alike, self._path, name, status, self._store.clock)
+
+    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
+        return await self._call(lambda store: store.alike.retry(store.catalogue.named(name), status, after, limit))
+
+    async def hosts(self, name: str) -> HostCounts:
+        return await self._call(lambda store: store.trouble.counts(name))
 
     async def collections(self) -> list[CollectionRow]:
         return await self._call(lambda store: store.catalogue.rows())
+
+    async def collection(self, name: str) -> CollectionRow | None:
+        return await self._call(lambda store: store.catalogue.row(name))
+
+    async def standings(self) -> list[Standing]:
+        return await self._call(lambda store: store.catalogue.standings())
 
     async def control(self, name: str, state: str, reason: str) -> None:
         await self._call(lambda store: store.catalogue.control(name, state, reason))
@@ -261,6 +305,9 @@ class SqliteFrontier:
     async def restore(self, images: list[HostImage]) -> None:
         await self._call(lambda store: store.images.restore(images))
 
+    async def restore_deletions(self, moments: dict[str, float]) -> None:
+        await self._call(lambda store: store.deletions.remember(moments))
+
     async def forget(self, host: HostId) -> None:
         await self._call(lambda store: store.images.forget(host))
 
@@ -294,14 +341,29 @@ def read_overview(path: Path) -> Overview:
     return _read(path, lambda db: Overview(Collections(db, Counters(db), Clock.real()).status(), []))
 
 
-def read_facts(path: Path, host: HostId, url: UrlId) -> tuple[Facts, list[CollectionRow]]:
-    """What is known of a URL, and the collections, while no process owns the frontier."""
+def read_rows(path: Path) -> list[CollectionRow]:
+    """The collections while no process owns the frontier."""
+    return _read(path, lambda db: Collections(db, Counters(db), Clock.real()).rows())
 
-    def read(db: Database) -> tuple[Facts, list[CollectionRow]]:
+
+def read_facts(path: Path, host: HostId, url: UrlId) -> Facts:
+    """What is known of a URL while no process owns the frontier."""
+
+    def read(db: Database) -> Facts:
         counters, clock = Counters(db), Clock.real()
         collections, ready = Collections(db, counters, clock), Ready(db)
         revisits, breadth = Revisits(db, counters, ready, clock), Breadth(db, counters, ready, clock)
-        return look_up(db, host, url, collections, revisits, breadth), collections.rows()
+        return look_up(db, host, url, collections, revisits, breadth)
+
+    return _read(path, read)
+
+
+def read_alike(path: Path, name: str, status: int, clock: Clock) -> StatusFacts:
+    """What ended alike, as of the last commit."""
+
+    def read(db: Database) -> StatusFacts:
+        known = Collections(db, Counters(db), clock).named(name)
+        return facts_of(known, status, clock.now(), db.rows)
 
     return _read(path, read)
 
@@ -317,6 +379,21 @@ def read_pages(path: Path, name: str) -> tuple[CollectionRow, list[PageFacts]]:
         return known.row, planning.pages(known, FIRST_HOST, b"", -1)
 
     return _read(path, read)
+
+
+def each_page(path: Path, name: str, take: Callable[[list[PageFacts]], None]) -> None:
+    """Show a collection's pages that are kept fresh, some at a time, while no process owns the frontier."""
+
+    def read(db: Database) -> None:
+        counters, clock = Counters(db), Clock.real()
+        collections = Collections(db, counters, clock)
+        planning = Planning(db, counters, collections, Revisits(db, counters, Ready(db), clock), clock)
+        known, host, url = collections.named(name), FIRST_HOST, b""
+        while some := planning.pages(known, host, url, PAGES_PER_READ):
+            take(some)
+            host, url = some[-1].host, some[-1].id
+
+    _read(path, read)
 
 
 def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, int]]:

@@ -6,17 +6,21 @@ file of its own (sqlite.py), or a working copy of what a database has (postgres/
 
 from collections.abc import Callable
 
-from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.frontier.protocol import CollectionRow, Facts, Lease, Offer, Overview, Terms, Weight
+from tarrafa.frontier.store.alike import Alike
 from tarrafa.frontier.store.collections import Collections, Counters, Known, Tuning
+from tarrafa.frontier.store.deleting import Deleting
+from tarrafa.frontier.store.deletions import Deletions
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import Hosts, LeaseClock
 from tarrafa.frontier.store.images import Images
 from tarrafa.frontier.store.planning import Planning
 from tarrafa.frontier.store.ready import Ready
+from tarrafa.frontier.store.runs import Runs, check_can_begin, has_runs, roots_of
 from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.trouble import Trouble
 from tarrafa.frontier.store.urls import Urls
 from tarrafa.frontier.store.visits import Visits
 from tarrafa.model import HostId, UrlId
@@ -42,20 +46,24 @@ class Store:
         self.catalogue = catalogue or Collections(db, self.counters, clock)
         self.ready = ready = Ready(self.db)
         self.urls = Urls(self.db, self.counters, self.catalogue, ready, clock)
-        self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, ready)
+        self.runs = Runs(self.db, self.counters, self.catalogue, self.urls)
+        self.visits = Visits(self.db, self.counters, self.catalogue, self.urls, self.runs, ready)
         self.hosts = Hosts(self.db, self.catalogue, self.urls, self.visits, ready, clock, lease_clock)
         self.planning = Planning(self.db, self.counters, self.catalogue, self.urls.revisits, clock)
+        self.deletions = Deletions(self.db, self.catalogue, clock)
+        self.deleting = Deleting(self.db, self.counters, self.catalogue, ready, self.deletions)
+        self.trouble = Trouble(self.db, self.counters, self.catalogue, self.urls, ready, clock)
+        self.alike = Alike(self.db, self.urls, self.trouble)
         self.images = Images(self.db, self.counters, self.catalogue, self.urls, ready, clock)
 
-    def open_collection(self, content: bytes, roots: list[Offer]) -> CollectionRow:
-        earlier = self.catalogue.find(config.decode(content).name)
-        was_finished = earlier is not None and earlier.row.state == "finished"
-        known, before = self.catalogue.open(content)
+    def open_collection(self, content: bytes, roots: list[Offer], start: bool = True) -> CollectionRow:
+        finished = {known.row.id for known in self.catalogue.all() if known.row.state == "finished"}
+        known, before = self.catalogue.open(content, start=start)
         if before is not None:
             self.begin_change(known, before)
-            self.change(known, before)
+            self.change(known, before, start=start)
             self.end_change(known, before)
-            if was_finished and self.urls.breadth.is_over(known):
+            if start and known.row.id in finished and self.urls.breadth.is_over(known):
                 self.urls.breadth.begin_again(known)
         self.urls.seed(known.row.id, roots)
         return known.row
@@ -69,9 +77,28 @@ class Store:
         if before.strategy != known.config.strategy:
             self.urls.breadth.begin_adoption(known, before.strategy.order)
 
-    def change(self, known: Known, before: Collection) -> None:
+    def begin_run(self, name: str, reason: str) -> CollectionRow:
+        known = self.catalogue.named(name)
+        check_can_begin(known)
+        self.runs.begin(known, reason, known.run + 1, roots_of(known))
+        return known.row
+
+    def sweep(self, name: str, limit: int) -> bool:
+        return self.runs.sweep(self.catalogue.named(name), limit)
+
+    def delete_collection(self, name: str, limit: int) -> bool:
+        return self.deleting.delete(self.catalogue.named(name), limit)
+
+    def note_deletion(self, name: str) -> bool:
+        self.expire()
+        return self.deleting.note(self.catalogue.named(name))
+
+    def change(self, known: Known, before: Collection, *, start: bool = True) -> None:
         """What it means for each of its hosts: for those that are at hand. Scans them, once per change."""
-        self.urls.try_failures_again(known)
+        if has_runs(before) and not has_runs(known.config) and known.run > 1:
+            self.runs.end(known)
+        if start:
+            self.urls.try_failures_again(known)
         self.urls.take_up_lifted(known, self.is_taken_down)
         old, new = before.scope.depth_max, known.config.scope.depth_max
         if old is not None and (new is None or new > old):

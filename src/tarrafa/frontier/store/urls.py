@@ -15,6 +15,10 @@ from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import (
     HOSTS,
     KNOWN,
+    LEFT_OVER,
+    OLD_PAGES,
+    OUT_AGAIN,
+    SHOWN_PAGES,
     Collections,
     Counters,
     Known,
@@ -23,7 +27,7 @@ from tarrafa.frontier.store.collections import (
 from tarrafa.frontier.store.exchange import Exchange
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import Revisits
-from tarrafa.frontier.store.schema import CLOSED, OPEN, Database
+from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, Database
 from tarrafa.model import (
     GIVEN_UP,
     HostId,
@@ -51,7 +55,10 @@ class Urls:
         self._suffixes: dict[tuple[str, ...], Suffixes] = {}
 
     def discover(self, number: int, offers: list[Offer]) -> None:
-        """Insert what is new, lower what was deeper. Sorted, so that neighbours in the tree are touched together."""
+        """Insert what is new, lower what was deeper, renew what an earlier run knew. Sorted, so that neighbours in the
+        tree are touched together."""
+        if self._collections.is_deleted(number):
+            return  # who still has to tell something of it was away for long
         known = self._collections.by_id(number)
         waiting: dict[HostId, int] = {}
         closed: dict[HostId, int] = {}
@@ -60,16 +67,19 @@ class Urls:
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             key = (offer.host, number, offer.id)
             row = self._db.row(
-                "SELECT depth, redirects, state, announced, status, role FROM url"
+                "SELECT depth, redirects, state, announced, status, role, run, shown FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 key,
             )
             if row is None:
                 self._insert(known, offer, sequence, waiting, closed)
                 continue
+            if row[6] < known.run or _was_swept(row[2], row[4], row[7]):
+                self._renew(known, offer, sequence, waiting, closed)
+                continue
             if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
-            if offer.role != row[5] == Role.PAGE:
+            if offer.role != row[5] == Role.PAGE and not row[7]:  # else it is kept as a page
                 self._promote(known, offer, row[2], row[4], waiting)
             if offer.announced > (row[3] or 0.0):
                 self._db.run(
@@ -103,8 +113,8 @@ class Urls:
         self._db.need("url", [(root.host, number, root.id) for root in roots])
         for root in roots:
             row = self._db.row(
-                "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0",
-                (root.host, number, root.id),
+                "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0 AND run = ?",
+                (root.host, number, root.id, known.run),
             )
             if row is not None and row[0] in (UrlState.FETCHED, UrlState.DROPPED):
                 self._db.run(
@@ -139,28 +149,111 @@ class Urls:
     def _insert(
         self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
     ) -> None:
-        number, limit = known.row.id, known.config.scope.depth_max
+        number = known.row.id
         if offer.host not in waiting:
             self._ensure_host(known, offer)
             waiting[offer.host] = 0
-        if offer.host not in closed:
-            closed[offer.host] = self._closed(known, offer.host)
-        state, status = UrlState.PENDING, offer.status or closed[offer.host]
-        if limit is not None and offer.depth > limit:
-            state, status = UrlState.TOO_DEEP, 0
-        elif status:
-            state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
-            self._counters.add(number, f"status:{status}")
+        state, status = self._first_state(known, offer, closed)
         self._db.run(
             "INSERT INTO url (host, collection, id, url, depth, redirects, state, status, sequence, discovered,"
-            " role, announced, parent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " role, announced, parent, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (offer.host, number, offer.id, offer.url, offer.depth, offer.redirects, int(state), status or None,
-             sequence, self._clock.now(), offer.role, offer.announced or None, offer.parent or None),
+             sequence, self._clock.now(), offer.role, offer.announced or None, offer.parent or None, known.run),
         )  # fmt: skip
         self._counters.add(number, KNOWN)
         self._counters.add(number, state_bucket(state))
         if state == UrlState.PENDING:
             self.enqueue(known, offer.host, offer.id, (offer.url, sequence, 0, 0, offer.role), waiting)
+
+    def _first_state(self, known: Known, offer: Offer, closed: dict[HostId, int]) -> tuple[UrlState, int]:
+        """Where a URL stands that a run meets for the first time, and why it does not wait, if so."""
+        limit, status = known.config.scope.depth_max, offer.status or self._is_closed(known, offer.host, closed)
+        if limit is not None and offer.depth > limit:
+            return UrlState.TOO_DEEP, 0
+        if not status:
+            return UrlState.PENDING, 0
+        self._counters.add(known.row.id, f"status:{status}")
+        return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
+
+    def _is_closed(self, known: Known, host: HostId, closed: dict[HostId, int]) -> int:
+        if host not in closed:
+            self._enter_run(known, host)
+            closed[host] = self._closed(known, host)
+        return closed[host]
+
+    def _enter_run(self, known: Known, host: HostId) -> None:
+        """Visits to a host are counted anew in each run."""
+        if known.run > 1:
+            self._db.run(
+                "UPDATE work SET visited = 0, run = ? WHERE host = ? AND collection = ? AND run < ?",
+                (known.run, host, known.row.id, known.run),
+            )
+
+    def _renew(
+        self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
+    ) -> None:
+        """Somebody of this run leads to what an earlier one knew: it is as if it were new, but for its history. What is
+        out is on its way. A page that is kept waits, whatever it looks like now: if it is no longer wanted, those who
+        show it must hear so; only where its host is closed it stays as it is."""
+        key = (offer.host, known.row.id, offer.id)
+        state, shown, run, role, announced, in_links, status = self._db.must(
+            "SELECT state, shown, run, role, announced, in_links, status FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        is_out_again = self.revisits.let_home(known, key)
+        self._counters.add(known.row.id, OUT_AGAIN, -int(is_out_again))
+        is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_out_again
+        if is_kept:
+            after, why = UrlState.FETCHED if self._is_closed(known, offer.host, closed) else UrlState.PENDING, 0
+        else:
+            after, why = self._first_state(known, offer, closed)
+        if state == UrlState.HANDED_OUT:
+            after, why = UrlState.HANDED_OUT, 0
+        elif state == UrlState.PENDING:
+            self.unqueue(known, key)
+            self._counters.add(known.row.id, LEFT_OVER, -int(run < known.run))
+            if after != UrlState.PENDING:
+                self._wait_less(known, offer.host)
+        elif state == UrlState.FETCHED:
+            self._counters.add(known.row.id, OLD_PAGES, -1)
+        waits = after in (UrlState.PENDING, UrlState.HANDED_OUT)
+        now_shown = SHOWN if is_kept and waits else UNSHOWN
+        self._counters.add(known.row.id, SHOWN_PAGES, (now_shown != UNSHOWN) - (shown != UNSHOWN))
+        role = offer.role if role == Role.PAGE and not is_kept else role
+        self._db.run(
+            "UPDATE url SET depth = ?, redirects = ?, state = ?, status = ?, sequence = ?, role = ?, announced = ?,"
+            " parent = ?, run = ?, shown = ?, attempts = 0, blamed = 0 WHERE host = ? AND collection = ? AND id = ?",
+            (offer.depth, offer.redirects, int(after), why or status, sequence, role,
+             max(offer.announced, announced or 0.0) or None, offer.parent or None, known.run, now_shown, *key),
+        )  # fmt: skip
+        self._counters.move(known.row.id, state, after)
+        if after == UrlState.PENDING:
+            counted = dict[HostId, int]() if state == UrlState.PENDING else waiting  # it was counted as waiting before
+            self.enqueue(known, offer.host, offer.id, (offer.url, sequence, in_links, 0, role), counted)
+
+    def unqueue(self, known: Known, key: tuple[HostId, int, UrlId]) -> None:
+        """Take what waits out of its host's queue, where it is still counted."""
+        shown, *facts = self._db.must(
+            "SELECT shown, url, sequence, in_links, attempts, role FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            key,
+        )
+        rank = SWEPT_RANK if shown == SWEPT else place_of(known, key[2], tuple(facts))
+        self._db.need("pending", [(key[0], key[1], rank, key[2])])
+        self._db.run(
+            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
+            (key[0], key[1], rank, key[2]),
+        )
+
+    def _wait_less(self, known: Known, host: HostId) -> None:
+        """One URL of a host waits no longer; if that was the last one, the host is not ready."""
+        is_free = self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None
+        if is_free:
+            self._ready.remove(host)
+        self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
+        if is_free:
+            self._ready.add(host)
 
     def _closed(self, known: Known, host: HostId) -> int:
         """Why nothing new of this host waits; 0 if it may."""
@@ -179,8 +272,8 @@ class Urls:
         """Its rows; a site's first hosts only are visited, or a wildcard in the DNS would have no end."""
         self.ensure_host_row(offer.host, offer.host_key, known.config.network.suffixes)
         if not self._db.run(
-            "INSERT OR IGNORE INTO work (host, collection, pending, gate, favoured) VALUES (?, ?, 0, ?, ?)",
-            (offer.host, known.row.id, *self.gate_of(known, offer.url)),
+            "INSERT OR IGNORE INTO work (host, collection, pending, gate, favoured, run) VALUES (?, ?, 0, ?, ?, ?)",
+            (offer.host, known.row.id, *self.gate_of(known, offer.url), known.run),
         ):
             return
         self._counters.add(known.row.id, HOSTS)
@@ -228,9 +321,22 @@ class Urls:
 
     def requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
         """Put a known URL among the waiting ones; its row says PENDING already."""
-        facts = self._db.must(RANKED_BY, (host, known.row.id, url))
         self._counters.move(known.row.id, before, UrlState.PENDING)
-        self.enqueue(known, host, url, facts, waiting)
+        self.wait_again(known, host, url, waiting)
+
+    def wait_again(self, known: Known, host: HostId, url: UrlId, waiting: dict[HostId, int]) -> None:
+        """The same for what is counted as waiting already."""
+        shown, run, *facts = self._db.must(
+            "SELECT shown, run, url, sequence, in_links, attempts, role FROM url"
+            " WHERE host = ? AND collection = ? AND id = ?",
+            (host, known.row.id, url),
+        )
+        self._counters.add(known.row.id, LEFT_OVER, int(run < known.run))
+        if shown == SWEPT:
+            self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, SWEPT_RANK, url))
+            waiting[host] = waiting.get(host, 0) + 1
+        else:
+            self.enqueue(known, host, url, tuple(facts), waiting)
 
     def enqueue(
         self, known: Known, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
@@ -275,13 +381,13 @@ class Urls:
         mentions = dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
-                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role, pagerank FROM url"
+                "SELECT depth, redirects, state, url, sequence, in_links, attempts, role, pagerank, run FROM url"
                 " WHERE host = ? AND collection = ? AND id = ?",
                 (weight.host, number, weight.id),
             )
             if row is None:
                 continue
-            depth, redirects, state, url, sequence, in_links, attempts, role, rank = row
+            depth, redirects, state, url, sequence, in_links, attempts, role, rank, run = row
             key = (weight.host, number, weight.id)
             if is_news(weight.rank, rank):
                 self._db.run(
@@ -306,7 +412,7 @@ class Urls:
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
                         (place_of(known, weight.id, (url, sequence, weight.in_links, attempts, role)), *place),
                     )
-            if 0 <= weight.depth < depth:
+            if 0 <= weight.depth < depth and run == known.run:  # else it has none until this run finds it
                 self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
         self.breadth.weigh(known, mentions)
         self.add_waiting(number, waiting)
@@ -316,29 +422,31 @@ class Urls:
         number, limit = known.row.id, known.config.scope.depth_max
         waiting: dict[HostId, int] = {}
         rows = self._db.rows(
-            "UPDATE url SET state = 0 WHERE collection = ? AND state = ? AND depth <= ? RETURNING host, id",
-            (number, int(UrlState.TOO_DEEP), 1 << 30 if limit is None else limit),
+            "UPDATE url SET state = 0 WHERE collection = ? AND state = ? AND depth <= ? AND run = ? RETURNING host, id",
+            (number, int(UrlState.TOO_DEEP), 1 << 30 if limit is None else limit, known.run),
         )
         for host, url in rows:
             self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
         self.add_waiting(number, waiting)
 
     def judge_again(self, known: Known) -> None:
-        """The scope was changed: what was refused unseen waits again, to be judged when its turn comes. Scans, once."""
+        """The scope was changed: what was refused unseen waits again, to be judged when its turn comes. Scans, once.
+        Who was refused without a visit is no longer counted so; a visit that ended so was made, and stays counted."""
         number, waiting = known.row.id, dict[HostId, int]()
         for (host,) in self._db.rows("SELECT host FROM work WHERE collection = ? AND refused", (number,)):
             self._admit(known, host)
         rows = self._db.rows(
-            "SELECT host, id, status FROM url WHERE collection = ? AND state = ?"
+            "SELECT host, id, status, coalesce(fetched, 0) FROM url WHERE collection = ? AND run = ? AND state = ?"
             " AND (status IN (?, ?, ?, ?) OR status = ? AND type IS NULL)",
-            (number, int(UrlState.DROPPED), *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE,
+            (number, known.run, int(UrlState.DROPPED), *map(int, (Status.TRAP, Status.HOST_FULL, Status.OUT_OF_SCOPE,
              Status.LANGUAGE_OUTSIDE, Status.TYPE_NOT_WANTED))),
         )  # fmt: skip
-        for host, url, status in rows:
+        for host, url, status, visited in rows:
             if status == Status.HOST_FULL and self._closed(known, host) == status:
                 continue
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
-            self._counters.add(number, f"status:{status}", -1)
+            if not visited or (known.run > 1 and visited < known.round.started):
+                self._counters.add(number, f"status:{status}", -1)
             self.requeue(known, host, url, UrlState.DROPPED, waiting)
         self.add_waiting(number, waiting)
 
@@ -348,8 +456,9 @@ class Urls:
         if not self._counters.value(number, state_bucket(UrlState.FAILED)):
             return
         rows = self._db.rows(
-            "UPDATE url SET state = 0, attempts = 0, blamed = 0 WHERE collection = ? AND state = ? RETURNING host, id",
-            (number, int(UrlState.FAILED)),
+            "UPDATE url SET state = 0, attempts = 0, blamed = 0 WHERE collection = ? AND state = ? AND run = ?"
+            " RETURNING host, id",
+            (number, int(UrlState.FAILED), known.run),
         )
         for host, url in rows:
             self.requeue(known, host, url, UrlState.FAILED, waiting)
@@ -363,8 +472,8 @@ class Urls:
         if not self._counters.value(number, bucket):
             return
         rows = self._db.rows(
-            "SELECT host, id, url FROM url WHERE collection = ? AND state = ? AND status = ?",
-            (number, int(UrlState.DROPPED), int(Status.TAKEN_DOWN)),
+            "SELECT host, id, url FROM url WHERE collection = ? AND state = ? AND status = ? AND run = ?",
+            (number, int(UrlState.DROPPED), int(Status.TAKEN_DOWN), known.run),
         )
         for host, url, text in rows:
             if not is_taken_down(text):
@@ -389,8 +498,8 @@ class Urls:
         number, old = known.row.id, order_of(before)
         rows = self._db.rows(
             "SELECT url.host, url.id, url, sequence, in_links, attempts, role"
-            " FROM pending JOIN url USING (host, collection, id) WHERE pending.collection = ?",
-            (number,),
+            " FROM pending JOIN url USING (host, collection, id) WHERE pending.collection = ? AND shown != ?",
+            (number, SWEPT),
         )
         moves = []
         for host, url, text, seen, links, tries, role in rows:
@@ -409,6 +518,13 @@ class Urls:
             [(known.order.favours(f"{key}/"), host, known.row.id) for host, key in hosts],
         )
         self._ready.renew(known.row.id)
+
+
+def _was_swept(state: int, status: int | None, shown: int) -> bool:
+    """This run has judged it as not found, and somebody finds it after all."""
+    if state == UrlState.DROPPED:
+        return status == Status.NOT_FOUND_AGAIN
+    return shown == SWEPT
 
 
 def place_of(known: Known, url: UrlId, facts: tuple[Any, ...]) -> float:

@@ -6,18 +6,23 @@ again share a host's polite slots.
 """
 
 import dataclasses
+import math
 import random
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from tarrafa.frontier.protocol import VISITS_PER_LEASE, Report
 from tarrafa.frontier.store.breadth import Breadth
 from tarrafa.frontier.store.collections import (
+    BYTES,
     CHOSEN_WAITING,
     DISMISSED_WAITING,
+    OLD_PAGES,
     OUT_AGAIN,
     REQUESTS,
+    SHOWN_PAGES,
     VISITS,
     Collections,
     Counters,
@@ -26,7 +31,8 @@ from tarrafa.frontier.store.collections import (
 from tarrafa.frontier.store.exchange import Exchange
 from tarrafa.frontier.store.ready import Ready
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
-from tarrafa.frontier.store.schema import ALL, Database
+from tarrafa.frontier.store.runs import Runs
+from tarrafa.frontier.store.schema import ALL, SWEPT, SWEPT_RANK, UNSHOWN, Database
 from tarrafa.frontier.store.urls import RANKED_BY, Urls, place_of
 from tarrafa.model import (
     BUSY,
@@ -49,15 +55,22 @@ TRIMMED_AT_ONCE = 8  # of those beyond
 TYPES_COUNTED_MAX = 200  # servers invent them
 AHEAD_S = 60.0  # pages to see again are handed out for so long
 STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
+PUT_ASIDE_MAX = 1_000  # at once, of what an earlier run left in a host's queue
+VISIT_OF = (
+    " url, depth, redirects, visits, blamed, etag, last_modified, content_id, role, coalesce(parent, x''), payload,"
+    " archived, shown"
+)
 STARVED_MAX = 10  # in a row; who is too slow on an idle machine too must be told so in the end
 
 
 class Visits:
     """What is handed out by one frontier."""
 
-    def __init__(self, db: Database, counters: Counters, collections: Collections, urls: Urls, ready: Ready) -> None:
+    def __init__(
+        self, db: Database, counters: Counters, collections: Collections, urls: Urls, runs: Runs, ready: Ready
+    ) -> None:
         self._db, self._counters, self._collections = db, counters, collections
-        self._urls, self._ready = urls, ready
+        self._urls, self._runs, self._ready = urls, runs, ready
         self._revisits: Revisits = urls.revisits
         self._exchange: Exchange = urls.exchange
         self._breadth: Breadth = urls.breadth
@@ -68,7 +81,7 @@ class Visits:
         the one kind leaves the other may have."""
         if not known.config.keeps_fresh or count < 1:
             return self._take_new(known, host, count)
-        delay_s = max(self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,)), known.config.politeness.delay)
+        delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,))  # as of its lease, if not later
         ahead = max(1, int(AHEAD_S / max(delay_s, 0.001))) - held  # by then others may be more urgent
         most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
         share = int(most * known.config.revisit.share + self._chance.random())  # turns would fall into step with hosts
@@ -111,14 +124,20 @@ class Visits:
     def _hand_out(self, known: Known, host: HostId, url: UrlId, state: int) -> Visit:
         number, key = known.row.id, (host, known.row.id, url)
         row = self._db.must(
-            "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ?"
-            " RETURNING url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
-            " coalesce(parent, x''), payload, archived",
+            "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ? RETURNING"  # noqa: S608
+            + VISIT_OF,
             key,
         )
         self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
         self._counters.move(number, state, UrlState.HANDED_OUT)
-        return Visit(number, host, url, *row)
+        return self._visit(known, host, url, row)
+
+    @staticmethod
+    def _visit(known: Known, host: HostId, url: UrlId, row: tuple[Any, ...]) -> Visit:
+        """In a later run it is asked for whole: a 304 would bring no links, and they are what a run goes by."""
+        *facts, shown = row
+        visit = replace(Visit(known.row.id, host, url, *facts), dismissed=shown == SWEPT)
+        return visit if known.run == 1 else replace(visit, etag=None, last_modified=None)
 
     def still_out(self, known: Known, host: HostId) -> list[Visit]:
         """What was handed out of a host and not reported yet, as it was handed out."""
@@ -127,11 +146,10 @@ class Visits:
         self._db.need("url", [(host, number, url) for (url,) in rows])
         for (url,) in rows:
             row = self._db.must(
-                "SELECT url, depth, redirects, visits, blamed, etag, last_modified, content_id, role,"
-                " coalesce(parent, x''), payload, archived FROM url WHERE host = ? AND collection = ? AND id = ?",
+                f"SELECT{VISIT_OF} FROM url WHERE host = ? AND collection = ? AND id = ?",
                 (host, number, url),
             )
-            visit, found = Visit(number, host, url, *row), self._revisits.find((host, number, url))
+            visit, found = self._visit(known, host, url, row), self._revisits.find((host, number, url))
             if found is not None:
                 visit = replace(visit, gone=found[2], dismissed=found[0] == DISMISSED)
             visits.append(visit)
@@ -149,23 +167,59 @@ class Visits:
         slots = 0 if self._exchange.is_full(known) else self._collections.slots(known)
         if visited >= limit or refused:
             self.give_up(known, host, Status.HOST_FULL)
-        most = self._breadth.room(known, host, max(0, min(count, room, slots)))
-        self._db.need_first("pending", [(host, number)], most)
-        rows = self._db.rows(
-            "SELECT rank, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
-            (host, number, most),
-        )
-        self._db.need("url", [(host, number, url) for _, url in rows])
-        visits = []
-        for place, url in rows:
-            self._unqueue(known, host, place, url)
+        visits = self._take_swept(known, host, count)
+        most = self._breadth.room(known, host, max(0, min(count - len(visits), room, slots)))
+        for url in self._next_waiting(known, host, most):
             visits.append(self._hand_out(known, host, url, UrlState.PENDING))
-        self._db.run(
-            "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (len(visits), host, number)
-        )
-        for visit in visits:
-            self._breadth.hand_out(known, host, visit.id)
+            self._breadth.hand_out(known, host, url)
         return visits
+
+    def _take_swept(self, known: Known, host: HostId, count: int) -> list[Visit]:
+        """What is to be dismissed comes first, and counts towards no limit: nobody is asked for it."""
+        if not self._counters.value(known.row.id, SHOWN_PAGES):
+            return []
+        taken = self._next_waiting(known, host, count, SWEPT_RANK)
+        return [self._hand_out(known, host, url, UrlState.PENDING) for url in taken]
+
+    def _next_waiting(self, known: Known, host: HostId, count: int, rank_max: float = math.inf) -> list[UrlId]:
+        """The next URLs of a host's queue, up to a rank, taken out of it; what an earlier run left there is put
+        aside."""
+        urls, looked, number = list[UrlId](), 0, known.row.id
+        more = count > 0
+        while more and looked < PUT_ASIDE_MAX:
+            wanted = count - len(urls)
+            found = self._heads(known, host, wanted, rank_max)
+            for place, url in found:
+                self._unqueue(known, host, place, url)
+                if not self._is_left_over(known, (host, number, url)):
+                    urls.append(url)
+            looked += len(found)
+            more = len(found) == wanted and len(urls) < count
+        self._wait_less(known, host, looked)
+        return urls
+
+    def _is_left_over(self, known: Known, key: tuple[HostId, int, UrlId]) -> bool:
+        """Whether an earlier run left it in the queue: then it is put aside."""
+        if known.run == 1:
+            return False
+        run, shown = self._db.must("SELECT run, shown FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        if run < known.run:
+            self._runs.put_aside(known, key, shown)
+        return bool(run < known.run)
+
+    def _heads(self, known: Known, host: HostId, count: int, rank_max: float) -> list[tuple[float, UrlId]]:
+        self._db.need_first("pending", [(host, known.row.id)], count)
+        rows = self._db.rows(
+            "SELECT rank, id FROM pending WHERE host = ? AND collection = ? AND rank <= ? ORDER BY rank, id LIMIT ?",
+            (host, known.row.id, rank_max, count),
+        )
+        self._db.need("url", [(host, known.row.id, url) for _, url in rows])
+        return [(place, url) for place, url in rows]
+
+    def _wait_less(self, known: Known, host: HostId, count: int) -> None:
+        self._db.run(
+            "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (count, host, known.row.id)
+        )
 
     def _unqueue(self, known: Known, host: HostId, place: float, url: UrlId) -> None:
         self._db.run(
@@ -261,7 +315,9 @@ class Visits:
             return False
         found = self._revisits.find(key)
         if state == UrlState.PENDING:
-            self._unqueue(known, host, place_of(known, report.id, self._db.must(RANKED_BY, key)), report.id)
+            shown = self._db.value("SELECT shown FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+            place = place_of(known, report.id, self._db.must(RANKED_BY, key))
+            self._unqueue(known, host, SWEPT_RANK if shown == SWEPT else place, report.id)
             self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, number))
         elif found is not None:
             self._revisits.pull(host, number, found[0], found[1], report.id)
@@ -277,19 +333,25 @@ class Visits:
 
     def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
-        blamed, *facts = self._db.must(
-            "SELECT blamed, content_id, role, in_links, last_modified, announced, payload, attempts, pagerank FROM url"
-            " WHERE host = ? AND collection = ? AND id = ?",
+        blamed, shown, run, *facts = self._db.must(
+            "SELECT blamed, shown, run, content_id, role, in_links, last_modified, announced, payload, attempts,"
+            " pagerank FROM url WHERE host = ? AND collection = ? AND id = ?",
             key,
         )
         before = Before(*facts)
-        if known.config.keeps_fresh and before.role == Role.PAGE and self._revisits.find(key) is not None:
+        if self._revisits.let_home(known, key) or (
+            known.config.keeps_fresh and before.role == Role.PAGE and self._revisits.find(key) is not None
+        ):
             self._counters.add(number, OUT_AGAIN, -1)
         if outcome.kept and before.role != Role.PAGE:  # it was announced as a sitemap or feed
             self._db.run("UPDATE url SET role = 0 WHERE host = ? AND collection = ? AND id = ?", key)
             before = dataclasses.replace(before, role=int(Role.PAGE), was_listing=True)
-        state = self._state_after(known, host, report, before, blamed)
+        state = _as_shown(self._state_after(known, host, report, before, blamed), outcome.status, shown)
         again = state == UrlState.PENDING
+        if shown and not (again and is_weather(outcome.status)):  # those who show it have heard, or it is kept
+            self._db.run("UPDATE url SET shown = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+            self._counters.add(number, SHOWN_PAGES, -1)
+        self._counters.add(number, OLD_PAGES, int(state == UrlState.FETCHED and run < known.run))
         blame = again and not _is_excused(outcome.status, before)
         tried = again or (state == UrlState.FETCHED and is_weather(outcome.status) and outcome.status != 304)
         self._db.run(
@@ -352,6 +414,8 @@ class Visits:
         self._counters.add(number, VISITS)
         if _was_asked(outcome):
             self._counters.add(number, REQUESTS)
+        if outcome.length:
+            self._counters.add(number, BYTES, outcome.length)
         self._counters.add(number, f"status:{outcome.status}")
         if outcome.type:
             bucket = f"type:{outcome.type}"
@@ -366,15 +430,15 @@ class Visits:
         for number, url in rows:
             waiting: dict[HostId, int] = {}
             known, key = self._collections.by_id(number), (host, number, url)
-            if self._revisits.put_back(known, host, url):  # it is kept as it was
-                self._db.run(
+            if self._revisits.let_home(known, key) or self._revisits.put_back(known, host, url):  # it is kept as it was
+                state, run = self._db.must(
                     "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
-                    " WHERE host = ? AND collection = ? AND id = ?",
+                    " WHERE host = ? AND collection = ? AND id = ? RETURNING state, run",
                     key,
                 )
-                state = self._db.value(STATE_OF, key)
                 self._counters.move(number, UrlState.HANDED_OUT, state)
                 self._counters.add(number, OUT_AGAIN, -int(state == UrlState.FETCHED))
+                self._counters.add(number, OLD_PAGES, int(state == UrlState.FETCHED and run < known.run))
                 self._revisits.look_again(known, host)
                 continue
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
@@ -388,9 +452,14 @@ class Visits:
         number = known.row.id
         state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
         self._db.need_first("pending", [(host, number)], ALL)
-        gone = self._db.rows("DELETE FROM pending WHERE host = ? AND collection = ? RETURNING id", (host, number))
+        gone = self._db.rows(
+            "DELETE FROM pending WHERE host = ? AND collection = ? AND rank > ? RETURNING id",
+            (host, number, SWEPT_RANK),
+        )
         self._db.need("url", [(host, number, url) for (url,) in gone])
         for (url,) in gone:
+            if self._leave_as_it_was(known, (host, number, url)):
+                continue
             in_links = self._db.value(
                 "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
             )
@@ -406,8 +475,30 @@ class Visits:
                 )
                 self._counters.add(number, f"status:{int(status)}")
             self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
-        self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", (host, number))
+        self._wait_less(known, host, len(gone))
         self._breadth.lose(known, host, len(gone))
+
+    def _leave_as_it_was(self, known: Known, key: tuple[HostId, int, UrlId]) -> bool:
+        """Of a host that is given up: what an earlier run left is put aside, and a page that is kept stays so."""
+        if self._is_left_over(known, key):
+            return True
+        shown = self._db.run(
+            "UPDATE url SET state = ?, shown = 0 WHERE host = ? AND collection = ? AND id = ? AND shown > 0",
+            (int(UrlState.FETCHED), *key),
+        )
+        if shown:
+            self._counters.move(known.row.id, UrlState.PENDING, UrlState.FETCHED)
+            self._counters.add(known.row.id, SHOWN_PAGES, -1)
+        return bool(shown)
+
+
+def _as_shown(state: UrlState, status: int, shown: int) -> UrlState:
+    """A page that others show is not lost by bad weather; and who was found while it was dismissed waits after all."""
+    if shown == UNSHOWN or state == UrlState.PENDING:
+        return state
+    if status == Status.NOT_FOUND_AGAIN:
+        return UrlState.DROPPED if shown == SWEPT else UrlState.PENDING
+    return UrlState.FETCHED if is_weather(status) else state
 
 
 def _was_asked(outcome: Outcome) -> bool:

@@ -10,6 +10,8 @@ from http import HTTPStatus
 
 import msgspec
 
+from tarrafa.model import STATUS_MEANING
+
 Rows = tuple[tuple[str, str], ...]
 
 
@@ -78,6 +80,7 @@ class Texts(msgspec.Struct, frozen=True):
     instead: str
     shard_away: str
     nothing_found: str
+    known_address: str
     nothing_alike: str
     nothing_found_hint: str
     try_any_word: str
@@ -241,6 +244,7 @@ class Texts(msgspec.Struct, frozen=True):
 
     # asking by SPARQL
     sparql: str
+    suggest_site: str
     sparql_title: str
     sparql_intro: str
     sparql_none: str
@@ -279,6 +283,7 @@ class Texts(msgspec.Struct, frozen=True):
     only_here: str
     internal: str
     sentences: dict[str, str]  # of the search itself, which speaks English: {} stands for what changes
+    troubles: dict[str, str]  # likewise, why another machine does not answer
 
 
 def status_text(status: int | None, texts: Texts) -> str:
@@ -294,9 +299,17 @@ def status_text(status: int | None, texts: Texts) -> str:
     return f"{status} {meaning}".strip()
 
 
+def trouble_text(trouble: str, texts: Texts) -> str:
+    """What a worker wrote down of a host: what its status means, and then what the connection said."""
+    for status, english in STATUS_MEANING.items():
+        if status in texts.statuses and (trouble == english or trouble.startswith(f"{english} ")):
+            return texts.statuses[status] + trouble[len(english) :]
+    return trouble
+
+
 def translated(sentence: str, texts: Texts) -> str | None:
     """A sentence of the search in this language; None where only the English one is known."""
-    for pattern, template in _patterns(texts.code, tuple(texts.sentences.items())):
+    for pattern, template in _patterns(texts.code, (*texts.sentences.items(), *texts.troubles.items())):
         match = pattern.fullmatch(sentence)
         if match is not None:
             return template.format(*(_number_again(value, texts) for value in match.groups()))

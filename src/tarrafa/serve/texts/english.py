@@ -1,6 +1,6 @@
 """The interface in English."""
 
-from tarrafa.model import STATUS_MEANING
+from tarrafa.report.texts.names import ENGLISH_LANGUAGES, ENGLISH_STATUSES
 from tarrafa.serve.texts import Texts
 
 ENGLISH = Texts(
@@ -56,17 +56,7 @@ ENGLISH = Texts(
     },
     clear="Clear filters",
     in_collection="Only in the collection {name}.",
-    languages={
-        "af": "Afrikaans", "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
-        "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto",
-        "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French",
-        "ga": "Irish", "gl": "Galician", "gn": "Guarani", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian",
-        "hu": "Hungarian", "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ko": "Korean",
-        "la": "Latin", "lt": "Lithuanian", "lv": "Latvian", "ms": "Malay", "nl": "Dutch", "no": "Norwegian",
-        "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian",
-        "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "th": "Thai", "tl": "Tagalog",
-        "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
-    },
+    languages=ENGLISH_LANGUAGES,
     results_title="{query} – Tarrafa",
     results_for="Results for {query}",
     related_title="Pages like {url} – Tarrafa",
@@ -81,6 +71,7 @@ ENGLISH = Texts(
     instead_some="No page holds all of the words: these hold some.",
     instead="No page was found for “{query}”. These are for {suggestion}.",
     shard_away="Without the pages of {name}: {trouble}.",
+    known_address="What is known of this address",
     nothing_found="No page was found for “{query}”.",
     nothing_alike="No page like that was found.",
     nothing_found_hint="Try fewer or other words; accents, capitals and plurals make no difference.",
@@ -241,7 +232,7 @@ ENGLISH = Texts(
     robots_never="not asked for yet",
     failures="Failures in a row",
     frontier_silent="The frontier does not answer now: what only it knows is missing here.",
-    statuses={int(status): meaning for status, meaning in STATUS_MEANING.items()},
+    statuses=ENGLISH_STATUSES,
     crawl_none="No collection yet.",
     workers="Workers",
     known="Known",
@@ -252,6 +243,7 @@ ENGLISH = Texts(
     pages_per_s="Pages/s",
     state="State",
     sparql="SPARQL",
+    suggest_site="Suggest a site",
     sparql_title="Ask what pages state",
     sparql_intro="What pages say in RDFa, JSON-LD and microdata, asked by SPARQL 1.1. Each page is a graph, named by "
     "its URL. A query may take {seconds} s and gets at most {count} results.",
@@ -326,4 +318,5 @@ ENGLISH = Texts(
     only_here="This is told on the machine itself only: ask there, or with “tarrafa queries”.",
     internal="Something went wrong on our side. It was written to the log.",
     sentences={},
+    troubles={},
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """The interface in Portuguese, as it is spoken in Brazil."""
 
-from tarrafa.model import Status
+from tarrafa.report.texts.names import PORTUGUESE_LANGUAGES, PORTUGUESE_STATUSES
 from tarrafa.serve.texts import Texts
 
 PORTUGUESE = Texts(
@@ -56,17 +56,7 @@ PORTUGUESE = Texts(
     },
     clear="Limpar filtros",
     in_collection="Somente na coleção {name}.",
-    languages={
-        "af": "Africâner", "ar": "Árabe", "bg": "Búlgaro", "bn": "Bengali", "ca": "Catalão", "cs": "Tcheco",
-        "cy": "Galês", "da": "Dinamarquês", "de": "Alemão", "el": "Grego", "en": "Inglês", "eo": "Esperanto",
-        "es": "Espanhol", "et": "Estoniano", "eu": "Basco", "fa": "Persa", "fi": "Finlandês", "fr": "Francês",
-        "ga": "Irlandês", "gl": "Galego", "gn": "Guarani", "he": "Hebraico", "hi": "Hindi", "hr": "Croata",
-        "hu": "Húngaro", "id": "Indonésio", "is": "Islandês", "it": "Italiano", "ja": "Japonês", "ko": "Coreano",
-        "la": "Latim", "lt": "Lituano", "lv": "Letão", "ms": "Malaio", "nl": "Holandês", "no": "Norueguês",
-        "pl": "Polonês", "pt": "Português", "ro": "Romeno", "ru": "Russo", "sk": "Eslovaco", "sl": "Esloveno",
-        "sq": "Albanês", "sr": "Sérvio", "sv": "Sueco", "sw": "Suaíli", "th": "Tailandês", "tl": "Tagalo",
-        "tr": "Turco", "uk": "Ucraniano", "ur": "Urdu", "vi": "Vietnamita", "zh": "Chinês",
-    },
+    languages=PORTUGUESE_LANGUAGES,
     results_title="{query} – Tarrafa",
     results_for="Resultados para {query}",
     related_title="Páginas parecidas com {url} – Tarrafa",
@@ -81,6 +71,7 @@ PORTUGUESE = Texts(
     instead_some="Nenhuma página tem todas as palavras: estas têm algumas.",
     instead="Nenhuma página foi encontrada para “{query}”. Estas são para {suggestion}.",
     shard_away="Sem as páginas de {name}: {trouble}.",
+    known_address="O que se sabe deste endereço",
     nothing_found="Nenhuma página foi encontrada para “{query}”.",
     nothing_alike="Nenhuma página parecida foi encontrada.",
     nothing_found_hint="Tente menos palavras, ou outras; acentos, maiúsculas e plurais não fazem diferença.",
@@ -258,30 +249,7 @@ PORTUGUESE = Texts(
     robots_never="ainda não foi pedido",
     failures="Falhas seguidas",
     frontier_silent="A fronteira não responde agora: falta aqui o que só ela sabe.",
-    statuses={
-        Status.INVALID_RESPONSE: "resposta inválida",
-        Status.TYPE_NOT_WANTED: "tipo não desejado",
-        Status.TOO_LARGE: "grande demais",
-        Status.ROBOTS: "excluída pelo robots.txt",
-        Status.TOO_SLOW: "lenta demais",
-        Status.SYSTEM_ERROR: "erro de comunicação",
-        Status.NAME_UNKNOWN: "o nome não existe",
-        Status.HOST_GIVEN_UP: "servidor abandonado",
-        Status.ADDRESS_REFUSED: "endereço recusado",
-        Status.TLS_ERROR: "erro de TLS",
-        Status.REDIRECTS_EXCEEDED: "redirecionamentos demais",
-        Status.LANGUAGE_NOT_WANTED: "idioma não desejado",
-        Status.LANGUAGE_OUTSIDE: "fora do escopo, em outro idioma",
-        Status.OUT_OF_SCOPE: "não está mais no escopo",
-        Status.TRAP: "uma armadilha",
-        Status.HOST_FULL: "servidor ou site cheio",
-        Status.COPY: "mais uma cópia",
-        Status.REPLACED: "deu lugar a uma página mais importante",
-        Status.TAKEN_DOWN: "retirada",
-        Status.NOT_STRUCTURED: "sem dados estruturados",
-        Status.HOSTILE: "página hostil",
-        Status.STARVED: "a nossa máquina estava lenta demais",
-    },
+    statuses=PORTUGUESE_STATUSES,
     crawl_none="Ainda não há coleções.",
     workers="Coletores",
     known="Conhecidas",
@@ -292,6 +260,7 @@ PORTUGUESE = Texts(
     pages_per_s="Páginas/s",
     state="Estado",
     sparql="SPARQL",
+    suggest_site="Sugerir um site",
     sparql_title="Pergunte o que as páginas afirmam",
     sparql_intro="O que as páginas dizem em RDFa, JSON-LD e microdados, perguntado em SPARQL 1.1. Cada página é um "
     "grafo com o nome do seu URL. Uma consulta pode levar {seconds} s e recebe no máximo {count} resultados.",
@@ -388,6 +357,8 @@ PORTUGUESE = Texts(
             "Um começo de palavra precisa de ao menos {} letras antes do asterisco: ca*.",
         "lang: needs a language code such as lang:pt or lang:en, not {}.":
             "lang: precisa de um código de idioma, como lang:pt ou lang:en, não {}.",
+        "{}: takes a host name alone, as in {}:{}; for a part of it, add inurl:.":
+            "{}: aceita só um nome de servidor, como em {}:{}; para uma parte dele, acrescente inurl:.",
         "{}: needs a host name such as {}:example.br, not {}.":
             "{}: precisa do nome de um servidor, como {}:example.br, não {}.",
         "{}: needs a word such as {}:pesca, not {}.":
@@ -460,5 +431,39 @@ PORTUGUESE = Texts(
             "Só os primeiros {} nomes podem ser folheados.",
         "{} must be a whole number, not {}.":
             "{} precisa ser um número inteiro, não {}.",
+    },
+    troubles={
+        "no answer within {} s":
+            "nenhuma resposta em {} s",
+        "no answer ({})":
+            "nenhuma resposta ({})",
+        "it is silent":
+            "não dá sinal de vida",
+        "its search does not run":
+            "a sua busca não está rodando",
+        "its search can be reached on its own machine only":
+            "a sua busca só se alcança na própria máquina",
+        "another node answers at the address that it tells":
+            "outro nó responde no endereço que ele diz",
+        "what it tells is no address":
+            "o que ele diz não é um endereço",
+        "it is asked no more":
+            "não é mais perguntado",
+        "what it answers is too long":
+            "o que responde é longo demais",
+        "what it answers cannot be understood":
+            "não se entende o que responde",
+        "it has no time for us (HTTP {})":
+            "não tem tempo para nós (HTTP {})",
+        "what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one":
+            "o que responde ali não é uma parte do índice do Tarrafa; `tarrafa serve --as-shard` é",
+        "wrong token: --token-file or TARRAFA_TOKEN must be the same on both machines":
+            "token errado: --token-file ou TARRAFA_TOKEN precisa ser o mesmo nas duas máquinas",
+        "it is another version of Tarrafa ({} there, {} here); install the same one on both machines":
+            "é outra versão do Tarrafa ({} lá, {} aqui); instale a mesma nas duas máquinas",
+        "without TLS a token is sent to no public address; use https://, or a private network, a VPN, or a tunnel "
+        "(ssh -L 8080:localhost:8080 HOST, then http://localhost:8080)":
+            "sem TLS nenhum token vai a um endereço público; use https://, ou uma rede privada, uma VPN, ou um túnel "
+            "(ssh -L 8080:localhost:8080 HOST, e depois http://localhost:8080)",
     },
 )  # fmt: skip

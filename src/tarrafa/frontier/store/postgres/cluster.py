@@ -13,11 +13,9 @@ out evenly over the servers, and each chooses among its own sites.
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -29,7 +27,9 @@ from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage
 from tarrafa.frontier.protocol import (
     CollectionRow,
     Continuation,
+    Deletion,
     Facts,
+    HostCounts,
     HostReport,
     Instant,
     Lease,
@@ -38,25 +38,26 @@ from tarrafa.frontier.protocol import (
     Overview,
     PageFacts,
     PlannedVisit,
+    Retried,
     ShelfFacts,
+    Standing,
+    StatusFacts,
     Terms,
     Weight,
     Withholding,
 )
-from tarrafa.frontier.store.collections import NOTHING, Tally
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import sums
+from tarrafa.frontier.store.postgres.limits import Limiting
 from tarrafa.frontier.store.postgres.member import Away, Member
 from tarrafa.frontier.store.postgres.roster import Roster
-from tarrafa.frontier.store.postgres.routing import Routing
-from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
+from tarrafa.frontier.store.postgres.server import Server
 from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
 from tarrafa.takedown import Entry
 
 MAINTAIN_EVERY_S = 2.0
-T = TypeVar("T")
 
 
 async def open_cluster(
@@ -69,7 +70,7 @@ async def open_cluster(
     return await asyncio.to_thread(PostgresFrontier, dsns, bundled_list(), faster, leases, outbox)
 
 
-class PostgresFrontier(Routing):
+class PostgresFrontier(Limiting):
     """The Protocol on one or more databases."""
 
     def __init__(
@@ -87,33 +88,32 @@ class PostgresFrontier(Routing):
         self._rows: list[CollectionRow] = []
         self._maintained_at = 0.0
         self._turn = 0
-        self._limiting = asyncio.Lock()
 
     # -- collections ------------------------------------------------------------------------------------------
 
-    async def open_collection(self, config: bytes, roots: Sequence[Offer] = ()) -> CollectionRow:
+    async def open_collection(self, config: bytes, roots: Sequence[Offer] = (), start: bool = True) -> CollectionRow:
         wanted = configuration.decode(config)
         suffixes = list(wanted.network.suffixes)
         if suffixes and not await self.collections():
             await self._ask(self._first, lambda server: server.add_suffixes(suffixes))
         is_over = await self._is_over(wanted)
-        row = await self._steadily(lambda edition: self._open_collection(config, roots, edition, is_over))
+        row = await self._steadily(lambda edition: self._open_collection(config, roots, edition, is_over, start))
         self._rows = await self.collections()
         return row
 
     async def _open_collection(
-        self, config: bytes, roots: Sequence[Offer], edition: int, is_over: bool
+        self, config: bytes, roots: Sequence[Offer], edition: int, is_over: bool, start: bool
     ) -> CollectionRow:
         parts = self._parts(roots)
         mine = parts.pop(self._first, [])
         row = await self._first.call(
-            lambda server: server.open_collection(config, mine, is_over_elsewhere=is_over), edition
+            lambda server: server.open_collection(config, mine, start=start, is_over_elsewhere=is_over), edition
         )
         for member in self._members[1:]:
             part = parts.get(member, [])
 
             def open_there(server: Server, part: list[Offer] = part) -> None:
-                server.open_collection(config, part, row.id, is_over_elsewhere=is_over)
+                server.open_collection(config, part, row.id, start=start, is_over_elsewhere=is_over)
                 server.take_over([row])
 
             try:
@@ -122,6 +122,17 @@ class PostgresFrontier(Routing):
                 if part:
                     raise
         return row
+
+    async def seed(self, collection: int, roots: list[Offer]) -> None:
+        await self._steadily(lambda edition: self._seed(collection, roots, edition))
+
+    async def _seed(self, collection: int, roots: list[Offer], edition: int) -> None:
+        for member, part in self._parts(roots).items():
+
+            def seed_there(server: Server, part: list[Offer] = part) -> None:
+                server.seed(collection, part)
+
+            await member.call(seed_there, edition)
 
     async def _is_over(self, wanted: configuration.Collection) -> bool:
         """Whether a run of breadth is, on all servers; one that is away cannot say so."""
@@ -133,9 +144,77 @@ class PostgresFrontier(Routing):
     async def collections(self) -> list[CollectionRow]:
         return await self._ask(self._first, lambda server: server.collections())
 
+    async def _known(self) -> list[CollectionRow]:
+        """As they were when we last looked."""
+        return self._rows or await self.collections()
+
+    async def collection(self, name: str) -> CollectionRow | None:
+        return await self._ask(self._first, lambda server: server.collection(name))
+
+    async def standings(self) -> list[Standing]:
+        return await self._ask(self._first, lambda server: server.standings())
+
     async def control(self, name: str, state: str, reason: str) -> None:
         await self._ask(self._first, lambda server: server.control(name, state, reason))
         await self._spread_collections()
+
+    async def begin_run(self, name: str, reason: str) -> CollectionRow:
+        row = await self._ask(self._first, lambda server: server.begin_run(name, reason))
+        await self._spread_collections()
+        return row
+
+    async def sweep(self, name: str, limit: int) -> bool:
+        found = await self._everywhere(lambda server: server.sweep(name, limit), all_of_them=True)
+        return any(more for _, more in found)
+
+    async def delete_collection(self, name: str, limit: int) -> bool:
+        """Everywhere else first: the first server has its name."""
+        more = await self._ask(self._first, lambda server: server.delete_collection(name, 0))
+        await self._spread_collections()
+        for member in self._members[1:] if limit > 0 else ():
+            if await self._ask(member, lambda server: server.delete_collection(name, limit, is_first=False)):
+                return True
+        if limit > 0:
+            more = await self._ask(self._first, lambda server: server.delete_collection(name, limit))
+            self._rows = await self.collections()
+        return more
+
+    async def note_deletion(self, name: str) -> bool:
+        """The first server notes it, when all of them know that it is to be deleted, and have nothing of it out."""
+        await self._spread_collections()
+        for member in list(self._members):
+
+            def is_home(server: Server, is_first: bool = member is self._first) -> bool:
+                server.expire()
+                return server.is_home(name, is_first=is_first)
+
+            try:
+                if not await self._ask(member, is_home):
+                    return False
+            except Away:
+                return False
+        return await self._ask(self._first, lambda server: server.note_deletion(name))
+
+    async def deletions(self, after: int) -> list[Deletion]:
+        return await self._ask(self._first, lambda server: server.deletions(after))
+
+    async def retry(self, host: HostId, host_key: str) -> None:
+        await self._steadily(lambda edition: self._member_of(host_key).call(lambda server: server.retry(host), edition))
+
+    async def alike(self, name: str, status: int) -> StatusFacts:
+        found = await self._everywhere(lambda server: server.alike(name, status))
+        facts = sums.alike([one for _, one in found])
+        return facts if len(found) == len(self._members) else replace(facts, whole=False)
+
+    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
+        """As far as all of them have looked: who is ahead looks again, and finds that it was done."""
+        found = await self._everywhere(lambda server: server.retry_alike(name, status, after, limit), all_of_them=True)
+        ends = [one.end for _, one in found if one.end is not None]
+        end = min(ends, key=lambda place: (place.host, place.url), default=None)
+        return Retried(sum(one.urls for _, one in found), end)
+
+    async def hosts(self, name: str) -> HostCounts:
+        return sums.hosts([counts for _, counts in await self._everywhere(lambda server: server.hosts(name))])
 
     async def _spread_collections(self) -> None:
         """Whoever was away hears of it when it is back."""
@@ -245,7 +324,7 @@ class PostgresFrontier(Routing):
             return []
         if not await self._ask(member, lambda server: server.is_confirmed(worker)):
             return []
-        leases = await self._within_limits(member, lambda server: server.lease(worker, hosts))
+        leases = await self._within_limits(member, await self._known(), lambda server: server.lease(worker, hosts))
         self._home.update((lease.host, member) for lease in leases)
         return leases
 
@@ -275,47 +354,6 @@ class PostgresFrontier(Routing):
         held = list(self._home)
         await self._ask(self._first, lambda server: server.release_elsewhere(worker, held))
         await self._empty_outbox()
-
-    async def _within_limits(self, member: Member, work: Callable[[Server], T]) -> T:
-        """Near a limit one worker at a time hands out visits, over all servers, and counts what all of them have."""
-        rows = [row for row in self._rows or await self.collections() if row.state == "running"]
-        scopes = {row.id: configuration.decode(row.config).scope for row in rows}
-        limits = {number: one for number, one in scopes.items() if one.pages_max or one.requests_max}
-        if not limits:
-            return await self._ask(member, work)
-        async with self._limiting:
-            return await self._steadily(lambda edition: self._counted(member, limits, work, edition))
-
-    async def _counted(
-        self, member: Member, limits: dict[int, configuration.Scope], work: Callable[[Server], T], edition: int
-    ) -> T:
-        """Whoever is told that sites were moved counts anew: they took their numbers along."""
-        tallies = await self._tallies()
-        near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
-        total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
-        is_near = any(_left(limits[number], total[number]) < near for number in limits)
-        async with self._alone() if is_near else contextlib.nullcontext():
-            await self._share_limits(member, await self._tallies() if is_near else tallies)
-            return await member.call(work, edition)
-
-    async def _tallies(self) -> dict[Member, dict[int, Tally]]:
-        return dict(await self._everywhere(lambda server: server.tally()))
-
-    async def _share_limits(self, member: Member, tallies: dict[Member, dict[int, Tally]]) -> None:
-        elsewhere: defaultdict[int, Tally] = defaultdict(Tally)
-        for other, tally in tallies.items():
-            if other is not member:
-                for number, one in tally.items():
-                    elsewhere[number] += one
-        await member.call(lambda server: server.share_limits(dict(elsewhere)))
-
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        await self._ask(self._first, lambda server: server.lock_limits())
-        try:
-            yield
-        finally:
-            await self._ask(self._first, lambda server: server.unlock_limits())
 
     async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
         return await self._steadily(lambda edition: self._borrow(worker, collection, host, host_key, edition))
@@ -361,7 +399,8 @@ class PostgresFrontier(Routing):
             found = [Continuation(False, [])] * len(some)
             if member is not None:
                 with contextlib.suppress(Away):  # what is there now will be somebody else's when it is back
-                    found = await self._within_limits(member, partial(Server.finish, worker=worker, batch=reports))
+                    finish = partial(Server.finish, worker=worker, batch=reports)
+                    found = await self._within_limits(member, await self._known(), finish)
             answers.update(zip(some, found, strict=True))
         lost = [report.host for place, report in enumerate(batch) if not answers[place].held]
         for host in lost:
@@ -457,6 +496,9 @@ class PostgresFrontier(Routing):
 
             await member.call(take_in, edition)
 
+    async def restore_deletions(self, moments: dict[str, float]) -> None:
+        await self._ask(self._first, lambda server: server.restore_deletions(moments))
+
     async def forget(self, host: HostId) -> None:
         await self._everywhere(lambda server: server.forget(host), all_of_them=True)
 
@@ -465,9 +507,3 @@ class PostgresFrontier(Routing):
 
     async def withheld(self, after: int) -> Withholding:
         return await self._ask(self._first, lambda server: server.withheld(after))
-
-
-def _left(scope: configuration.Scope, used: Tally) -> int:
-    pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
-    requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
-    return min(pages, requests)

@@ -19,8 +19,11 @@ from tarrafa.frontier.store.collections import (
     DISMISSED_WAITING,
     HOSTS,
     KNOWN,
+    LEFT_OVER,
+    OLD_PAGES,
     PASSED_OVER,
     RATES,
+    SHOWN_PAGES,
     TABLE,
     state_bucket,
 )
@@ -29,7 +32,7 @@ from tarrafa.frontier.store.postgres.copy import Cursor, Row, Table
 from tarrafa.frontier.store.ready import NEW_ROWS
 from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, RATE_UNIT, read_history
 from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD
-from tarrafa.model import HostId
+from tarrafa.model import HostId, UrlState
 
 MINE = -1  # the part of the counters that whoever moves hosts adds to: nobody else waits for it
 GIVEN = "unnest(%b::bigint[]) AS part(host)"
@@ -143,7 +146,12 @@ def make_ready(cursor: Cursor, hosts: list[HostId]) -> None:
 OF_WORK = f"FROM {GIVEN} JOIN work t ON t.host = part.host"
 OF_SITES = f"{OF_WORK} JOIN host h ON h.id = t.host JOIN site s ON s.collection = t.collection AND s.name = h.site"
 OF_PAGES = f"FROM {GIVEN} JOIN page t ON t.host = part.host"
+OF_EARLIER = f"FROM {GIVEN} JOIN url t ON t.host = part.host JOIN collection c ON c.id = t.collection AND t.run < c.run"
 CENSUS = {
+    OLD_PAGES: f"SELECT t.collection, count(*) {OF_EARLIER} WHERE t.state = {UrlState.FETCHED:d} GROUP BY 1",
+    LEFT_OVER: f"SELECT t.collection, count(*) {OF_EARLIER} WHERE t.state = {UrlState.PENDING:d} GROUP BY 1",
+    SHOWN_PAGES: f"SELECT t.collection, count(*) FROM {GIVEN} JOIN url t ON t.host = part.host WHERE t.shown > 0"
+    " GROUP BY 1",
     HOSTS: f"SELECT t.collection, count(*) {OF_WORK} GROUP BY 1",
     CHOSEN_WAITING: f"SELECT t.collection, count(*) FROM {GIVEN} JOIN due t ON t.host = part.host"
     f" WHERE t.shelf = {CHOSEN} GROUP BY 1",

@@ -5,6 +5,8 @@ As store/images.py has it; here is what each of these calls must have at hand.
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
 from tarrafa.frontier.protocol import CollectionRow
@@ -20,7 +22,11 @@ class Moves(Session):
     """Export, import, and what moves sites between servers."""
 
     def catalogue(self) -> Catalogue:
-        return self._call(lambda work: work.store.images.catalogue())
+        def work(work: Work) -> Catalogue:
+            deleted: dict[str, float] = dict(work.cursor.execute("SELECT name, at FROM deleted").fetchall())
+            return replace(work.store.images.catalogue(), deleted=deleted)
+
+        return self._call(work)
 
     def images(self, after: Place, limit: int) -> Album:
         def work(work: Work) -> Album:

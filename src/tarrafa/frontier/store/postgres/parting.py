@@ -365,9 +365,9 @@ def _unhurried(*connections: "psycopg.Connection[Row]") -> None:
         connection.execute("SET LOCAL statement_timeout = 0")
 
 
-def _configurations(cursor: Cursor) -> dict[int, bytes]:
-    """By which the rows were made that hang below hosts."""
-    return dict(cursor.execute("SELECT id, config FROM collection").fetchall())
+def _configurations(cursor: Cursor) -> set[Row]:
+    """By which the rows were made that hang below hosts, and which runs they count in."""
+    return set(cursor.execute("SELECT id, config, run FROM collection").fetchall())
 
 
 def _renumber(cursor: Cursor) -> None:

@@ -11,9 +11,9 @@ import re
 import psycopg
 
 from tarrafa.errors import DataError
-from tarrafa.frontier.store.schema import TABLES
+from tarrafa.frontier.store.schema import DELETED, RUNS, TABLES
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
 WORDS = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
@@ -44,17 +44,24 @@ CREATE TABLE parcel (
 # Older versions do not know of it, and need not.
 TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE)"
 
+
+def _in_its_words(text: str) -> str:
+    text = text.replace(") WITHOUT ROWID;", ");")
+    for ours, theirs in WORDS.items():
+        text = re.sub(rf"\b{ours}\b", theirs, text)
+    return text
+
+
 # What brings a database of that version to the next one.
 MIGRATIONS: dict[int, str] = {
     1: MOVING + "ALTER TABLE url ADD COLUMN IF NOT EXISTS pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
+    2: _in_its_words(RUNS + DELETED),
 }
 
 
 def tables() -> str:
     """The file's tables in PostgreSQL's words."""
-    text = COUNTER.sub("", TABLES).replace(") WITHOUT ROWID;", ");")
-    for ours, theirs in WORDS.items():
-        text = re.sub(rf"\b{ours}\b", theirs, text)
+    text = _in_its_words(COUNTER.sub("", TABLES))
     settings = "".join(
         f"ALTER TABLE {name} SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02,"
         " autovacuum_analyze_scale_factor = 0.05);\n"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from tarrafa.clock import boottime
 from tarrafa.config import Collection
 from tarrafa.frontier.protocol import (
-    RANK_STEP,
     CollectionRow,
     Continuation,
     Facts,
@@ -24,17 +23,21 @@ from tarrafa.frontier.protocol import (
     Loan,
     Offer,
     Overview,
+    Standing,
     Terms,
     Weight,
 )
-from tarrafa.frontier.store.collections import Known, Tally
+from tarrafa.frontier.store.collections import DELETING, Known, Tally
 from tarrafa.frontier.store.hosts import LOAN_WAIT_S
 from tarrafa.frontier.store.postgres.buckets import Passage
-from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
+from tarrafa.frontier.store.postgres.claims import RELEASE, Claims
+from tarrafa.frontier.store.postgres.copy import Row, Stale
 from tarrafa.frontier.store.postgres.moves import Moves
+from tarrafa.frontier.store.postgres.news import new_offers, new_weights
 from tarrafa.frontier.store.postgres.parting import SHUT
 from tarrafa.frontier.store.postgres.places import Places
 from tarrafa.frontier.store.postgres.plans import Plans
+from tarrafa.frontier.store.postgres.rounds import Rounds
 from tarrafa.frontier.store.postgres.session import LIMIT_LOCK, DatabaseLeaseClock, Work
 from tarrafa.frontier.store.postgres.takedowns import Takedowns
 from tarrafa.frontier.store.postgres.walks import Walks
@@ -48,25 +51,31 @@ OFFERS_AT_ONCE = 4_000  # a transaction in which we think for longer than a mome
 HOSTS_PER_CHANGE = 500
 
 
-class Server(Plans, Moves, Places, Walks, Takedowns):
+class Server(Rounds, Plans, Moves, Places, Walks, Claims, Takedowns):
     """The Protocol's methods; they block."""
 
     # -- collections ------------------------------------------------------------------------------------------
 
     def open_collection(
-        self, config: bytes, roots: list[Offer], number: int | None = None, *, is_over_elsewhere: bool = True
+        self,
+        config: bytes,
+        roots: list[Offer],
+        number: int | None = None,
+        *,
+        start: bool = True,
+        is_over_elsewhere: bool = True,
     ) -> CollectionRow:
         """Elsewhere: where there are several servers, a run is over when it is on all of them."""
         self._reserve(len(roots))
 
         def work(work: Work) -> CollectionRow:
             finished = {known.row.id for known in work.store.catalogue.all() if known.row.state == "finished"}
-            known, before = work.store.catalogue.open(config, number)
+            known, before = work.store.catalogue.open(config, number, start=start)
             if before is not None:
                 work.store.is_taken_down = self._orders(work).covers
                 work.store.begin_change(known, before)
-                self._change(work, known.row.id, before)
-                if known.row.id in finished and is_over_elsewhere:
+                self._change(work, known.row.id, before, start=start)
+                if start and known.row.id in finished and is_over_elsewhere:
                     self._begin_again(work, known.row.id)
             known = work.known(known.row.id)
             self._seed(work, known, roots)
@@ -80,18 +89,18 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
         work.store.urls.seed(known.row.id, at_home)
 
     def seed(self, collection: int, roots: list[Offer]) -> None:
-        """Roots that were put aside when their collection was opened."""
+        """More roots of a collection that was opened; also those that were put aside then."""
         self._reserve(len(roots))
         self._call(lambda work: self._seed(work, work.known(collection), roots))
 
-    def _change(self, work: Work, number: int, before: Collection) -> None:
+    def _change(self, work: Work, number: int, before: Collection, *, start: bool) -> None:
         for hosts in self._site_by_site(work, number):
             for table in ("url", "pending", "page", "due", "visit"):
                 work.copy.need_first(table, [(host, number) for host in hosts], ALL)
             work.copy.need_first("shelf", [(number, host) for host in hosts], ALL)
             self._need_standing(work, number)
             self._need_walks(work, number)
-            work.store.change(work.known(number), before)
+            work.store.change(work.known(number), before, start=start)
         work.store.end_change(work.known(number), before)
         self._flush(work)
 
@@ -126,19 +135,29 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
     def collections(self) -> list[CollectionRow]:
         return self._call(lambda work: work.store.catalogue.rows())
 
+    def collection(self, name: str) -> CollectionRow | None:
+        return self._call(lambda work: work.store.catalogue.row(name))
+
+    def standings(self) -> list[Standing]:
+        """Asked every second by everybody: without what a transaction needs to begin."""
+        return [Standing(*row) for row in self._read("SELECT id, state, revision, name FROM collection ORDER BY id")]
+
     def take_over(self, rows: list[CollectionRow]) -> None:
         """The collections are as the first of several servers has them."""
         mine = {row.id: row for row in self.collections()}
         for row in rows:
             here = mine.get(row.id)
-            if here == row:
+            if here == row or (here is None and row.state == DELETING):
                 continue
-            if here is None or here.config != row.config:
-                self.open_collection(row.config, [], row.id, is_over_elsewhere=False)  # nobody asked us then
+            if here is None or here.config != row.config:  # nobody asked us then
+                starts = row.state == "running"
+                here = self.open_collection(row.config, [], row.id, start=starts, is_over_elsewhere=False)
+            if here.run < row.run:
+                self.begin_run_too(row)
 
             def work(work: Work, row: CollectionRow = row) -> None:
                 work.store.catalogue.set_revision(work.known(row.id), row.revision)
-                work.store.catalogue.control(row.name, row.state, row.reason)
+                work.store.catalogue.put(work.known(row.id), row.state, row.reason)
 
             self._call(work)
 
@@ -161,32 +180,20 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
 
     # -- URLs -------------------------------------------------------------------------------------------------
 
-    def _reserve(self, count: int) -> None:
-        """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
-
-        def work(work: Work) -> int:
-            row = work.cursor.execute(
-                "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
-                " SET value = number.value + excluded.value RETURNING value",
-                [count],
-            ).fetchone()
-            assert row is not None
-            return int(row[0])
-
-        self._catalogue.reserved = self._call(work) - count
-
     def discover(self, collection: int, offers: list[Offer]) -> None:
         for start in range(0, len(offers), OFFERS_AT_ONCE):
             self._discover(collection, offers[start : start + OFFERS_AT_ONCE])
 
     def _discover(self, collection: int, offers: list[Offer]) -> None:
-        news = self._call(lambda work: self._news(work.cursor, collection, offers))
+        news = self._call(lambda work: new_offers(work.cursor, collection, offers))
         if not news:
             return
         self._reserve(len(news))
         first = self._catalogue.reserved
 
         def work(work: Work) -> None:
+            if work.store.catalogue.is_deleted(collection):
+                return
             known, number = work.known(collection), collection
             self._catalogue.reserved = first
             at_home = self._put_aside(work, "discover", collection, news)
@@ -197,28 +204,6 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
             work.store.urls.discover(collection, at_home)
 
         self._call(work)
-
-    @staticmethod
-    def _news(cursor: Cursor, collection: int, offers: list[Offer]) -> list[Offer]:
-        """What changes nothing needs no lock: most links lead to what is known at no greater depth."""
-        rows = cursor.execute(
-            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
-            " WITH ORDINALITY AS k(host, id, depth, redirects, role, announced, n)"
-            " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
-            " WHERE (u.depth, u.redirects) <= (k.depth, k.redirects) AND (k.role = u.role OR u.role != 0)"
-            " AND k.announced <= coalesce(u.announced, 0)",
-            [
-                [offer.host for offer in offers],
-                [offer.id for offer in offers],
-                [offer.depth for offer in offers],
-                [offer.redirects for offer in offers],
-                [offer.role for offer in offers],
-                [float(offer.announced) for offer in offers],
-                collection,
-            ],
-        ).fetchall()
-        known = {number - 1 for (number,) in rows}
-        return [offer for place, offer in enumerate(offers) if place not in known]
 
     def _prepare(self, work: Work, known: Known, keys: list[tuple[HostId, int, UrlId]]) -> None:
         """What is kept fresh has more to it."""
@@ -240,7 +225,7 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
             shut = self._shut_hosts(work, (weight.host for weight in weights))
             shut |= {one.host: one.host_key for one in weights if one.host_key and self.passage(one.host_key) in SHUT}
             late = [replace(weight, host_key=shut[weight.host]) for weight in weights if weight.host in shut]
-            news = self._moved(work.cursor, known.row.id, [one for one in weights if one.host not in shut])
+            news = new_weights(work.cursor, known.row.id, [one for one in weights if one.host not in shut])
             if known.order.is_breadth:
                 work.copy.lock_sites((known.row.id, weight.host) for weight in news)
             work.copy.lock_hosts(weight.host for weight in news)
@@ -252,25 +237,6 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
             return late or None
 
         return self._call(work)
-
-    @staticmethod
-    def _moved(cursor: Cursor, collection: int, weights: list[Weight]) -> list[Weight]:
-        rows = cursor.execute(
-            "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"
-            " WITH ORDINALITY AS k(host, id, in_links, depth, rank, n)"
-            " JOIN url u ON u.host = k.host AND u.collection = %b::bigint AND u.id = k.id"
-            " WHERE u.in_links != k.in_links OR k.depth >= 0 AND k.depth < u.depth OR k.rank > 0 AND"
-            f" k.rank / coalesce(nullif(u.pagerank, 0), 1) NOT BETWEEN {1 / RANK_STEP} AND {RANK_STEP}",
-            [
-                [weight.host for weight in weights],
-                [weight.id for weight in weights],
-                [weight.in_links for weight in weights],
-                [weight.depth for weight in weights],
-                [weight.rank for weight in weights],
-                collection,
-            ],
-        ).fetchall()
-        return [weights[number - 1] for (number,) in rows]
 
     def look_up(self, host: HostId, url: UrlId) -> Facts:
         def work(work: Work) -> Facts:
@@ -348,11 +314,7 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
             work.store.hosts.hand_back(worker, hosts)
             return
         work.store.hosts.free(worker, wait_s)
-        work.cursor.execute(
-            "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
-            " WHERE worker = %b::bigint",
-            [self._clock.now() + wait_s * self._clock.scale, worker],
-        )
+        work.cursor.execute(RELEASE, [self._clock.now() + wait_s * self._clock.scale, worker])
         self._flush(work)
         if work.hosts_after(question, worker):
             raise Stale("it leased one more host meanwhile")
@@ -439,57 +401,6 @@ class Server(Plans, Moves, Places, Walks, Takedowns):
 
     def robots_text(self, digest: bytes) -> bytes:
         return self._call(lambda work: work.store.hosts.robots_text(digest))
-
-    def claim(self, worker: int, host: HostId, address: str) -> float:
-        def work(work: Work) -> float:
-            work.copy.lock_hosts([host])
-            return work.store.hosts.claim(worker, host, address)
-
-        return self._call(work)
-
-    def held_delay(self, worker: int, host: HostId) -> float:
-        """The delay of a host that is with this worker."""
-
-        def work(work: Work) -> float:
-            work.copy.need("host", [(host,)])
-            return work.store.hosts.held_delay(worker, host)
-
-        return self._call(work)
-
-    def claim_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
-        """An address for a host that another server keeps: the first of them knows of all that are taken."""
-
-        def work(work: Work) -> float:
-            now = self._clock.now()
-            row = work.cursor.execute(
-                "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
-            ).fetchone() or (None, 0.0, 0.0)
-            if row[0] not in {None, host}:
-                return float(now + work.store.hosts.claim_wait_s(row[1]))
-            if row[0] is None and row[2] > now:
-                return float(row[2])
-            work.cursor.execute(
-                "INSERT INTO claim VALUES (%b::text, %b::bigint, %b::bigint, %b::float8, %b::float8)"
-                " ON CONFLICT (address) DO UPDATE SET host = excluded.host, worker = excluded.worker,"
-                " delay_s = excluded.delay_s",
-                [address, host, worker, float(delay_s), float(row[2])],
-            )
-            return 0.0
-
-        return self._call(work)
-
-    def release_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
-        """The worker's addresses of hosts that it holds no longer."""
-        kept = list(keep)
-
-        def work(work: Work) -> None:
-            work.cursor.execute(
-                "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
-                " WHERE worker = %b::bigint AND NOT host = ANY(%b::bigint[])",
-                [self._clock.now(), worker, kept],
-            )
-
-        self._call(work)
 
     def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
         def work(work: Work) -> list[Continuation]:

@@ -180,10 +180,17 @@ class Session:
 
     def _call(self, work: Callable[[Work], T], *, alone: bool = False) -> T:
         """One transaction; again when somebody was in the way, later when the database is."""
+        return self._patiently(lambda: self._attempt(work, alone=alone))
+
+    def _read(self, sql: str) -> list[Row]:
+        """Rows of the database as it is: nothing is copied for it, and nothing locked."""
+        return self._patiently(lambda: self._connect().execute(sql).fetchall())
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
         attempts, patience = 0, boottime() + self.patience_s
         while True:
             try:
-                return self._attempt(work, alone=alone)
+                return attempt()
             except (Stale, pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation) as error:
                 attempts += 1
                 if attempts == ATTEMPTS_MAX:

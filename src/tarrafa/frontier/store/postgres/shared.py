@@ -14,11 +14,15 @@ from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     FULL,
+    LEFT_OVER,
+    OLD_PAGES,
     OUT_AGAIN,
     PAID,
     RATES,
     REQUESTS,
+    REQUESTS_BEFORE,
     REVISITS,
+    SHOWN_PAGES,
     TABLE,
     Collections,
     Counters,
@@ -32,7 +36,7 @@ from tarrafa.model import UrlState
 PARTS = 32
 HOT = (
     *map(state_bucket, UrlState), REQUESTS, REVISITS, RATES, PAID, OUT_AGAIN, CHOSEN_WAITING, DISMISSED_WAITING, FULL,
-    TABLE,
+    TABLE, OLD_PAGES, SHOWN_PAGES, LEFT_OVER, REQUESTS_BEFORE,
 )  # fmt: skip
 
 
@@ -96,6 +100,11 @@ class SharedCounters(Counters):
 
     def settle(self) -> None:
         self._deltas.clear()
+
+    def drop(self, collection: int) -> None:
+        assert self._pg is not None
+        super().drop(collection)
+        self._pg.execute("DELETE FROM counter WHERE collection = %b::bigint", [collection])
 
 
 class SharedCollections(Collections):

@@ -1,15 +1,18 @@
 """Several servers' numbers as one."""
 
 from collections import defaultdict
+from typing import Any
 
 from msgspec.structs import replace
 
 from tarrafa.frontier.images import Catalogue
-from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
+from tarrafa.frontier.protocol import CollectionStatus, HostCounts, NodeStatus, Overview, StatusFacts
+from tarrafa.frontier.store.alike import HOSTS_SHOWN, SAMPLES_SHOWN
 
 SUMMED = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
-    "visits", "requests", "revisits", "changes", "passed_over", "table", "sites_chosen",
+    "visits", "requests", "bytes", "revisits", "changes", "passed_over", "table", "sites_chosen",
+    "earlier", "requests_before", "aside",
 )  # fmt: skip
 
 
@@ -29,13 +32,39 @@ def overview(views: list[Overview]) -> Overview:
 
 
 def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
-    numbers = {name: getattr(one, name) + getattr(other, name) for name in SUMMED}
+    numbers: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in SUMMED}
+    for name in ("to_sweep", "sweeping"):
+        numbers[name] = getattr(one, name) or getattr(other, name)
     for name in ("statuses", "types"):
         both = defaultdict(int, getattr(one, name))
         for key, value in getattr(other, name).items():
             both[key] += value
         numbers[name] = {key: value for key, value in both.items() if value}
     return replace(one, **numbers)
+
+
+def hosts(found: list[HostCounts]) -> HostCounts:
+    numbers = {name: sum(getattr(one, name) for one in found) for name in ("active", "waiting", "backed_off", "idle")}
+    return HostCounts(**numbers, counted=all(one.counted for one in found))
+
+
+def alike(found: list[StatusFacts]) -> StatusFacts:
+    numbers: dict[str, Any] = {
+        name: sum(getattr(one, name) for one in found) for name in ("looked", "urls", "hosts", "waiting", "failed")
+    }
+    hour, day, week = (sum(one.lately[span] for one in found) for span in range(3))
+    hosts = sorted((host for one in found for host in one.most), key=lambda host: (-host.urls, host.key))
+    samples = sorted((url for one in found for url in one.samples), key=lambda url: (-url.at, url.url))
+    return StatusFacts(
+        status=found[0].status,
+        whole=all(one.whole for one in found),
+        first=min((one.first for one in found if one.first is not None), default=None),
+        last=max((one.last for one in found if one.last is not None), default=None),
+        lately=(hour, day, week),
+        most=hosts[:HOSTS_SHOWN],
+        samples=samples[:SAMPLES_SHOWN],
+        **numbers,
+    )
 
 
 def catalogue(found: list[Catalogue]) -> Catalogue:
@@ -48,4 +77,4 @@ def catalogue(found: list[Catalogue]) -> Catalogue:
             for bucket, count in there.counters.items():
                 counters[bucket] += count
         collections.append(replace(image, counters=dict(counters)))
-    return Catalogue(collections, first.suffixes)
+    return Catalogue(collections, first.suffixes, first.deleted)

@@ -1,0 +1,95 @@
+"""The command of a machine that is to last.
+
+tarrafa node              keep a crawl running on this machine: collections, their schedules, search page and console
+tarrafa node --join URL   take part in the crawl that the node at URL coordinates
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarrafa.cli import users
+from tarrafa.cli.cluster import IndexShards, Listen, Name, Where
+from tarrafa.data import DataDirectory
+
+Join = Annotated[
+    str | None,
+    typer.Option("--join", metavar="URL", help="Work for the node there, which coordinates.", show_default=False),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", help="A file with the coordinator's token; or environment TARRAFA_TOKEN."),
+]
+
+
+def node(
+    join_url: Join = None,
+    data: Annotated[Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA")] = Path(
+        "tarrafa-data"
+    ),
+    workers: Annotated[int, typer.Option(min=0, max=64, help="Crawling processes, if nobody orders otherwise.")] = 2,
+    name: Name = None,
+    host: Annotated[str, typer.Option(help="Address that search page and console listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Their port; 0: any free one.")] = 8080,
+    listen: Listen = None,
+    where: Where = None,
+    token_file: TokenFile = None,
+    public: Annotated[
+        str, typer.Option("--public-url", help="The address that others know the pages by, where a proxy is between.")
+    ] = "",
+    rate_limit: users.Rate = users.RATE,
+    behind_proxy: users.BehindProxy = False,
+    index_shards: IndexShards = None,
+) -> None:
+    """Keep a crawl running: collections and their schedules, search page and console, until Ctrl-C.
+
+    What runs when it ends runs again when it is started again. What dies is started again; while the disk is full, it
+    pauses, and says so.
+
+    With --join this machine takes part in the crawl that another one coordinates, and is told there what to do. While
+    that one is away the work goes on.
+    """
+    directory = DataDirectory(data)
+    if join_url is not None:
+        raise typer.Exit(join(join_url, directory, workers, name, token_file, index_shards))
+    from tarrafa.cli.coordinating import coordinate
+
+    raise typer.Exit(
+        coordinate(
+            directory,
+            workers,
+            name,
+            host,
+            port,
+            listen,
+            where,
+            token_file,
+            public,
+            index_shards,
+            users.rate(rate_limit, False, behind_proxy),
+        )
+    )
+
+
+def join(
+    url: str, data: DataDirectory, workers: int, name: str | None, token_file: Path | None, index_shards: str | None
+) -> int:
+    """Work for the coordinator at that address; the exit status."""
+    from tarrafa.cli.joining import node_name
+    from tarrafa.cli.running import run_until_interrupted
+    from tarrafa.coordinate.calling import Caller
+    from tarrafa.coordinate.joining import Guest
+    from tarrafa.crawl.keeping import say
+    from tarrafa.frontier.token import find_token
+    from tarrafa.index import shards
+
+    caller = Caller(url, find_token(token_file))
+    divided = None if index_shards is None else shards.parse(index_shards, "--index-shards")
+    guest = Guest(caller, data, node_name(name).removesuffix("-"), workers, say, divided)
+
+    async def until_interrupted() -> int:
+        await guest.run()
+        return 0
+
+    return run_until_interrupted(until_interrupted)

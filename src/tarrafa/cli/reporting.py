@@ -1,0 +1,105 @@
+"""tarrafa report NAME: the Web of a collection in tables and figures."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tarrafa.cli import cluster
+from tarrafa.cli.options import DEFAULT_DATA, Data
+from tarrafa.data import DataDirectory
+from tarrafa.errors import ConfigError
+
+MOMENT_FORMS = "2026-11-16, 2026-11-16T14:00 or 2026-11-16T14:00+00:00"
+
+
+def report(
+    name: Annotated[str, typer.Argument(help="The collection.")],
+    data: Data = DEFAULT_DATA,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where to write it; by default NAME-report.")
+    ] = None,
+    forms: Annotated[
+        str, typer.Option("--format", metavar="LIST", help="Which of html, md, json and plots, separated by commas.")
+    ] = "html,md,json,plots",
+    compare: Annotated[
+        Path | None, typer.Option("--compare", metavar="EARLIER.json", help="A former report.json to compare with.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits from then on (UTC).")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only visits before then (UTC).")] = None,
+    run: Annotated[int | None, typer.Option(min=1, metavar="K", help="Only the K-th run of the collection.")] = None,
+    language: Annotated[str, typer.Option("--language", help="en or pt.")] = "en",
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and write no files.")] = False,
+    where: cluster.Where = None,
+    token_file: cluster.TokenFile = None,
+) -> None:
+    """Describe the Web of a collection: what was collected, how, and what it looks like.
+
+    HTML, Markdown, JSON, and plots as PNG and SVG (these need matplotlib). A crawl may go on meanwhile.
+    """
+    import sys
+    import time
+
+    from tarrafa.cli.simulating import Steps
+    from tarrafa.clock import Clock
+    from tarrafa.coordinate import use
+    from tarrafa.coordinate.reaching import noted
+    from tarrafa.frontier.address import from_command_line
+    from tarrafa.frontier.token import find_token
+    from tarrafa.report import comparing, plots, writers
+    from tarrafa.report.making import make
+    from tarrafa.report.neighbours import Neighbours
+    from tarrafa.report.participants import Node, participants
+    from tarrafa.report.telling import without
+    from tarrafa.report.texts.choosing import LANGUAGES
+
+    if language not in LANGUAGES:
+        raise ConfigError(f"--language: {language!r} is none of {', '.join(LANGUAGES)}")
+    wanted = [form.strip() for form in forms.split(",") if form.strip()]
+    writers.check(wanted)
+    earlier = comparing.read(compare) if compare is not None else None
+    directory = DataDirectory(data)
+    known = noted(directory)
+    begin, end = _moment(since, "--since"), _moment(until, "--until")
+    meanwhile = use.noted(directory, name, Clock.from_environment().now(), run, begin, end)
+    addresses = dict(known.addresses(time.time()))
+    machines, others = participants(
+        (
+            Node(node, beat.machine if beat is not None else None, addresses.get(node, ""), node == known.own)
+            for node, (beat, _) in known.nodes.items()
+        ),
+        meanwhile,
+    )
+    with Steps(f"report {name}") as steps:
+        found = make(
+            directory, name, since=begin, until=end, run=run, machines=machines or None, earlier=earlier,
+            address=from_command_line(where, token_file), others=Neighbours(others, find_token(token_file)),
+            progress=steps.show,
+        )  # fmt: skip
+    if as_json:
+        sys.stdout.write(writers.json(found).decode())
+        return
+    texts = LANGUAGES[language]
+    written = writers.write(found, texts, out or Path(f"{name}-report"), wanted)
+    work = found.work
+    for missing in found.missing:
+        typer.echo(without(missing, texts), err=True)
+    typer.echo(
+        f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
+    )
+    for path in written:
+        typer.echo(f"  {path}")
+    if "plots" in wanted and not plots.can_draw():
+        typer.echo(texts("no_plots"), err=True)
+
+
+def _moment(text: str | None, option: str) -> float | None:
+    """A moment in UTC, unless it names another offset."""
+    if text is None:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"{option}: {text[:40]!r} is no moment such as {MOMENT_FORMS}") from None
+    return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,40 @@
+"""What of a collection is not for everybody?
+
+An address that is told of a crawl (`[notify] webhook`) often holds a token.
+"""
+
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from tarrafa.config.sections import Collection
+from tarrafa.config.shapes import UNSEEN
+
+
+def without_secrets(address: str) -> str:
+    """An address as anybody may see it: without user, path and query, which often hold a token."""
+    try:
+        parts = urlsplit(address)
+        place = f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
+        rest = parts.path not in ("", "/") or parts.query or parts.fragment or parts.username or parts.password
+    except ValueError:
+        return UNSEEN
+    if not parts.scheme or not parts.hostname:
+        return UNSEEN if address else ""
+    return f"{place}/{UNSEEN}" if rest else address
+
+
+def discreet(collection: Collection) -> Collection:
+    """As those may see it who may not change it."""
+    return _with_webhook(collection, without_secrets(collection.notify.webhook))
+
+
+def archived(collection: Collection) -> Collection:
+    """As the archive keeps it, which others may be given: nobody is told of a crawl by what stands there."""
+    return _with_webhook(collection, "")
+
+
+def _with_webhook(collection: Collection, webhook: str) -> Collection:
+    if collection.notify.webhook == webhook:
+        return collection
+    return replace(collection, notify=replace(collection.notify, webhook=webhook))

@@ -1,0 +1,216 @@
+"""A collection as its file describes it: every section, every key and its default.
+
+What of it cannot be meant is said in `checks.py`.
+"""
+
+import re
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from tarrafa.config.amounts import Moment, Seconds, Size
+from tarrafa.config.patterns import Closest, HostMatcher, url_pattern
+
+
+class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    pass
+
+
+class Scope(_Section, frozen=True):
+    """What belongs to the collection. `hosts` absent: exactly the roots' hosts."""
+
+    hosts: tuple[str, ...] | None = None
+    include: tuple[str, ...] = ()  # URL patterns: when there are any, only what matches one belongs; roots always do
+    exclude: tuple[str, ...] = ()
+    types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
+    size_max: Size = Size(2_000_000)
+    depth_max: int | None = None
+    pages_max: int | None = None
+    requests_max: int | None = None
+    host_pages_max: int = 100_000
+    site_hosts_max: int = 1_000
+    copies_max: int = 10
+    alike_max: int = 1_000
+    languages: tuple[str, ...] = ()
+    beyond: bool = True  # with languages: what kept pages link to outside `hosts` is looked at too
+    keep: Literal["all", "structured"] = "all"
+    vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by address or short name
+
+
+class Politeness(_Section, frozen=True):
+    """How gently. The pause after a response is the largest of delay, the host's Crawl-delay, factor x its duration."""
+
+    delay: Seconds = Seconds(1)
+    delays: dict[str, Seconds] = {}  # of some hosts, by patterns as in `hosts`; the most exact that matches counts
+    delay_factor: float = 5.0
+    delay_max: Seconds = Seconds(300)
+    backoff: Seconds = Seconds(60)
+    per_ip: bool = True
+    robots: Literal["obey", "ignore"] = "obey"
+    user_agent: str = "Tarrafa"
+    contact: str = ""
+    email: str = ""
+
+
+class Fetch(_Section, frozen=True):
+    """Limits of a transfer, and how many hosts one worker visits at once."""
+
+    time_max: Seconds = Seconds(600)
+    connect_timeout: Seconds = Seconds(20)
+    stall_timeout: Seconds = Seconds(60)
+    hosts_at_once: int = 500
+    redirects_max: int = 5
+    retries: int = 2
+    host_failures_max: int = 5
+    bandwidth: Size | None = None
+    host_bandwidth: Size | None = None
+    sitemaps: bool = True
+    feeds: bool = True
+
+
+class Weights(_Section, frozen=True):
+    """What a URL's looks are worth to the order of breadth: see frontier/order/score.py."""
+
+    length: float = 1.0
+    block: float = 10.0
+    favour: float = 50.0
+    penalty: float = 200.0
+
+
+class Strategy(_Section, frozen=True):
+    """In which order new URLs are visited. `table_max`, `cycle` and `weights` are those of breadth."""
+
+    order: Literal["breadth", "backlinks", "fifo", "lifo", "random"] = "fifo"
+    favour: tuple[str, ...] = ()
+    penalise: tuple[str, ...] = ()
+    table_max: int = 4_000
+    cycle: int = 100
+    weights: Weights = Weights()
+
+
+class Revisit(_Section, frozen=True):
+    """When to come back. Without the section: never. `rate` is revisits a day, None what politeness allows."""
+
+    policy: Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate", "never"] = "index"
+    rate: float | None = None
+    share: float = 0.5
+    horizon: Seconds = Seconds(86_400)
+    interval_min: Seconds = Seconds(600)
+    grace: Seconds = Seconds(86_400)
+    weigh: Literal["links", "rank", "equal"] = "links"
+
+
+class Schedule(_Section, frozen=True):
+    """When it runs: from `start` on, at most until `deadline`, and again and again: see coordinate/schedule.py."""
+
+    start: Moment | None = None
+    deadline: Moment | None = None
+    every: str = ""  # "daily", "7 days", "6 hours", or as cron has it: "0 3 * * 1"
+    timezone: str = "UTC"
+
+
+class Notify(_Section, frozen=True):
+    """Who hears of it: a webhook and addresses. `stalled`: no visit for so long, though it runs."""
+
+    webhook: str = ""
+    email: tuple[str, ...] = ()
+    events: tuple[Literal["started", "finished", "failed", "stalled"], ...] = ("finished", "failed", "stalled")
+    stalled: Seconds = Seconds(3_600)
+
+
+class Network(_Section, frozen=True):
+    """How names become addresses."""
+
+    connect_to: dict[str, str] = {}
+    allow_private: bool = False
+    tls: Literal["strict", "accept"] = "strict"
+    ca_file: str | None = None
+    suffixes: tuple[str, ...] = ()
+    dns: tuple[str, ...] = ()  # name servers instead of the system's, with their port if it is another
+    proxy: str = ""  # whom all requests go through, but those of `connect_to`; it finds the addresses
+
+
+class Identity(_Section, frozen=True):
+    """Which URLs are the same page; fixed when the collection is created."""
+
+    fold_case: bool = False
+    strip_slash: bool = False
+
+
+class Collection(_Section, frozen=True, dict=True):
+    """A collection as its file describes it, defaults filled in."""
+
+    name: str
+    roots: tuple[str, ...] = ()
+    roots_file: str | None = None
+    scope: Scope = Scope()
+    politeness: Politeness = Politeness()
+    fetch: Fetch = Fetch()
+    strategy: Strategy = Strategy()
+    revisit: Revisit = Revisit(policy="never")
+    schedule: Schedule = Schedule()
+    notify: Notify = Notify()
+    network: Network = Network()
+    identity: Identity = Identity()
+
+    @cached_property
+    def host_matcher(self) -> HostMatcher:
+        assert self.scope.hosts is not None, "crawl/collection.py fills the roots' hosts in"
+        return HostMatcher(self.scope.hosts)
+
+    @cached_property
+    def root_set(self) -> frozenset[str]:
+        """To ask of many URLs whether they are among the roots, of which there may be a million."""
+        return frozenset(self.roots)
+
+    @cached_property
+    def included(self) -> re.Pattern[str] | None:
+        return url_pattern(self.scope.include)
+
+    @cached_property
+    def excluded(self) -> re.Pattern[str] | None:
+        return url_pattern(self.scope.exclude)
+
+    @cached_property
+    def types(self) -> frozenset[str]:
+        return frozenset(kind.lower() for kind in self.scope.types)
+
+    @property
+    def looks_beyond(self) -> bool:
+        """Pages outside its hosts that kept pages link to are fetched, to be kept if their language is wanted."""
+        return self.scope.beyond and bool(self.scope.languages)
+
+    @property
+    def keeps_fresh(self) -> bool:
+        return self.revisit.policy != "never"
+
+    @property
+    def exchanges(self) -> bool:
+        """Full, it gives up its least important pages for more important ones."""
+        return self.keeps_fresh and self.scope.pages_max is not None
+
+    def wants_type(self, kind: str) -> bool:
+        return kind in self.types or f"{kind.partition('/')[0]}/*" in self.types
+
+    @cached_property
+    def _delays(self) -> Closest[tuple[float, str]]:
+        return Closest({pattern: (float(pause), pattern) for pattern, pause in self.politeness.delays.items()})
+
+    def delay_of(self, name: str, port: str) -> float:
+        """The pause that is configured for a host; `port` is empty for the scheme's own. It may be shorter than that of
+        the others: somebody may have permission."""
+        found = self._delays.of(name, port)
+        return float(self.politeness.delay) if found is None else found[0]
+
+    def delay_rule(self, name: str, port: str) -> str:
+        """Which line says so."""
+        found = self._delays.of(name, port)
+        return "[politeness] delay" if found is None else f"[politeness] delays: {found[1]!r}"
+
+    def connect_target(self, name: str) -> str | None:
+        """The `address:port` that this host is reached at, or None: wherever its name leads."""
+        for pattern, target in self.network.connect_to.items():
+            if HostMatcher([pattern]).matches(name, ""):
+                return target
+        return None

@@ -1,0 +1,36 @@
+"""Does this node answer searches and reports of others, and where?
+
+A node with the role `search` keeps a process (`tarrafa.serve.answering`) that answers from its index and its archive
+whoever knows the coordinator's token. It listens where the coordinator can reach this machine: at the address that the
+way to the coordinator begins at. Behind a translation of addresses, or a tunnel, nobody reaches it: `searching` names
+it then, and a report says that its pages are not counted.
+"""
+
+from pathlib import Path
+
+from tarrafa.crawl.children import Child
+from tarrafa.data import DataDirectory
+from tarrafa.frontier.token import TOKEN_VARIABLE, Token
+from tarrafa.pulse import TEXT_CHARS_MAX, shown
+
+MODULE = "tarrafa.serve.answering"
+
+
+def told(data: DataDirectory) -> Path:
+    """Where the process writes its address, while it answers."""
+    return data.run / "search.address"
+
+
+def a_child(data: DataDirectory, host: str, token: Token) -> Child:
+    child = Child.of(data, "search", MODULE, "--host", host, "--told", str(told(data)), role="search")
+    child.secrets = {TOKEN_VARIABLE: token.secret.decode()}
+    return child
+
+
+def address(data: DataDirectory) -> str:
+    """Where it answers now; empty, if it does not."""
+    try:
+        with told(data).open("rb") as file:
+            return shown(file.read(TEXT_CHARS_MAX).decode(errors="replace"))
+    except OSError:
+        return ""

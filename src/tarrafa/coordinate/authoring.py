@@ -1,0 +1,71 @@
+"""How does what somebody wrote come into force?
+
+The same for all doors: a form, a file, a program. Promises: what is wrong is `Unfit`, each complaint at its key, and
+changes nothing; who edits hears what changed.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from tarrafa.config import Collection, Complaint, complaint_of
+from tarrafa.coordinate import drafts
+from tarrafa.coordinate.coordinator import Coordinator
+from tarrafa.coordinate.drafts import Change, Draft, Unfit
+from tarrafa.coordinate.judging import judge
+from tarrafa.coordinate.writing import table
+from tarrafa.errors import ConfigError, Stale
+
+TOLD_CHARS_MAX = 300
+
+
+async def create(coordinator: Coordinator, draft: Draft, who: str, *, start: bool) -> Collection:
+    """A new collection."""
+    collection = draft.fit()
+    try:
+        await coordinator.create(collection, who, start=start)
+    except ConfigError as error:  # its name is taken
+        raise Unfit([complaint_of(str(error))]) from None
+    return collection
+
+
+async def edit(
+    coordinator: Coordinator, before: Collection, draft: Draft, who: str, revision: int | None = None
+) -> list[Change]:
+    """Another configuration of one that is there; what is different now. `revision`: of what was edited."""
+    collection = draft.fit()
+    try:
+        await coordinator.edit(before.name, collection, who, revision)
+    except Stale as error:
+        raise Unfit([Complaint("", "", str(error))]) from None
+    return await asyncio.to_thread(drafts.differences, before, collection)
+
+
+async def add_roots(coordinator: Coordinator, name: str, urls: Sequence[str], who: str) -> Collection:
+    """More places to begin. Where nobody named hosts, theirs are in scope from now on; where somebody did, or excluded
+    something, what the rules leave out is refused: nothing would come of it."""
+
+    def longer(before: Collection) -> Collection:
+        new = [url for url in urls if url not in before.root_set]
+        if not new:
+            return before
+        after = drafts.from_table({**table(before), "roots": [*before.roots, *new]}, before).fit()
+        rules = msgspec.structs.replace(after, roots=before.roots)  # a root itself is always in, whatever it links to
+        outside = [one for one in judge(rules, new) if not one.inside]
+        if outside:
+            raise Unfit([Complaint("", "roots", f"roots: {one.url} is out: {one.sentence}") for one in outside])
+        return after
+
+    return await coordinator.amend(name, longer, who)
+
+
+def told(changes: Sequence[Change]) -> str:
+    """The keys that changed, for the audit."""
+    keys = "; ".join(f"[{one.section}] {one.key}" if one.section else one.key for one in changes)
+    return keys[:TOLD_CHARS_MAX]
+
+
+def at(complaints: Sequence[Complaint]) -> str:
+    """The keys that are wrong, for the audit: never what was written there."""
+    return "; ".join(f"[{one.section}] {one.key}".removeprefix("[] ") for one in complaints)[:TOLD_CHARS_MAX]

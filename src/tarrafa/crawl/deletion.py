@@ -1,0 +1,40 @@
+"""How is a collection deleted for good?
+
+In one order: nothing may be visited for it any more, and what is out comes home; the frontier notes that it is no more,
+which every machine's archive hears of (hearing.py), this one's at once, so that graph, index and triple store drop it
+there; then the frontier takes it out, its name last. Killed in between, whoever deletes it again goes on: a name is
+never free before everybody can hear of it, and nobody archives for its next owner before he has. What was archived
+stays archived.
+"""
+
+import asyncio
+
+from tarrafa.clock import Clock, boottime
+from tarrafa.crawl.hearing import Hearing
+from tarrafa.data import DataDirectory
+from tarrafa.errors import FrontierError
+from tarrafa.frontier.protocol import Frontier
+
+ROWS_AT_ONCE = 5_000
+HOME_S, LOOK_EVERY_S = 60.0, 0.2  # what is out is waited for
+
+
+async def delete(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
+    """Delete a collection that does not run. None: no archive of this machine's has anything to do with it."""
+    await frontier.delete_collection(name, 0)
+    await _come_home(frontier, name)
+    if data is not None:
+        await Hearing(data, Clock.from_environment()).once(frontier)
+    while await frontier.delete_collection(name, ROWS_AT_ONCE):
+        pass
+
+
+async def _come_home(frontier: Frontier, name: str) -> None:
+    """A visit that is out leaves a record, which must come before the note."""
+    until = boottime() + HOME_S
+    while not await frontier.note_deletion(name):
+        if boottime() > until:
+            raise FrontierError(
+                f"{name}: some visits are still out, or a server does not answer; delete it again when they are home"
+            )
+        await asyncio.sleep(LOOK_EVERY_S)

@@ -1,0 +1,69 @@
+"""What does a worker write down of what it has seen?
+
+A record of each visit with its bytes, and notes without which a lost frontier could not be made again: how the
+collections were configured that the visits belong to, what sitemaps listed, what hosts allow.
+Promises: each pair of files can be read by itself; what cannot be written down becomes a refusal, not a failure.
+"""
+
+import traceback
+
+import msgspec
+from msgspec.structs import replace
+
+from tarrafa import config
+from tarrafa.archive.writer import Writer
+from tarrafa.clock import Clock
+from tarrafa.config import Collection
+from tarrafa.crawl.host import Walk
+from tarrafa.crawl.visit import Finished, exchange_of, refused
+from tarrafa.fetch.http import Request, Response
+from tarrafa.frontier.protocol import Offer
+from tarrafa.model import CollectionNote, HostNote, ListingNote, Status
+
+
+class Scribe:
+    """One worker's. Nothing is durable before its writer is sealed."""
+
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        self._writer, self._clock = writer, clock
+        self._noted: dict[int, tuple[int, int, int]] = {}  # in which pair of files, as of which revision and run
+
+    def visit(self, walk: Walk, revision: int, collection: Collection, done: Finished) -> Finished:
+        """The visit as it was written down."""
+        self._configured(walk, revision, collection)
+        try:
+            if done.listing is not None:
+                note = ListingNote(walk.collection.name, done.visit.url, done.visit.number, done.listing)
+                self._writer.append_note(note, self._clock.now())
+            self._writer.append(done.record, done.exchange)
+        except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
+            traceback.print_exc()
+            name, now = walk.collection.name, self._clock.now()
+            done = refused(done.visit, name, Status.HOSTILE, now, type(error).__name__)
+            self._writer.append(done.record, None)
+        return done
+
+    def host(self, walk: Walk, revision: int, collection: Collection, sitemaps: list[Offer]) -> None:
+        """What the host allows, if that is news, and which sitemaps it names."""
+        self._configured(walk, revision, collection)
+        robots = walk.new_robots
+        note = HostNote(
+            walk.collection.name,
+            walk.lease.host_key,
+            min((offer.depth for offer in sitemaps), default=0),
+            walk.delay_s,
+            tuple(offer.url for offer in sitemaps),
+        )
+        if robots is not None:
+            note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
+        self._writer.append_note(note, self._clock.now())
+
+    def robots(self, request: Request, response: Response) -> None:
+        self._writer.append_exchange(exchange_of(request, response, self._clock.now()))
+
+    def _configured(self, walk: Walk, revision: int, collection: Collection) -> None:
+        number, run = walk.lease.collection, walk.lease.run
+        if self._noted.get(number) != (self._writer.pair, revision, run):
+            content = msgspec.Raw(config.encode(config.archived(collection)))
+            self._writer.append_note(CollectionNote(collection.name, revision, content, run), self._clock.now())
+            self._noted[number] = (self._writer.pair, revision, run)

@@ -1,0 +1,66 @@
+"""Which addresses are taken, and by whom?
+
+One server knows it itself. Of several the first one does (`claim`), for hosts that the others keep, too.
+"""
+
+from collections.abc import Iterable
+
+from tarrafa.frontier.store.postgres.session import Session, Work
+from tarrafa.model import HostId
+
+# Free again when the host's delay has passed; what the time is, and whose, comes first.
+RELEASE = (
+    "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
+    " WHERE worker = %b::bigint"
+)
+
+
+class Claims(Session):
+    """A worker's addresses."""
+
+    def claim(self, worker: int, host: HostId, address: str) -> float:
+        def work(work: Work) -> float:
+            work.copy.lock_hosts([host])
+            return work.store.hosts.claim(worker, host, address)
+
+        return self._call(work)
+
+    def held_delay(self, worker: int, host: HostId) -> float:
+        """The delay of a host that is with this worker."""
+
+        def work(work: Work) -> float:
+            work.copy.need("host", [(host,)])
+            return work.store.hosts.held_delay(worker, host)
+
+        return self._call(work)
+
+    def claim_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
+        """An address for a host that another server keeps: the first of them knows of all that are taken."""
+
+        def work(work: Work) -> float:
+            now = self._clock.now()
+            row = work.cursor.execute(
+                "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
+            ).fetchone() or (None, 0.0, 0.0)
+            if row[0] not in {None, host}:
+                return float(now + work.store.hosts.claim_wait_s(row[1]))
+            if row[0] is None and row[2] > now:
+                return float(row[2])
+            work.cursor.execute(
+                "INSERT INTO claim VALUES (%b::text, %b::bigint, %b::bigint, %b::float8, %b::float8)"
+                " ON CONFLICT (address) DO UPDATE SET host = excluded.host, worker = excluded.worker,"
+                " delay_s = excluded.delay_s",
+                [address, host, worker, float(delay_s), float(row[2])],
+            )
+            return 0.0
+
+        return self._call(work)
+
+    def release_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
+        """The worker's addresses of hosts that it holds no longer."""
+        kept = list(keep)
+
+        def work(work: Work) -> None:
+            work.cursor.execute(f"{RELEASE} AND NOT host = ANY(%b::bigint[])", [self._clock.now(), worker, kept])
+
+        self._call(work)

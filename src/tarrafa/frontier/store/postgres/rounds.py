@@ -1,0 +1,236 @@
+"""What do the runs of collections, and their end, ask of one database?
+
+As store/runs.py, deleting.py and trouble.py have it; here is what each of these calls must have at hand. Rows that are
+deleted, or looked through for what a run has not found, are found by the database itself.
+"""
+
+from tarrafa.frontier.images import Place
+from tarrafa.frontier.protocol import (
+    ENTRIES_PER_ANSWER,
+    CollectionRow,
+    Deletion,
+    HostCounts,
+    Offer,
+    Retried,
+    StatusFacts,
+)
+from tarrafa.frontier.store.alike import HOSTS_PER_LOOK, OF_STATUS, end_of, facts_of
+from tarrafa.frontier.store.collections import DELETING, Known
+from tarrafa.frontier.store.deleting import BELOW_HOSTS, BESIDE_HOSTS
+from tarrafa.frontier.store.deletions import AFTER
+from tarrafa.frontier.store.postgres.parting import Parting
+from tarrafa.frontier.store.postgres.session import Work
+from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin, roots_of
+from tarrafa.frontier.store.schema import ALL
+from tarrafa.model import HostId, can_be_retried
+
+HOSTS_PER_DELETION = 100
+EARLIER = OF_EARLIER.replace("?", "%b::bigint")
+STATUS = OF_STATUS.replace("?", "%b::bigint")
+
+
+class Rounds(Parting):
+    """Runs, deletions, and hosts in trouble."""
+
+    def begin_run(self, name: str, reason: str) -> CollectionRow:
+        return self._begin_run(name, reason, None)
+
+    def begin_run_too(self, row: CollectionRow) -> None:
+        """The first of several servers has begun it."""
+        self._begin_run(row.name, row.reason, row.run)
+
+    def _begin_run(self, name: str, reason: str, run: int | None) -> CollectionRow:
+        self._reserve(self._call(lambda work: len(work.store.catalogue.named(name).config.roots)))
+
+        def work(work: Work) -> CollectionRow:
+            known = work.store.catalogue.named(name)
+            if run is None:
+                check_can_begin(known)
+            elif known.run >= run:
+                return known.row
+            roots = self._put_aside(work, "seed", known.row.id, self._roots_here(known))
+            work.receive_hosts(((root.host, root.host_key) for root in roots), known)
+            work.store.runs.begin(known, reason, run or known.run + 1, roots)
+            return known.row
+
+        return self._call(work, alone=True)
+
+    def _roots_here(self, known: Known) -> list[Offer]:
+        """Those whose sites this server keeps; one that is only just coming keeps none, and is brought them."""
+        roots, guide = roots_of(known), self.guide
+        if guide is None:
+            return roots
+        return [root for root in roots if guide.atlas.places[guide.server_of(root.host_key)] == self.meta["id"]]
+
+    def _reserve(self, count: int) -> None:
+        """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
+
+        def work(work: Work) -> int:
+            row = work.cursor.execute(
+                "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
+                " SET value = number.value + excluded.value RETURNING value",
+                [count],
+            ).fetchone()
+            assert row is not None
+            return int(row[0])
+
+        self._catalogue.reserved = self._call(work) - count
+
+    def sweep(self, name: str, limit: int) -> bool:
+        def work(work: Work) -> bool:
+            known, runs, most = work.store.catalogue.named(name), work.store.runs, max(1, limit)
+            if not runs.is_to_sweep(known):
+                return False
+            if self._moving:
+                return True  # what is on its way is looked at where it arrives
+            first, after = runs.place(known)
+            hosts = work.hosts_after(
+                "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
+                " LIMIT %b::bigint",
+                known.row.id, first, HOSTS_PER_SWEEP,
+            )  # fmt: skip
+            rows = work.cursor.execute(
+                f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND {EARLIER}"
+                " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
+                [hosts, known.row.id, known.run, first, after, most],
+            ).fetchall()
+            keys = [(host, known.row.id, url) for host, url in rows]
+            work.copy.lock_hosts(host for host, _, _ in keys)
+            work.copy.need("url", keys)
+            runs.dismiss(known, keys)
+            return runs.advance(known, keys[-1] if len(keys) >= most else None, hosts)
+
+        return self._call(work)
+
+    # -- deleting -------------------------------------------------------------------------------------------------
+
+    def is_home(self, name: str, *, is_first: bool = True) -> bool:
+        """Nothing of it is out. Asked twice, the second time alone: who is just handing something out is waited for.
+        Where it is not the first of several servers, it may not have heard of its state yet."""
+
+        def work(work: Work) -> bool:
+            known = work.store.catalogue.named(name) if is_first else work.store.catalogue.find(name)
+            if known is None or not (is_first or known.row.state == DELETING):
+                return known is None
+            return work.store.deleting.is_home(known)
+
+        return self._call(work) and self._call(work, alone=True)
+
+    def note_deletion(self, name: str) -> bool:
+        """Of the first of several servers, when all of them have said that they are home."""
+        return self._call(lambda work: work.store.deleting.note(work.store.catalogue.named(name)))
+
+    def deletions(self, after: int) -> list[Deletion]:
+        with self._directly() as connection:
+            sql = AFTER.replace("?", "%s").encode()
+            rows = connection.execute(sql, (after, after, ENTRIES_PER_ANSWER)).fetchall()
+        return [Deletion(*row) for row in rows]
+
+    def restore_deletions(self, moments: dict[str, float]) -> None:
+        self._call(lambda work: work.store.deletions.remember(moments))
+
+    def delete_collection(self, name: str, limit: int, *, is_first: bool = True) -> bool:
+        """True: there is more. Where it is not the first of several servers, it may have been deleted before."""
+
+        def some(work: Work) -> bool | None:
+            known = work.store.catalogue.named(name) if is_first else work.store.catalogue.find(name)
+            if known is None:
+                return False
+            if not work.store.deleting.mark(known) or limit < 1:
+                return True
+            if is_first:
+                work.store.deletions.note(known)
+            return self._delete_some(work, known.row.id, limit)
+
+        def rest(work: Work) -> bool:
+            known = work.store.catalogue.named(name)
+            for table in ("token", "parcel"):
+                work.cursor.execute(f"DELETE FROM {table} WHERE collection = %b::bigint", [known.row.id])
+            work.store.catalogue.delete(known)
+            return False
+
+        more = self._call(some)
+        return self._call(rest, alone=True) if more is None else more
+
+    def _delete_some(self, work: Work, number: int, limit: int) -> bool | None:
+        """None: nothing hangs below it any more."""
+        hosts = work.hosts_after(
+            "SELECT host FROM work WHERE collection = %b::bigint ORDER BY host LIMIT %b::bigint",
+            number, HOSTS_PER_DELETION,
+        )  # fmt: skip
+        work.cursor.execute("SELECT id FROM host WHERE id = ANY(%b::bigint[]) ORDER BY id FOR UPDATE", [hosts])
+        left = limit
+        for table in BELOW_HOSTS if hosts else ():
+            left -= self._delete_rows(work, table, "host = ANY(%b::bigint[]) AND collection = %b::bigint",
+                                      [hosts, number], left)  # fmt: skip
+            if left <= 0:
+                return True
+        for table in ("shelf", "ready", "work") if hosts else ():
+            work.cursor.execute(
+                f"DELETE FROM {table} WHERE collection = %b::bigint AND host = ANY(%b::bigint[])", [number, hosts]
+            )
+        if hosts:
+            return True
+        for table in BESIDE_HOSTS:
+            left -= self._delete_rows(work, table, "collection = %b::bigint", [number], left)
+        return True if left <= 0 else None
+
+    @staticmethod
+    def _delete_rows(work: Work, table: str, condition: str, values: list[object], limit: int) -> int:
+        return work.cursor.execute(
+            f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condition} LIMIT %b::bigint))",
+            [*values, max(0, limit)],
+        ).rowcount
+
+    # -- hosts ----------------------------------------------------------------------------------------------------
+
+    def retry(self, host: HostId) -> None:
+        def work(work: Work) -> None:
+            if self._shut_hosts(work, [host]):
+                return  # it begins anew where it arrives
+            work.copy.lock_walks([(number, host) for number in work.walked()], [host])
+            for known in work.store.catalogue.all():
+                work.copy.need_first("url", [(host, known.row.id)], ALL)
+            work.store.trouble.retry(host)
+
+        self._call(work)
+
+    def alike(self, name: str, status: int) -> StatusFacts:
+        def work(work: Work) -> StatusFacts:
+            known, now = work.store.catalogue.named(name), self._clock.now()
+            return facts_of(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
+
+        return self._call(work)
+
+    def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
+        def work(work: Work) -> Retried:
+            known, most = work.store.catalogue.named(name), max(1, limit)
+            if not can_be_retried(status):
+                return Retried(0, None)
+            number = known.row.id
+            hosts = work.hosts_after(
+                "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
+                " LIMIT %b::bigint",
+                number, after.host, HOSTS_PER_LOOK,
+            )  # fmt: skip
+            rows = work.cursor.execute(
+                f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
+                " AND (host, id) > (%b::bigint, %b::bytea) ORDER BY host, id LIMIT %b::bigint",
+                [hosts, number, status, known.run, after.host, after.url, most],
+            ).fetchall()
+            keys = [(host, number, url) for host, url in rows]
+            shut = self._shut_hosts(work, (host for host, _, _ in keys))  # they begin anew where they arrive
+            here = [key for key in keys if key[0] not in shut]
+            found = sorted({host for host, _, _ in here})
+            work.copy.lock_walks([(one, host) for one in work.walked() for host in found], found)
+            work.copy.need("url", here)
+            work.copy.need("page", here)
+            return Retried(work.store.alike.requeue(known, here), end_of(keys, most, hosts))
+
+        return self._call(work)
+
+    def hosts(self, name: str) -> HostCounts:
+        def work(work: Work) -> HostCounts:
+            return work.store.trouble.counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
+
+        return self._call(work)

@@ -1,0 +1,213 @@
+"""Where does a collection's run stand, and what has it not found?
+
+A run visits everything again from the roots. It begins by one number in the collection's row: nothing else is touched.
+A URL's row says in which run somebody last led there (`urls.py` renews it then), so what an earlier run left behind
+tells itself apart wherever it is met:
+
+- a page that was kept stays kept, and shown, until this run has seen it (OLD_PAGES counts those not yet found);
+- what waited when the earlier run ended is put aside when its turn comes (LEFT_OVER counts those still in a queue).
+
+When nothing waits any more, the run has looked everywhere, and somebody who sees all servers calls for the sweep. It
+goes through all URLs once, some at a time; pages that were not found wait from then on to be dismissed: handed out
+like a visit, but not to be asked for, so that the archive says so and everybody who follows it drops the page. Its
+versions stay archived. Promise: killed at any moment, it goes on where it was; what somebody leads to meanwhile is
+visited after all.
+
+A host that is in trouble is spared: what lies behind a door that did not open is not known to be gone. Weakness: of a
+single page that could not be had, what only it leads to counts as not found.
+"""
+
+from tarrafa.config import Collection
+from tarrafa.errors import FrontierError
+from tarrafa.frontier.protocol import FIRST_HOST, Offer
+from tarrafa.frontier.store.collections import (
+    DELETING,
+    IMPORTING,
+    LEFT_OVER,
+    OLD_PAGES,
+    SHOWN_PAGES,
+    SWEEPING,
+    SWEPT_OUT,
+    Collections,
+    Counters,
+    Known,
+    Round,
+)
+from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, Database
+from tarrafa.frontier.store.urls import Urls
+from tarrafa.model import HostId, UrlId, UrlState
+from tarrafa.parse.url import host_id, host_key, url_id
+
+HOSTS_PER_SWEEP = 200  # looked through in one call, however little they have
+OF_EARLIER = (
+    f"collection = ? AND run < ? AND (state = {UrlState.FETCHED:d} OR state = {UrlState.PENDING:d} AND shown > 0)"
+)
+Key = tuple[HostId, int, UrlId]
+
+
+class Runs:
+    """The runs of one frontier's collections."""
+
+    def __init__(self, db: Database, counters: Counters, collections: Collections, urls: Urls) -> None:
+        self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
+
+    def begin(self, known: Known, reason: str, run: int, roots: list[Offer]) -> None:
+        """Run number so and so, from these roots."""
+        self._collections.begin_run(known, run)
+        self._collections.put(known, "running", reason)
+        self._urls.seed(known.row.id, roots)
+
+    # -- what an earlier run left in the queues ------------------------------------------------------------------
+
+    def put_aside(self, known: Known, key: Key, shown: int) -> None:
+        """It waited when an earlier run ended, and is in no queue any more: a page is as it was kept."""
+        state = UrlState.FETCHED if shown else UrlState.ASIDE
+        self._db.run(
+            "UPDATE url SET state = ?, shown = 0 WHERE host = ? AND collection = ? AND id = ?", (int(state), *key)
+        )
+        self._counters.move(known.row.id, UrlState.PENDING, state)
+        self._counters.add(known.row.id, LEFT_OVER, -1)
+        if shown:
+            self._counters.add(known.row.id, SHOWN_PAGES, -1)
+            self._counters.add(known.row.id, OLD_PAGES)
+
+    def end(self, known: Known) -> None:
+        """The collection has no runs any more: everything known is this one's, and what was put aside waits again. For
+        the hosts that are at hand; scans them, once per such change."""
+        number, run, waiting = known.row.id, known.run, dict[HostId, int]()
+        for bucket, state in ((OLD_PAGES, UrlState.FETCHED), (LEFT_OVER, UrlState.PENDING)):
+            count = self._db.value(
+                "SELECT count(*) FROM url WHERE collection = ? AND run < ? AND state = ?", (number, run, int(state))
+            )
+            self._counters.add(number, bucket, -count)
+        self._db.run("UPDATE url SET run = ? WHERE collection = ? AND run < ?", (run, number, run))
+        self._show_nothing(known)
+        rows = self._db.rows(
+            "UPDATE url SET state = 0 WHERE collection = ? AND state = ? RETURNING host, id",
+            (number, int(UrlState.ASIDE)),
+        )
+        for host, url in rows:
+            self._urls.requeue(known, host, url, UrlState.ASIDE, waiting)
+        self._urls.add_waiting(number, waiting)
+
+    def _show_nothing(self, known: Known) -> None:
+        """What waits is like any other from now on."""
+        shown = self._db.rows(
+            "SELECT host, id, shown, state FROM url WHERE collection = ? AND shown > 0", (known.row.id,)
+        )
+        for host, url, how, state in shown:
+            key, uncounted = (host, known.row.id, url), dict[HostId, int]()
+            is_swept = how == SWEPT and state == UrlState.PENDING
+            if is_swept:
+                self._urls.unqueue(known, key)
+            self._db.run("UPDATE url SET shown = 0 WHERE host = ? AND collection = ? AND id = ?", key)
+            if is_swept:
+                self._urls.wait_again(known, host, url, uncounted)
+        self._counters.add(known.row.id, SHOWN_PAGES, -len(shown))
+
+    # -- the sweep -----------------------------------------------------------------------------------------------
+
+    def sweep(self, known: Known, limit: int) -> bool:
+        """The next part of it; False: there is no more."""
+        if not self.is_to_sweep(known):
+            return False
+        hosts = self.next_hosts(known)
+        keys, last = self._unfound(known, hosts, limit)
+        self.dismiss(known, keys)
+        return self.advance(known, last, hosts)
+
+    @staticmethod
+    def is_to_sweep(known: Known) -> bool:
+        return known.has_runs and known.run > 1 and known.round.phase != SWEPT_OUT
+
+    def next_hosts(self, known: Known) -> list[HostId]:
+        """Those that come next, the one included in which the last part ended."""
+        rows = self._db.rows(
+            "SELECT host FROM work WHERE collection = ? AND host >= ? ORDER BY host LIMIT ?",
+            (known.row.id, self.place(known)[0], HOSTS_PER_SWEEP),
+        )
+        return [host for (host,) in rows]
+
+    @staticmethod
+    def place(known: Known) -> tuple[HostId, UrlId]:
+        """Behind which the sweep goes on."""
+        round_ = known.round
+        return FIRST_HOST if round_.host is None else round_.host, round_.url or b""
+
+    def _unfound(self, known: Known, hosts: list[HostId], limit: int) -> tuple[list[Key], Key | None]:
+        """Pages of these hosts that this run has not found; the last one, if there may be more."""
+        first, after = self.place(known)
+        keys: list[Key] = []
+        for host in hosts:
+            rows = self._db.rows(
+                f"SELECT id FROM url WHERE host = ? AND {OF_EARLIER} AND id > ? ORDER BY id LIMIT ?",  # noqa: S608
+                (host, known.row.id, known.run, after if host == first else b"", max(1, limit) - len(keys)),
+            )
+            keys += [(host, known.row.id, url) for (url,) in rows]
+            if len(keys) >= max(1, limit):
+                return keys, keys[-1]
+        return keys, None
+
+    def advance(self, known: Known, last: Key | None, hosts: list[HostId]) -> bool:
+        """Note how far the sweep is: behind a URL, or behind all of these hosts."""
+        if last is not None:
+            place = Round(known.round.started, SWEEPING, last[0], last[2])
+        elif len(hosts) == HOSTS_PER_SWEEP and hosts[-1] < (1 << 63) - 1:
+            place = Round(known.round.started, SWEEPING, hosts[-1] + 1, b"")
+        else:
+            place = Round(known.round.started, SWEPT_OUT)
+        self._collections.sweep(known, place)
+        return place.phase != SWEPT_OUT
+
+    def dismiss(self, known: Known, keys: list[Key]) -> None:
+        """These wait to be taken out where they are shown, but for those whose host is in trouble."""
+        number, waiting = known.row.id, dict[HostId, int]()
+        for key in keys:
+            if self._db.value("SELECT failures FROM host WHERE id = ?", (key[0],)):
+                continue
+            row = self._db.row(
+                f"SELECT state FROM url WHERE host = ? AND {OF_EARLIER} AND id = ?",  # noqa: S608
+                (key[0], number, known.run, key[2]),
+            )
+            if row is None:  # somebody led there, a moment ago
+                continue
+            if row[0] == UrlState.PENDING:
+                self._urls.unqueue(known, key)
+                self._counters.add(number, LEFT_OVER, -1)
+            else:
+                self._counters.move(number, UrlState.FETCHED, UrlState.PENDING)
+                self._counters.add(number, OLD_PAGES, -1)
+                self._counters.add(number, SHOWN_PAGES)
+                waiting[key[0]] = waiting.get(key[0], 0) + 1
+            self._db.run(
+                "UPDATE url SET state = 0, shown = ?, run = ? WHERE host = ? AND collection = ? AND id = ?",
+                (SWEPT, known.run, *key),
+            )
+            self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (key[0], number, SWEPT_RANK, key[2]))
+        self._urls.add_waiting(number, waiting)
+
+
+def roots_of(known: Known) -> list[Offer]:
+    """As the configuration in force names them."""
+    keyed = ((url, host_key(url)) for url in known.config.roots)
+    return [Offer(host_id(key), url_id(url), url, key, 0) for url, key in keyed]
+
+
+def check_can_begin(known: Known) -> None:
+    """Raise why the next run of a collection cannot begin."""
+    name, state = known.row.name, known.row.state
+    if state in (IMPORTING, DELETING):
+        raise FrontierError(f"{name}: is {state}; no run of it can begin")
+    if state == "running":
+        raise FrontierError(f"{name}: its run {known.run} is under way; stop it before the next one begins")
+    if known.config.keeps_fresh:
+        raise FrontierError(f"{name}: is kept fresh page by page ([revisit]); it has no runs")
+    if known.order.is_breadth:
+        raise FrontierError(
+            f'{name}: a collection with [strategy] order = "breadth" has no runs; use another order, or `tarrafa crawl`'
+            " again, by which each site may be chosen anew"
+        )
+
+
+def has_runs(collection: Collection) -> bool:
+    return not collection.keeps_fresh and collection.strategy.order != "breadth"

@@ -1,0 +1,58 @@
+"""The process that tells another machine what this one holds.
+
+`python -m tarrafa.report.handing`: started for one question, which comes by its standard input; the frames of the
+answer (`carrying`) go to its standard output, how far it is a few times a second before them. A process of its own,
+and a nice one: reading an archive takes a processor for as long as it takes, and searches and crawl come first.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+from tarrafa.clock import boottime
+from tarrafa.data import DataDirectory
+from tarrafa.errors import TarrafaError
+from tarrafa.process import become_child
+from tarrafa.report.carrying import QUESTION_BYTES_MAX, Failed, Read, frame, pack
+from tarrafa.report.portion import Asked, gather
+
+NICE = 10
+TOLD_EVERY_S = 0.25
+WHY_CHARS_MAX = 300
+
+
+def _hand_over(data: DataDirectory, asked: Asked) -> None:
+    out, told_at = sys.stdout.buffer, 0.0
+
+    def tell(done: int, total: int) -> None:
+        nonlocal told_at
+        if boottime() - told_at >= TOLD_EVERY_S:
+            told_at = boottime()
+            out.write(frame(Read(done, total)))
+            out.flush()
+
+    try:
+        data.check_version()
+        for one in pack(gather(data, asked, tell)):
+            out.write(one)
+    except (TarrafaError, OSError) as error:
+        out.write(frame(Failed(str(error)[:WHY_CHARS_MAX])))
+    out.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    options = parser.parse_args()
+    become_child(options.parent)
+    os.nice(NICE)
+    asked = msgspec.msgpack.decode(sys.stdin.buffer.read(QUESTION_BYTES_MAX), type=Asked)
+    _hand_over(DataDirectory(options.data), asked)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""What do the nodes of other machines hold?
+
+Asks all of them at once, each where it answers (`carrying` has what is said). Promises: a portion that holds together,
+or one word that says why there is none, whatever the other end does or sends: one that is silent for SILENCE_S, has no
+news for STALL_S, takes longer than LIMIT_S, or sends what it must not, is missing, and costs nobody else anything. When
+nobody waits any more, all of it ends within a second, there too. The token goes to the address that was named and
+nowhere else: no redirect is followed, no proxy is used, certificates are verified, and without TLS it leaves for no
+public address.
+Blocking.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+import pycurl
+
+from tarrafa.clock import boottime
+from tarrafa.fetch.peer import is_safe, prepared
+from tarrafa.frontier.token import Token
+from tarrafa.pulse import shown
+from tarrafa.report.carrying import CONTENT_TYPE, PATH, VERSION, Opening
+from tarrafa.report.portion import Asked, Gathered, Portion, Progress
+from tarrafa.report.shapes import Missing
+
+AT_ONCE = 16
+CONNECT_MAX_S = 5
+SILENCE_S = 30  # an end that lives says something every second
+STALL_S = 600  # it may have to wait in line there
+LIMIT_S = 3600
+UNASKED, AWAY, BROKEN, REFUSED, TROUBLE, OTHER_VERSION = "unasked", "away", "broken", "refused", "trouble", "version"
+MEANING = {401: REFUSED, 404: OTHER_VERSION, 409: OTHER_VERSION, 500: TROUBLE, 503: TROUBLE}
+
+log = logging.getLogger(__name__)
+
+
+class Lacking(Exception):
+    """There is no portion; in one word, and for those who look into the log."""
+
+    def __init__(self, why: str, detail: str) -> None:
+        super().__init__(detail)
+        self.why = why
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Whom a report asks besides us: the names of nodes, and where they answer; an empty address: it does not."""
+
+    nodes: Sequence[tuple[str, str]]
+    token: Token
+    silence_s: int = SILENCE_S
+    stall_s: float = STALL_S
+    limit_s: int = LIMIT_S
+
+    def __call__(self, asked: Asked, progress: Progress) -> "Round":
+        return Round(self, asked, progress)
+
+    def ask(self, url: str, asked: Asked, tell: Progress, stop: threading.Event) -> Portion:
+        """One of them. Raises `Lacking`."""
+        if not url:
+            raise Lacking(UNASKED, "it does not answer others")
+        if not self.token:
+            raise Lacking(REFUSED, "there is no token to ask it with")
+        with Opening() as opening:
+            curl = self._curl(f"{url}{PATH}/{VERSION}", msgspec.msgpack.encode(asked))
+            _Call(opening, tell, stop, self.stall_s).perform(curl, url)
+            if opening.portion is None:
+                raise Lacking(*((TROUBLE, opening.failed) if opening.failed else (BROKEN, "it ends in the middle")))
+            return opening.portion
+
+    def _curl(self, url: str, body: bytes) -> pycurl.Curl:
+        curl = prepared(CONTENT_TYPE, self.token.secret)
+        curl.setopt(pycurl.URL, url.encode())
+        curl.setopt(pycurl.POSTFIELDS, body)
+        curl.setopt(pycurl.CONNECTTIMEOUT, CONNECT_MAX_S)
+        curl.setopt(pycurl.TIMEOUT, self.limit_s)
+        curl.setopt(pycurl.LOW_SPEED_LIMIT, 1)  # bytes a second
+        curl.setopt(pycurl.LOW_SPEED_TIME, self.silence_s)
+        return curl
+
+
+class Round:
+    """All of them, asked in threads that keep nobody from ending."""
+
+    def __init__(self, neighbours: Neighbours, asked: Asked, progress: Progress) -> None:
+        self._neighbours, self._asked, self._progress = neighbours, asked, progress
+        self._nodes = list(neighbours.nodes)
+        self._read: dict[str, tuple[int, int]] = {}
+        self._found: dict[str, Portion | Missing] = {}
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._turns = iter(self._nodes)
+        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in self._nodes[:AT_ONCE]]
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> Gathered:
+        for thread in self._threads:
+            thread.join()
+        gathered = Gathered()
+        for name, _ in self._nodes:
+            found = self._found.get(name) or Missing(name, TROUBLE)
+            if isinstance(found, Missing):
+                gathered.missing.append(found)
+            else:
+                gathered.portions[name] = found
+        return gathered
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _ask(self) -> None:
+        while True:
+            with self._lock:
+                name, url = next(self._turns, ("", ""))
+            if not name:
+                return
+            try:
+                self._found[name] = self._neighbours.ask(url, self._asked, partial(self._tell, name), self._stop)
+            except Lacking as lacking:
+                log.warning("a report without node %s: %s", name, shown(str(lacking)))
+                self._found[name] = Missing(name, lacking.why)
+            except Exception:  # it is ours, and costs no more than that node
+                log.exception("a report without node %s", name)
+
+    def _tell(self, name: str, done: int, total: int) -> None:
+        with self._lock:
+            self._read[name] = (done, total)
+            self._progress(sum(one[0] for one in self._read.values()), sum(one[1] for one in self._read.values()))
+
+
+@dataclass(slots=True)
+class _Call:
+    """One answer, as it comes."""
+
+    opening: Opening
+    tell: Progress
+    stop: threading.Event
+    stall_s: float
+    news_at: float = field(default_factory=boottime)
+    code: int = 0
+    kind: str = ""
+    lacking: Lacking | None = None
+
+    def perform(self, curl: pycurl.Curl, url: str) -> None:
+        curl.setopt(pycurl.HEADERFUNCTION, self._head)
+        curl.setopt(pycurl.WRITEFUNCTION, self._take)
+        curl.setopt(pycurl.NOPROGRESS, 0)
+        curl.setopt(pycurl.XFERINFOFUNCTION, self._goes_on)
+        curl.setopt(pycurl.PREREQFUNCTION, lambda connected, *_: self._may_speak(connected, url))
+        try:
+            curl.perform()
+        except pycurl.error as error:
+            raise self.lacking or Lacking(AWAY, str((*error.args, "")[1])) from None
+        finally:
+            curl.close()
+        if self.lacking is not None or self.code != 200:
+            raise self.lacking or self._refused()
+
+    def _goes_on(self, *_: object) -> int:
+        """Asked about once a second; anything but 0 ends it."""
+        return int(self.stop.is_set() or boottime() - self.news_at > self.stall_s)
+
+    def _may_speak(self, connected: str, url: str) -> int:
+        """The connection stands, and nothing has been said yet."""
+        if not is_safe(url, str(connected)):
+            self.lacking = Lacking(UNASKED, "without TLS a token is sent to no public address")
+            return int(pycurl.PREREQFUNC_ABORT)
+        return int(pycurl.PREREQFUNC_OK)
+
+    def _head(self, line: bytes) -> None:
+        if line.startswith(b"HTTP/"):
+            words = line.split()
+            self.code, self.kind = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0, ""
+        elif line.lower().startswith(b"content-type:"):
+            self.kind = line.partition(b":")[2].strip().decode("latin-1")
+
+    def _refused(self) -> Lacking:
+        return Lacking(MEANING.get(self.code, BROKEN), f"HTTP {self.code}")
+
+    def _take(self, content: bytes) -> int:
+        try:
+            if self.code != 200:
+                raise self._refused()
+            if self.kind != CONTENT_TYPE:
+                raise Lacking(BROKEN, "what answers there is no node of Tarrafa")
+            heard = self.opening.heard
+            self.opening.take(content)
+            self.tell(*self.opening.read)
+            self.news_at = boottime() if self.opening.heard > heard else self.news_at
+        except ValueError as error:
+            self.lacking = Lacking(BROKEN, str(error))
+        except OSError as error:
+            self.lacking = Lacking(TROUBLE, f"there is no room for it here ({error.strerror})")
+        except Lacking as lacking:
+            self.lacking = lacking
+        return len(content) if self.lacking is None else -1

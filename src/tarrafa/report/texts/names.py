@@ -1,0 +1,55 @@
+"""What are languages and statuses called?
+
+The names that people read, of each language of the interface: for reports and for the pages.
+"""
+
+from tarrafa.model import STATUS_MEANING, Status
+
+ENGLISH_LANGUAGES = {
+    "af": "Afrikaans", "ar": "Arabic", "bg": "Bulgarian", "bn": "Bengali", "ca": "Catalan", "cs": "Czech",
+    "cy": "Welsh", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "eo": "Esperanto",
+    "es": "Spanish", "et": "Estonian", "eu": "Basque", "fa": "Persian", "fi": "Finnish", "fr": "French",
+    "ga": "Irish", "gl": "Galician", "gn": "Guarani", "he": "Hebrew", "hi": "Hindi", "hr": "Croatian",
+    "hu": "Hungarian", "id": "Indonesian", "is": "Icelandic", "it": "Italian", "ja": "Japanese", "ko": "Korean",
+    "la": "Latin", "lt": "Lithuanian", "lv": "Latvian", "ms": "Malay", "nl": "Dutch", "no": "Norwegian",
+    "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sk": "Slovak", "sl": "Slovenian",
+    "sq": "Albanian", "sr": "Serbian", "sv": "Swedish", "sw": "Swahili", "th": "Thai", "tl": "Tagalog",
+    "tr": "Turkish", "uk": "Ukrainian", "ur": "Urdu", "vi": "Vietnamese", "zh": "Chinese",
+}  # fmt: skip
+ENGLISH_STATUSES: dict[int, str] = {int(status): meaning for status, meaning in STATUS_MEANING.items()}
+PORTUGUESE_LANGUAGES = {
+    "af": "Africâner", "ar": "Árabe", "bg": "Búlgaro", "bn": "Bengali", "ca": "Catalão", "cs": "Tcheco",
+    "cy": "Galês", "da": "Dinamarquês", "de": "Alemão", "el": "Grego", "en": "Inglês", "eo": "Esperanto",
+    "es": "Espanhol", "et": "Estoniano", "eu": "Basco", "fa": "Persa", "fi": "Finlandês", "fr": "Francês",
+    "ga": "Irlandês", "gl": "Galego", "gn": "Guarani", "he": "Hebraico", "hi": "Hindi", "hr": "Croata",
+    "hu": "Húngaro", "id": "Indonésio", "is": "Islandês", "it": "Italiano", "ja": "Japonês", "ko": "Coreano",
+    "la": "Latim", "lt": "Lituano", "lv": "Letão", "ms": "Malaio", "nl": "Holandês", "no": "Norueguês",
+    "pl": "Polonês", "pt": "Português", "ro": "Romeno", "ru": "Russo", "sk": "Eslovaco", "sl": "Esloveno",
+    "sq": "Albanês", "sr": "Sérvio", "sv": "Sueco", "sw": "Suaíli", "th": "Tailandês", "tl": "Tagalo",
+    "tr": "Turco", "uk": "Ucraniano", "ur": "Urdu", "vi": "Vietnamita", "zh": "Chinês",
+}  # fmt: skip
+PORTUGUESE_STATUSES: dict[int, str] = {
+    Status.INVALID_RESPONSE: "resposta inválida",
+    Status.TYPE_NOT_WANTED: "tipo não desejado",
+    Status.TOO_LARGE: "grande demais",
+    Status.ROBOTS: "excluída pelo robots.txt",
+    Status.TOO_SLOW: "lenta demais",
+    Status.SYSTEM_ERROR: "erro de comunicação",
+    Status.NAME_UNKNOWN: "o nome não existe",
+    Status.HOST_GIVEN_UP: "servidor abandonado",
+    Status.ADDRESS_REFUSED: "endereço recusado",
+    Status.TLS_ERROR: "erro de TLS",
+    Status.REDIRECTS_EXCEEDED: "redirecionamentos demais",
+    Status.LANGUAGE_NOT_WANTED: "idioma não desejado",
+    Status.LANGUAGE_OUTSIDE: "fora do escopo, em outro idioma",
+    Status.OUT_OF_SCOPE: "não está mais no escopo",
+    Status.TRAP: "uma armadilha",
+    Status.HOST_FULL: "servidor ou site cheio",
+    Status.COPY: "mais uma cópia",
+    Status.REPLACED: "deu lugar a uma página mais importante",
+    Status.NOT_FOUND_AGAIN: "não foi encontrada de novo",
+    Status.TAKEN_DOWN: "retirada",
+    Status.NOT_STRUCTURED: "sem dados estruturados",
+    Status.HOSTILE: "página hostil",
+    Status.STARVED: "a nossa máquina estava lenta demais",
+}

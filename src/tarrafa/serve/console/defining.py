@@ -1,0 +1,294 @@
+"""How does somebody say what is to be crawled?
+
+Promises: a form says what a file can say, with the same complaints, each at its field, and nothing typed is lost; what
+is wrong changes nothing. A new collection begins empty, from a preset, or as a copy. Every version is kept and shown
+with what changed. Before anything starts, or is even saved, one can see which URLs are in or out, and how much it will
+be.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+
+from tarrafa.config import Collection, Complaint, discreet
+from tarrafa.coordinate import authoring, drafts, forms, presets, writing
+from tarrafa.coordinate.closeup import versions
+from tarrafa.coordinate.coordinator import Coordinator
+from tarrafa.coordinate.drafts import Draft, Unfit
+from tarrafa.coordinate.estimating import Estimate
+from tarrafa.coordinate.fields import Field, fields
+from tarrafa.coordinate.judging import URLS_MAX
+from tarrafa.coordinate.presets import Wish
+from tarrafa.coordinate.rehearsing import Judgement, Rehearsal
+from tarrafa.coordinate.words import Words
+from tarrafa.coordinate.words.choosing import words_of
+from tarrafa.coordinate.words.complaining import translated
+from tarrafa.errors import ConfigError
+from tarrafa.serve.console.doors import Door, Visit
+from tarrafa.serve.console.entry import Need
+from tarrafa.serve.replies import json
+
+FORM_BYTES_MAX = 64 << 20  # a million roots
+WISHES = ("root", "country", "contact")
+TYPED_ANYWAY = ("revision", "csrf", "start", "whole", "toml", "copy", "urls", "try")
+ENTRIES_SHOWN = 10  # of a list that is too long for a form
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A field as the form shows it."""
+
+    field: Field
+    label: str
+    help: str
+    values: list[str]
+    usual: list[str]
+    wrong: list[str]
+    choices: list[tuple[str, str]]
+    kept: int = 0  # so many entries, too many to be shown here, stay as they are
+    first: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.values)
+
+    @property
+    def id(self) -> str:
+        return f"f-{self.field.name.replace('.', '-')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What came of trying what stands in the form."""
+
+    urls: str = ""
+    is_wanted: bool = False
+    judged: Judgement | None = None
+    estimate: Estimate | None = None
+
+
+class Defining:
+    """The pages about what a collection is."""
+
+    def __init__(self, coordinator: Coordinator, rehearsal: Rehearsal) -> None:
+        self._coordinator, self._rehearsal = coordinator, rehearsal
+
+    def doors(self) -> list[Door]:
+        admin, look = Need.ADMIN, Need.VIEWER
+        at, most = "/console/c/{name}", FORM_BYTES_MAX
+        return [
+            Door("GET", "/console/new", admin, self.new),
+            Door("POST", "/console/new", admin, self.create, "create a collection", body_bytes_max=most),
+            Door("GET", "/console/new/try", admin, self.begin_again),
+            Door("POST", "/console/new/try", admin, self.try_new, "try a form", body_bytes_max=most, audited=False),
+            Door("GET", f"{at}/edit", admin, self.edit),
+            Door("GET", f"{at}/edit/try", admin, self.begin_again),
+            Door("POST", f"{at}/edit/try", admin, self.try_edit, "try a form", body_bytes_max=most, audited=False),
+            Door("POST", f"{at}/edit", admin, self.save, "edit a collection", body_bytes_max=most),
+            Door("GET", f"{at}/toml", look, self.toml),
+            Door("GET", f"{at}/versions", look, self.versions),
+            Door("GET", f"{at}/versions.json", look, self.versions_json),
+            Door("GET", f"{at}/dry-run", look, self.rehearsal),
+            Door("GET", f"{at}/dry-run.json", look, self.rehearsal_json),
+            Door("POST", f"{at}/dry-run", look, self.rehearse, "dry run", "it changes nothing", audited=False),
+        ]
+
+    # -- a new one ----------------------------------------------------------------------------------------------------
+
+    async def new(self, visit: Visit) -> Response:
+        asked = visit.request.query_params
+        if asked.get("copy"):
+            original = await self._config(asked["copy"])
+            typed = await asyncio.to_thread(forms.form_of, original)
+            return await self._form(visit, typed | {"name": [f"{original.name}-2"]}, origin=original)
+        preset = asked.get("preset", "")
+        if not preset:
+            return await self._form(visit, {})
+        wish = Wish(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
+        if not wish.root:
+            return await self._form(visit, {}, preset=preset)
+        try:
+            made = drafts.from_table(presets.make(preset, wish))
+        except ConfigError as error:
+            return await self._form(visit, {}, preset=preset, sentence=str(error), code=400)
+        shown = forms.form_of(made.collection) if made.collection is not None else {}
+        return await self._form(visit, shown | {"name": []}, made.complaints, preset)
+
+    async def create(self, visit: Visit) -> Response:
+        typed = _typed(visit)
+        origin = await self._copied(visit, typed)
+        draft = await asyncio.to_thread(drafts.from_form, typed, None, origin)
+        start = bool(visit.form.get("start"))
+        try:
+            made = await authoring.create(self._coordinator, draft, visit.who.name, start=start)
+        except Unfit as error:
+            visit.detail = authoring.at(error.complaints)
+            return await self._form(visit, typed, error.complaints, origin=origin, code=400)
+        visit.note(made.name)
+        return visit.to(f"/console/c/{made.name}")
+
+    async def begin_again(self, visit: Visit) -> Response:
+        """Whoever comes to what was tried by a link, in the other language perhaps."""
+        asked = visit.request.url
+        return visit.to(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
+
+    async def try_new(self, visit: Visit) -> Response:
+        typed = _typed(visit)
+        origin = await self._copied(visit, typed)
+        draft = await asyncio.to_thread(drafts.to_try, typed, None, origin)
+        return await self._try(visit, typed, draft, origin=origin)
+
+    async def _copied(self, visit: Visit, typed: Mapping[str, list[str]]) -> Collection | None:
+        copied = visit.form.get("copy")
+        return await self._config(copied) if copied and typed.get(forms.KEPT) else None
+
+    # -- one that is there --------------------------------------------------------------------------------------------
+
+    async def edit(self, visit: Visit) -> Response:
+        collection = await self._config(visit.param("name"))
+        typed = await asyncio.to_thread(forms.form_of, collection)
+        return await self._form(visit, typed, editing=collection.name, origin=collection)
+
+    async def save(self, visit: Visit) -> Response:
+        name, typed = visit.param("name"), _typed(visit)
+        before = await self._config(name)
+        draft = await asyncio.to_thread(drafts.from_form, typed, before)
+        try:
+            given = visit.form.get("revision")
+            revision = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
+            changes = await authoring.edit(self._coordinator, before, draft, visit.who.name, revision)
+        except Unfit as error:
+            visit.note(name, authoring.at(error.complaints))
+            return await self._form(visit, typed, error.complaints, editing=name, origin=before, code=400)
+        visit.note(name, authoring.told(changes))
+        return visit.to(f"/console/c/{name}")
+
+    async def try_edit(self, visit: Visit) -> Response:
+        name, typed = visit.param("name"), _typed(visit)
+        before = await self._config(name)
+        draft = await asyncio.to_thread(drafts.to_try, typed, before)
+        return await self._try(visit, typed, draft, origin=before, editing=name)
+
+    async def toml(self, visit: Visit) -> Response:
+        collection = await self._config(visit.param("name"))
+        collection = collection if visit.may_act else discreet(collection)
+        named = {"Content-Disposition": f'attachment; filename="{collection.name}.toml"'}
+        return PlainTextResponse(await asyncio.to_thread(writing.toml, collection), headers=named)
+
+    async def versions(self, visit: Visit) -> Response:
+        name = visit.param("name")
+        return self._page(visit, "console/versions.html", name=name, rows=await versions(self._coordinator, name))
+
+    async def versions_json(self, visit: Visit) -> Response:
+        return json(await versions(self._coordinator, visit.param("name")))
+
+    # -- before it starts ---------------------------------------------------------------------------------------------
+
+    async def rehearsal(self, visit: Visit) -> Response:
+        return await self._rehearsed(visit, "")
+
+    async def rehearse(self, visit: Visit) -> Response:
+        return await self._rehearsed(visit, visit.form.get("urls"))
+
+    async def rehearsal_json(self, visit: Visit) -> Response:
+        collection = await self._config(visit.param("name"))
+        return json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+
+    async def _rehearsed(self, visit: Visit, urls: str) -> Response:
+        collection, words = await self._config(visit.param("name")), _words(visit)
+        judged, sentence = Judgement([], []), ""
+        try:
+            judged = await self._rehearsal.judge(collection, urls.splitlines(), words)
+        except ConfigError as error:
+            sentence = str(error)
+        return self._page(
+            visit, "console/dry_run.html", 400 if sentence else 200, name=collection.name, urls=urls,
+            verdicts=judged.verdicts, sentence=sentence, unknown=judged.unknown,
+            estimate=await self._rehearsal.estimate(collection, words), most=URLS_MAX,
+        )  # fmt: skip
+
+    async def _try(
+        self, visit: Visit, typed: Mapping[str, list[str]], draft: Draft, origin: Collection | None, editing: str = ""
+    ) -> Response:
+        """The form as it was sent, with what would come of it."""
+        urls, wants_estimate, words = visit.form.get("urls"), visit.form.get("try") == "estimate", _words(visit)
+        tried, complaints, sentence = Tried(urls, True), draft.complaints, ""
+        if draft.collection is not None:
+            try:
+                if wants_estimate:
+                    tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection, words))
+                else:
+                    judged = await self._rehearsal.judge(draft.collection, urls.splitlines(), words)
+                    tried = replace(tried, judged=judged)
+            except ConfigError as error:
+                sentence = str(error)
+        code = 400 if complaints or sentence else 200
+        return await self._form(
+            visit, typed, complaints, sentence=sentence, editing=editing, origin=origin, code=code, tried=tried
+        )
+
+    # -- how it is drawn ----------------------------------------------------------------------------------------------
+
+    async def _form(
+        self,
+        visit: Visit,
+        typed: Mapping[str, list[str]],
+        complaints: list[Complaint] = [],  # noqa: B006 (nobody changes it)
+        preset: str = "",
+        sentence: str = "",
+        editing: str = "",
+        origin: Collection | None = None,
+        code: int = 200,
+        tried: Tried = Tried(),  # noqa: B008 (nobody changes it)
+    ) -> Response:
+        """`origin`: whose long lists are kept."""
+        words, usual = _words(visit), forms.defaults()
+        kept = await asyncio.to_thread(forms.long_lists, origin) if typed.get(forms.KEPT) else {}
+        wrong: dict[str, list[str]] = {}
+        for one in complaints:
+            said = translated(one.message, words.code)
+            wrong.setdefault(f"{one.section}.{one.key}".strip("."), []).append(said)
+        sections: dict[str, list[Shown]] = {}
+        for field in fields().values():
+            named = words.of(field.name)
+            choices = [(value, words.choice(field.name, value)) for value in field.choices]
+            long = kept.get(field.name, ()) if field.name in typed.get(forms.KEPT, ()) else ()
+            shown = Shown(field, named.label, named.help, list(typed.get(field.name, [])), usual[field.name],
+                          wrong.pop(field.name, []), choices, len(long), long[:ENTRIES_SHOWN])  # fmt: skip
+            sections.setdefault(field.section, []).append(shown)
+        others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
+        asked = visit.request.query_params
+        return self._page(
+            visit, "console/define.html", code, sections=sections, words=words, others=others, editing=editing,
+            revision=visit.form.get("revision") or self._revision(editing), preset=preset,
+            presets=presets.titles(words.code), wish={name: asked.get(name, "") for name in WISHES},
+            count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
+            tried=tried,
+        )  # fmt: skip
+
+    def _revision(self, name: str) -> int | str:
+        """Of what is in force, for the form: when it comes back, somebody else may have changed it."""
+        status = self._coordinator.status(name)
+        return status.revision if status is not None else ""
+
+    def _page(self, visit: Visit, template: str, code: int = 200, **values: Any) -> Response:
+        return visit.html(template, code, section="/console", **values)
+
+    async def _config(self, name: str) -> Collection:
+        return await self._coordinator.must_config(name)
+
+
+def _typed(visit: Visit) -> dict[str, list[str]]:
+    """What was typed, field by field; what the form says besides is not a collection's."""
+    found: dict[str, list[str]] = {}
+    for name, value in visit.form.fields:
+        if name not in TYPED_ANYWAY:
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def _words(visit: Visit) -> Words:
+    return words_of(visit.words.code)

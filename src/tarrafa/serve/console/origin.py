@@ -1,0 +1,67 @@
+"""Where does a request come from?
+
+Promises: an address is the one at the other end of the connection, or, behind a proxy that we were told of, the last
+one in its `X-Forwarded-For`, which the proxy wrote itself; what a client put before it counts nothing. A whole IPv6
+network of 64 bits is one address: that is what one customer gets. A browser says which page sends a form (`Origin`,
+RFC 6454; `Sec-Fetch-Site`, W3C Fetch Metadata); one that is not ours is refused by all who ask here.
+"""
+
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
+
+from starlette.requests import HTTPConnection
+
+FORWARDED_FOR = "x-forwarded-for"
+OWN_SITES = frozenset({"same-origin", "none"})  # none: a person typed the address
+PORTS = {"http": 80, "https": 443}
+UNKNOWN = "unknown"
+
+
+def address_of(connection: HTTPConnection, behind_proxy: bool) -> str:
+    """Who asks, as far as he is counted."""
+    peer = connection.client.host if connection.client is not None else ""
+    said = connection.headers.getlist(FORWARDED_FOR) if behind_proxy else []
+    last = said[-1].rpartition(",")[2] if said else ""
+    return _counted(last) or _counted(peer) or UNKNOWN
+
+
+def _counted(text: str) -> str:
+    """An address without port and zone, an IPv6 one as its network."""
+    text = text.strip().strip('"')[:100]
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found: IPv4Address | IPv6Address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return ""
+    if isinstance(found, IPv6Address):
+        if found.ipv4_mapped is None and not found.is_loopback:
+            return str(IPv6Network((found, 64), strict=False))
+        found = found.ipv4_mapped or found
+    return str(found)
+
+
+def is_from_elsewhere(connection: HTTPConnection, public: str) -> bool:
+    """Whether a page of another site sends this. A program that is no browser says nothing of it. `public` is the
+    address that the site is known by, where it is told: a proxy may have changed the name that it is asked by."""
+    site = connection.headers.get("sec-fetch-site")
+    if site is not None and site not in OWN_SITES:
+        return True
+    origin = connection.headers.get("origin")
+    if origin is None:
+        return False
+    own = [connection.headers.get("host", "").lower(), urlsplit(public).netloc.lower()]
+    try:
+        parts = urlsplit(origin.lower())
+        ours = {_netloc(parts.scheme, name) for name in own if name}
+        return not parts.netloc or _netloc(parts.scheme, parts.netloc) not in ours
+    except ValueError:
+        return True
+
+
+def _netloc(scheme: str, netloc: str) -> tuple[str, int]:
+    """The scheme counts for its port only: whether a proxy speaks TLS for us is not known here."""
+    parts = urlsplit(f"//{netloc}")
+    return parts.hostname or "", parts.port or PORTS.get(scheme, 0)

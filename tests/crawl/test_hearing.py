@@ -1,0 +1,329 @@
+"""A collection that was deleted on one machine is gone on every machine that works for the same frontier."""
+
+import asyncio
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tarrafa.archive.deletions import Deletions
+from tarrafa.archive.writer import Writer, recover
+from tarrafa.cli.deleting import delete as command
+from tarrafa.clock import Clock
+from tarrafa.crawl.deletion import delete
+from tarrafa.crawl.hearing import Hearing
+from tarrafa.crawl.spreading import spread
+from tarrafa.data import DataDirectory
+from tarrafa.frontier import remote
+from tarrafa.frontier.address import UnixSocket
+from tarrafa.frontier.protocol import Frontier
+from tarrafa.frontier.store.sqlite import SqliteFrontier
+from tarrafa.index import follower as index
+from tarrafa.model import Record
+from tests.archive.test_deletions import A, B, follow, in_links, names, page, shown
+from tests.contract.bodies import a_collection, offer
+from tests.crawl.test_heeding import a_table
+from tests.crawl.test_spreading import a_directory
+from tests.crawl.working import a_worker, submit, until, until_nothing_waits
+from tests.graph.small_web import write
+from tests.journey.small_web import Answer, SmallWeb, a_small_web
+
+CLOCK = Clock.real()
+
+
+def now() -> float:
+    return CLOCK.now()
+
+
+def opened(data: DataDirectory) -> SqliteFrontier:
+    return SqliteFrontier(data.frontier, CLOCK, "br\n")
+
+
+async def make(frontier: Frontier, name: str = "c") -> None:
+    await frontier.open_collection(a_collection(name), [offer(A), offer(B)], start=False)
+
+
+def archive(data: DataDirectory, *records: Record, worker: str = "w1") -> None:
+    """And let everybody follow."""
+    write(data, list(records), worker)
+    follow(data)
+
+
+def show(data: DataDirectory, *records: Record, worker: str = "w1") -> None:
+    """The same, for the index alone."""
+    write(data, list(records), worker)
+    index.catch_up(data)
+
+
+def found(data: DataDirectory) -> set[tuple[str, str, str]]:
+    """What the index shows by now."""
+    index.catch_up(data)
+    return shown(data)
+
+
+def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scene())
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> tuple[DataDirectory, DataDirectory, DataDirectory]:
+    """The frontier's, and two that crawl for it."""
+    server, one, two = (a_directory(tmp_path / name) for name in ("server", "one", "two"))
+    return server, one, two
+
+
+def test_every_machine_drops_what_it_has_of_it_and_a_new_one_of_its_name_keeps_its_pages(machines):
+    server, one, two = machines
+    archive(one, page(A, "Ana", 7, now() - 5, "c", B))
+    archive(two, page(B, "Bia", 7, now() - 5, "c", A), page(A, "Eva", 1, now() - 5, "d", B))
+
+    async def scene() -> None:
+        frontier = opened(server)
+        await make(frontier)
+        hearing = Hearing(two, CLOCK)
+        await hearing.once(frontier)
+        await delete(frontier, one, "c")
+        await make(frontier)
+        follow(one)
+        assert (shown(one), names(one), in_links(one, B, "c")) == (set(), set(), 0)
+        follow(two)
+        assert shown(two) == {("c", B, "Bia"), ("d", A, "Eva")}, "it has heard nothing yet"
+        await hearing.once(frontier)
+        archive(two, page(B, "Ana", 1, now() + 0.1, "c", A), worker="w2")
+        assert shown(two) == {("c", B, "Ana"), ("d", A, "Eva")}
+        assert names(two) == {"Ana", "Eva"}
+        assert (in_links(two, A, "c"), in_links(two, B, "d")) == (1, 1)
+        await Hearing(server, CLOCK).once(frontier)
+        assert set(Deletions(server.archive).now()) == {"c"}, "where the frontier is, there may be an archive too"
+        await frontier.close()
+
+    play(scene)
+
+
+def test_a_machine_that_was_away_or_is_new_hears_of_all_of_it_at_once(machines, tmp_path):
+    server, one, two = machines
+    show(two, page(A, "Ana", 1, now() - 5), page(B, "Bia", 1, now() - 5, "d"))
+
+    async def scene() -> None:
+        frontier = opened(server)
+        for name in ("c", "d", "c"):
+            await make(frontier, name)
+            await delete(frontier, one, name)
+        await frontier.close()
+        frontier = opened(server)  # it was started anew meanwhile
+        for data in (two, a_directory(tmp_path / "new")):
+            await Hearing(data, CLOCK).once(frontier)
+            assert set(Deletions(data.archive).now()) == {"c", "d"}
+            assert len(list(data.archive.glob("*-deleted-*.durable"))) == 1
+        assert found(two) == set()
+        await Hearing(DataDirectory(tmp_path / "none"), CLOCK).once(frontier)
+        assert not (tmp_path / "none").exists()
+        await frontier.close()
+
+    play(scene)
+
+
+def test_a_frontier_that_was_made_anew_is_heard_from_the_beginning(machines, tmp_path):
+    server, _, two = machines
+
+    async def scene() -> None:
+        hearing = Hearing(two, CLOCK)
+        for data, collections in ((server, ("c", "d")), (a_directory(tmp_path / "other"), ("e",))):
+            frontier = opened(data)
+            for name in collections:
+                await make(frontier, name)
+                await delete(frontier, None, name)
+            await hearing.once(frontier)
+            await frontier.close()
+        assert set(Deletions(two.archive).now()) == {"c", "d", "e"}
+
+    play(scene)
+
+
+@pytest.mark.parametrize("one_log", [False, True])
+def test_machines_keep_listening(machines, one_log):
+    server, one, two = machines
+    show(two, page(A, "Ana", 1, now() - 5))
+
+    async def scene() -> None:
+        frontier = opened(server)
+
+        async def current() -> Frontier:
+            return frontier
+
+        await make(frontier)
+        listening = asyncio.create_task(spread(two, CLOCK, current, one_log=one_log))
+        await delete(frontier, one, "c")
+        deletions = Deletions(two.archive)
+        await until(lambda: "c" in deletions.now(), "it is heard of")
+        assert found(two) == set()
+        listening.cancel()
+        await frontier.close()
+
+    play(scene)
+
+
+def test_a_visit_that_a_machine_whose_clock_is_ahead_brought_home_is_older_than_the_deletion(machines):
+    """Its record says that it was made after the collection was deleted, by less than a worker's clock may be apart."""
+    server, one, two = machines
+    ahead = Clock(CLOCK.epoch + 0.8, CLOCK.anchor)
+
+    async def scene() -> None:
+        frontier = opened(server)
+        await make(frontier)
+        await delete(frontier, one, "c")
+        (told,) = await frontier.deletions(0)
+        write(two, [page(A, "Ana", 1, told.at + 0.4)])  # just before, by its own clock
+        await Hearing(two, ahead).once(frontier)
+        assert found(two) == set()
+        assert told.at <= Deletions(two.archive).now()["c"] <= told.at + 1.0
+        show(two, page(A, "Eva", 1, ahead.now()), worker="w2")
+        assert found(two) == {("c", A, "Eva")}
+        await frontier.close()
+
+    play(scene)
+
+
+def test_a_worker_hears_of_it_before_it_archives_for_the_next_one_of_the_name(tmp_path):
+    """Nobody else listens beside it. What the index has of the old one are later visits by their numbers."""
+    told = (("Content-Type", "text/html"), ("Connection", "close"))
+
+    async def scene(web: SmallWeb) -> None:
+        async with a_worker(tmp_path) as (frontier, data):
+            root = "http://a.test/"
+            show(data, page(root, "Ana", 7, now() - 5), worker="before")
+            await make(frontier)
+            await delete(frontier, None, "c")
+            assert Deletions(data.archive).now() == {}
+            await submit(frontier, a_table(web, [root]))
+            await until_nothing_waits(frontier)
+            assert found(data) == {("c", root, "Eva")}
+
+    with a_small_web(lambda url, _: Answer(b"<title>Eva</title><p>rede", headers=dict(told))) as web:
+        asyncio.run(scene(web))
+
+
+def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_directories_alone(machines, tmp_path):
+    server, one, own = machines
+    nowhere = DataDirectory(tmp_path / "nowhere")
+    show(own, page(A, "Ana", 1, now() - 5))
+
+    async def scene() -> None:
+        await opened(own).close()
+        frontier = opened(server)
+        door = await remote.serve(frontier, server.socket)
+        for data in (one, own, nowhere):
+            await make(frontier)
+            said = await asyncio.to_thread(command, data, UnixSocket(server.socket), "c")
+            assert said.startswith("c: deleted; those who follow an archive of it drop its pages")
+            assert await frontier.collections() == []
+        door.close()
+        await frontier.close()
+
+    play(scene)
+    assert set(Deletions(one.archive).now()) == {"c"}
+    assert found(own) == {("c", A, "Ana")}, "of another frontier's c"
+    assert not nowhere.root.exists()
+
+
+# -- killed at every step ----------------------------------------------------------------------------------------------
+
+
+class Mortal:
+    """A frontier whose caller is killed, by a real SIGKILL, before or after one of the calls that it makes."""
+
+    def __init__(self, frontier: Frontier, last: int) -> None:
+        self._frontier, self._left = frontier, last
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def call(*arguments: Any) -> Any:
+            self._step()
+            result = await getattr(self._frontier, name)(*arguments)
+            self._step()
+            return result
+
+        return call
+
+
+def delete_and_die(server: DataDirectory, one: DataDirectory, steps: int) -> None:
+    async def scene() -> None:
+        frontier = opened(server)
+        await delete(Mortal(frontier, steps), one, "c")
+        await frontier.close()
+
+    asyncio.run(scene())
+
+
+def hear_and_die(server: DataDirectory, two: DataDirectory, step: str) -> None:
+    """In the middle of the note: begun, or written and not durable yet."""
+
+    def die(*_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(Writer, step, die)
+
+    async def scene() -> None:
+        frontier = opened(server)
+        await Hearing(two, CLOCK).once(frontier)
+
+    asyncio.run(scene())
+
+
+def end_of(what: Callable[..., None], *arguments: Any) -> int | None:
+    process = multiprocessing.get_context("fork").Process(target=what, args=arguments)
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def test_whoever_deletes_may_be_killed_at_every_step_and_goes_on(machines):
+    server, one, two = machines
+
+    async def is_in_order(finished: bool) -> None:
+        """The name is free only when everybody can hear why, and this machine has."""
+        frontier = opened(server)
+        is_free = not await frontier.collections()
+        told = [deletion.collection for deletion in await frontier.deletions(0)]
+        assert is_free >= finished
+        assert told == ["c"] or not is_free
+        assert list(Deletions(one.archive).now()) == ["c"] or not is_free
+        await frontier.close()
+
+    async def begin() -> None:
+        frontier = opened(server)
+        await make(frontier)
+        await frontier.close()
+
+    asyncio.run(begin())
+    show(one, page(A, "Ana", 1, now() - 5))
+    show(two, page(B, "Bia", 1, now() - 5))
+    steps = 0
+    while (code := end_of(delete_and_die, server, one, steps)) == -signal.SIGKILL:
+        asyncio.run(is_in_order(finished=False))
+        steps += 1
+    assert (code, steps > 5) in {(0, True), (1, True)}, "1: the last one was killed when all was done"
+    asyncio.run(is_in_order(finished=True))
+    assert len(list(one.archive.glob("*-deleted-*.durable"))) == 1
+
+    async def hear() -> None:
+        frontier = opened(server)
+        await Hearing(two, CLOCK).once(frontier)
+        await frontier.close()
+
+    for step in ("append_note", "close", "seal"):
+        assert end_of(hear_and_die, server, two, step) == -signal.SIGKILL
+        assert Deletions(two.archive).now() == {}
+    asyncio.run(hear())
+    recover(two.archive)
+    for data in (one, two):
+        assert found(data) == set()
+        assert len(list(data.archive.glob("*-deleted-*.durable"))) == 1

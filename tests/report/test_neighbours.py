@@ -1,0 +1,185 @@
+"""A node that is away, hangs, lies or never ends costs a report its own portion, and nothing else."""
+
+import socket
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+import msgspec
+import pytest
+
+from tarrafa.data import DataDirectory
+from tarrafa.frontier.token import Token
+from tarrafa.report import carrying
+from tarrafa.report.carrying import CONTENT_TYPE, Beat, Failed, Hosts, Message, Read, frame, pack
+from tarrafa.report.making import make
+from tarrafa.report.neighbours import SILENCE_S, Neighbours, Round
+from tarrafa.report.portion import Asked, Progress, gather
+from tarrafa.report.shapes import Missing
+from tests.report.archives import NAME, a_visit, an_archive
+
+TOKEN = Token(b"a token of many letters")
+ASKED = Asked(NAME, "Tarrafa")
+PATIENCE_S = SILENCE_S - 5  # dropped, and not given up after a silence
+HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nConnection: close\r\n\r\n".encode()
+Answering = Callable[[socket.socket], None]
+
+
+class Liar(socketserver.ThreadingTCPServer):
+    """Takes any request, keeps it, and answers whatever it likes."""
+
+    daemon_threads = True
+
+    def __init__(self, answer: bytes | Answering) -> None:
+        self.answer, self.heard = answer, list[bytes]()
+        super().__init__(("127.0.0.1", 0), _Lying)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Lying(socketserver.BaseRequestHandler):
+    server: Liar
+
+    def handle(self) -> None:
+        self.server.heard.append(self.request.recv(65_536))
+        with suppress(OSError):
+            if callable(self.server.answer):
+                self.server.answer(self.request)
+            else:
+                self.request.sendall(self.server.answer)
+
+
+@contextmanager
+def lying(answer: bytes | Answering) -> Iterator[Liar]:
+    with Liar(answer) as liar:
+        thread = threading.Thread(target=liar.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield liar
+        finally:
+            liar.shutdown()
+            thread.join()
+
+
+def hanging(line: socket.socket) -> None:
+    """Until the other end has had enough."""
+    line.sendall(HEAD)
+    line.recv(1)
+
+
+def dripping(message: Message) -> Answering:
+    """It lives, and that is all."""
+
+    def drip(line: socket.socket) -> None:
+        line.sendall(HEAD)
+        line.settimeout(0.2)
+        while True:
+            line.sendall(frame(message))
+            with suppress(TimeoutError):
+                line.recv(1)
+                return
+
+    return drip
+
+
+def endless(line: socket.socket) -> None:
+    line.sendall(HEAD)
+    number = 0
+    while True:
+        number += 1
+        line.sendall(frame(Hosts([f"http://h{number}-{n}.br:80" for n in range(100)])))
+
+
+def plain(code: int, body: bytes = b"no", more: str = "") -> bytes:
+    head = f"HTTP/1.1 {code} X\r\nContent-Type: text/plain\r\n{more}Content-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+HOSTILE: dict[str, tuple[bytes | Answering, str]] = {
+    "nothing": (b"", "away"),
+    "another protocol": (b"SSH-2.0-OpenSSH_9.2\r\n", "away"),
+    "a page": (plain(200, b"<html>Welcome</html>"), "broken"),
+    "somebody else": (plain(401), "refused"),
+    "another version": (plain(409), "version"),
+    "an older version": (plain(404), "version"),
+    "trouble": (plain(503), "trouble"),
+    "elsewhere": (plain(302, more="Location: http://127.0.0.1:9/\r\n"), "broken"),
+    "garbage": (HEAD + b"\xff\x00garbage" * 99, "broken"),
+    "a bomb": (HEAD + b"\x7f\xff\xff\xff", "broken"),
+    "an end in the middle": (HEAD + frame(Beat()) + frame(Beat())[:-3], "broken"),
+    "no end": (HEAD + frame(Beat()), "broken"),
+    "an excuse": (HEAD + frame(Failed("the disk\nis <b>broken</b>")), "trouble"),
+    "silence": (hanging, "away"),
+    "a drip": (dripping(Beat()), "away"),
+    "a drip that is never done": (dripping(Read(1, 2)), "away"),
+    "too much": (endless, "broken"),
+}
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> list[DataDirectory]:
+    return [
+        an_archive(
+            tmp_path_factory.mktemp("m") / "d", (f"n{n}-1", [a_visit(f"http://h{n}.br/{i}", i) for i in range(n + 3)])
+        )
+        for n in range(2)
+    ]
+
+
+def test_whatever_other_nodes_do_costs_their_own_portion_only(machines, monkeypatch):
+    monkeypatch.setattr(carrying, "HOSTS_MAX", 10_000)
+    told: list[tuple[int, int]] = []
+    with ExitStack() as stack:
+        liars = {name: stack.enter_context(lying(answer)) for name, (answer, _) in HOSTILE.items()}
+        good = stack.enter_context(lying(HEAD + b"".join(pack(gather(machines[1], ASKED)))))
+        nodes = [
+            *((name, liar.url) for name, liar in liars.items()),
+            ("good", good.url),
+            ("off", ""),
+            ("gone", "http://127.0.0.1:1"),
+        ]
+        others = Neighbours(nodes, TOKEN, silence_s=5, stall_s=5, limit_s=6)  # the good one may be slow, too
+        found = make(machines[0], NAME, search=False, others=others, progress=lambda *read: told.append(read))
+        (question,) = good.heard
+    expected = [Missing(name, why) for name, (_, why) in HOSTILE.items()]
+    assert found.missing == [*expected, Missing("off", "unasked"), Missing("gone", "away")]
+    assert found.work.documents == 3 + 4
+    assert [one.name for one in found.collectors] == ["n0-1", "n1-1"]
+    assert [one.name for one in found.storage_by_machine] == ["", "good"]
+    assert question.startswith(f"POST /report/{carrying.VERSION} HTTP/1.1".encode())
+    assert b"Bearer a token of many letters" in question
+    assert msgspec.msgpack.decode(question.partition(b"\r\n\r\n")[2], type=Asked).name == NAME
+    assert told[-1][0] <= told[-1][1]
+
+
+def test_without_a_token_nobody_is_asked(machines):
+    with lying(HEAD) as liar:
+        found = Neighbours([("one", liar.url)], Token())(ASKED, lambda done, total: None).wait()
+        assert (found.missing, liar.heard) == ([Missing("one", "refused")], [])
+
+
+def test_when_our_own_archive_cannot_be_read_nobody_is_waited_for(machines, tmp_path):
+    data = an_archive(tmp_path, ("w1", [a_visit("http://a.br/")]))
+    (path,) = data.archive.glob("*.meta.warc.gz")
+    path.write_bytes(b"x" * path.stat().st_size)
+    asked, ended = threading.Event(), threading.Event()
+
+    def patient(line: socket.socket) -> None:
+        asked.set()
+        try:
+            hanging(line)
+        finally:
+            ended.set()
+
+    def others(question: Asked, progress: Progress) -> Round:
+        asking = Neighbours([("one", liar.url)], TOKEN)(question, progress)
+        assert asked.wait(PATIENCE_S), "before our own archive is looked at: else there might be nothing to drop"
+        return asking
+
+    with lying(patient) as liar:
+        with pytest.raises(Exception, match=str(path)):
+            make(data, NAME, search=False, others=others)
+        assert ended.wait(PATIENCE_S), "the question is dropped"
