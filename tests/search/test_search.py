@@ -56,6 +56,15 @@ def test_accents_case_and_plural_do_not_matter_in_the_pages_own_language(data):
         assert urls(ask(question)) == [B], question
 
 
+def test_words_of_two_languages_that_share_a_stem_do_not_find_each_other(data):
+    texts = {A: ("uma rede no mar", "pt"), B: ("a red boat", "en"), C: ("de rede", "nl")}
+    ask = fill(data, *(a_record(url, text=text, language=language) for url, (text, language) in texts.items())).search
+    assert set(urls(ask("rede"))) == {A, C}
+    assert urls(ask("redes")) == [A]
+    (hit,) = ask("boats").hits
+    assert Marker("rede")(hit.snippet, hit.language) == [("a red boat", False)]
+
+
 def test_a_word_with_a_hyphen_is_found_as_written_and_its_halves_apart_are_not(data):
     ask = fill(data, a_record(A, text="um guarda-chuva"), a_record(B, text="guarda na chuva")).search
     assert urls(ask("guarda-chuva")) == [A]

@@ -357,9 +357,10 @@ def rebuild(
 ) -> None:
     """Make the link graph, the index, the triple store or a lost frontier again, from the archive alone.
 
-    Not while a crawl runs.
+    Not while a crawl runs. An index that is there answers until the new one is whole; there must be room for both.
 
-    Killed, a frontier is left as it was, and the others half made: run it again, and the end is the same.
+    Killed, a frontier and an index are left as they were, and the others half made: run it again, and the end is the
+    same.
     """
     from tarrafa.archive.writer import recover
     from tarrafa.cli import remaking

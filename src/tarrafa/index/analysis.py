@@ -2,14 +2,16 @@
 
 Promises: pure and deterministic; accents and case never matter; singular and plural meet in Portuguese and English;
 other languages are folded only. A page is analysed in its own language. The language of a query's words is unknown,
-so a query asks for all `readings` of a word at once. Every analysed word is remembered, which makes the rest cheap.
+so a query asks for all `readings` of a word at once. Terms of different languages are different terms, told by a sign
+at their end: `rede` and the English `red` have the same stem, and nothing else in common. Every analysed word is
+remembered, which makes the rest cheap.
 Knows nothing of tantivy. Known weakness: scripts that write no spaces, or vowels as marks, are cut at whatever is not
 a letter, in pages and queries alike.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -56,10 +58,19 @@ _PLURALS: tuple[tuple[str, str, int, frozenset[str]], ...] = (
 )  # fmt: skip
 
 
+# What ends in an unstressed -il has its plural in -eis, as have the many more that end in -el; no ending tells.
+_IN_IL = re.compile(
+    r"(?:ag|contrat|deb|dific|doc|duct|erec?t|ester|estenc|fac|fert|foss|frag|fut|grac|hab|inab|inconsut|indoc|infert|inut|"
+    r"inverossim|miss|nub|pens|portat|projec?t|rept|retrat|sim|tac?t|text|ut|verossim|versat|volat)eis"
+).fullmatch
+
+
 def singular(word: str) -> str:
     """The singular of a folded Portuguese word, as far as its ending tells."""
     if not word.endswith("s"):
         return word
+    if _IN_IL(word):
+        return f"{word[:-3]}il"
     for ending, replacement, least, exceptions in _PLURALS:
         if word.endswith(ending) and len(word) - len(ending) >= least:
             if word not in exceptions:
@@ -74,12 +85,12 @@ class _Remembered(dict[str, str]):
     `guarda-chuva`. A plain dictionary look-up for all but the first of its kind: 60 us for a page of 600 words, where
     finding the words by a regular expression alone takes three times that."""
 
-    def __init__(self, analyse: Callable[[str], str]) -> None:
+    def __init__(self, analyse: Callable[[str], str], sign: str = "") -> None:
         super().__init__()
-        self._analyse = analyse
+        self._analyse, self.sign = analyse, sign
 
     def __missing__(self, token: str) -> str:
-        terms = " ".join(filter(None, map(self._analyse, words(token))))
+        terms = " ".join(term + self.sign for term in map(self._analyse, words(token)) if term)
         if len(token) <= TOKEN_CHARS_REMEMBERED_MAX:
             if len(self) >= TOKENS_REMEMBERED_MAX:
                 self.clear()
@@ -90,11 +101,23 @@ class _Remembered(dict[str, str]):
 _portuguese_stem: Callable[[str], str] = Stemmer.Stemmer("portuguese").stemWord
 _english_stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
 
+ENGLISH, OTHER = "'", "."  # signs of a language; Portuguese terms have none. They stand in no word.
 _TERMS: dict[str, _Remembered] = {
     "pt": _Remembered(lambda word: _portuguese_stem(singular(fold(word)))),
-    "en": _Remembered(lambda word: _english_stem(fold(word))),
-    "": _Remembered(fold),
+    "en": _Remembered(lambda word: _english_stem(fold(word)), ENGLISH),
+    "": _Remembered(fold, OTHER),
 }
+
+
+def bare(term: str) -> str:
+    """A term without the sign of its language."""
+    return term.rstrip(ENGLISH + OTHER)
+
+
+def own(terms: Iterable[str], language: str) -> list[str]:
+    """Those of these terms that are of a language, without its sign."""
+    sign = _analysis(language).sign
+    return [plain for term in terms if term == (plain := bare(term)) + sign]
 
 
 WORD_BOUND = "|"  # between a folded word and the word itself; stands in no word
@@ -130,8 +153,12 @@ def primary(language: str) -> str:
 
 def terms_of(language: str) -> Callable[[str], str]:
     """The analysis in this language of what stands between two spaces: its terms, joined by spaces."""
+    return _analysis(language).__getitem__
+
+
+def _analysis(language: str) -> _Remembered:
     known = _TERMS.get(language)
-    return (known if known is not None else _TERMS.get(primary(language), _TERMS[""])).__getitem__
+    return known if known is not None else _TERMS.get(primary(language), _TERMS[""])
 
 
 def words(text: str) -> list[str]:

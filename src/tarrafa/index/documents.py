@@ -20,7 +20,7 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import fold, pairs, primary, terms, vocabulary, words
+from tarrafa.index.analysis import composed, fold, pairs, primary, terms, vocabulary, words
 from tarrafa.model import Declared, Outcome, Page, Record, Status, UrlId, is_weather
 from tarrafa.parse.declared import declared, kinds
 from tarrafa.parse.statements import read
@@ -150,7 +150,6 @@ def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str,
         (schema.UPDATED, int(updated.timestamp())),
         (schema.IN_LINKS, standing.in_links),
         (schema.SITE_ID, name_id(site)),
-        (schema.HOST_ID, name_id(host)),
     ):
         found.add_integer(field, number)
     found.add_float(schema.STATIC, 2 ** static_factor(standing.rank) - 2)
@@ -171,7 +170,7 @@ def static_factor(rank: float) -> float:
 
 
 def name_id(name: str) -> int:
-    """A host or a site as a number."""
+    """A site as a number."""
     return signed(xxh3_64_intdigest(name.encode()))
 
 
@@ -261,7 +260,7 @@ def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors:
 def _shown(
     record: Record, page: Page, language: str, updated: datetime, declares: tuple[Declared, ...]
 ) -> schema.Shown:
-    title, text = " ".join(page.title.split())[:300], page.text[:SHOWN_CHARS_MAX]
+    title, text = " ".join(page.title.split())[:300], composed(page.text[:SHOWN_CHARS_MAX])
     mime = record.outcome.type.partition(";")[0].strip().lower()
     moment = updated.strftime("%Y-%m-%dT%H:%M:%SZ")
     return schema.Shown(record.url, title, text, language, moment, record.collection, mime, declares)

@@ -12,7 +12,7 @@ Knows nothing of queries.
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from time import thread_time
 from types import TracebackType
@@ -279,24 +279,39 @@ def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
 def rebuild(data: DataDirectory) -> int:
     """Make the index again from the archive, from nothing, part by part; the number of records read. (`making` does it
     with all processors.)"""
-    read = 0
-    for part in shards.parts(data):
-        forget(part)
-        read += make(part)
-    return read
+    with anew(data) as parts:
+        return sum(map(make, parts))
 
 
-def forget(data: DataDirectory) -> None:
-    """Take a part of the index away: the archive has all that is needed to make it again."""
-    with _lock(data):
-        _forget(data)
+@contextmanager
+def anew(data: DataDirectory, divided: shards.Shards | None = None) -> Iterator[list[DataDirectory]]:
+    """The parts of an index that is made again, to be filled, divided so from now on if that is said. Until the end of
+    the `with` the one that is there answers, and it stays if the end is an error or a kill. The caller holds
+    DATA/lock."""
+    divided = divided or shards.read(data)
+    fresh = shards.parts_of(data, divided, beside=True)
+    try:
+        for part in fresh:
+            with _lock(part):
+                _forget(part)
+        yield fresh
+        for part, successor in zip(shards.parts_of(data, divided), fresh, strict=True):
+            with _lock(part):
+                _forget(part, successor)
+        shards.choose(data, divided)
+    finally:
+        shards.give_up(data)
 
 
-def _forget(data: DataDirectory) -> None:
-    """First what says how far we were: killed in between, the next one begins from nothing all the same."""
+def _forget(data: DataDirectory, successor: DataDirectory | None = None) -> None:
+    """Take a part of the index away, or let another take its place: the archive has all that is needed to make it
+    again. First goes what says how far we were, and last comes what says how far the other one is: killed in between,
+    the next one begins from nothing all the same."""
     unsay(data)
     visits.forget(data)
-    schema.remove(data)
+    schema.remove(data, successor)
+    if successor is not None:
+        visits.succeed(data, successor)
 
 
 def cursor(data: DataDirectory) -> Cursor:

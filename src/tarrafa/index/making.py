@@ -2,9 +2,9 @@
 
 Each part of the index is made by a process of its own, as many at once as there are processors; where there are more
 processors than parts, each of these has children that analyse (`analyst`). Promises: however many take part, and
-whoever is killed in between, the index that is there in the end is the one that a single process would have made: what
-was there is forgotten first, and whatever is half done is gone on with by the next who follows. All of them die with
-the process that began it.
+whoever is killed in between, the index that is there in the end is the one that a single process would have made, or,
+if it was not made to the end, the one that there was: that one answers meanwhile. All of them die with the process that
+began it.
 Knows nothing of terminals: `tell` hears how many bytes of the archive were done since it was called last.
 
 `python -m tarrafa.index.making --part 2-of-4 ...` makes one part.
@@ -25,7 +25,7 @@ from tarrafa.archive import follow as archive
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import shards, visits
-from tarrafa.index.follower import forget, make, rebuild
+from tarrafa.index.follower import anew, make
 from tarrafa.process import become_child, module_line, run_child
 
 LOOK_EVERY_S = 0.2
@@ -34,13 +34,18 @@ SMALL_BYTES = 2 << 20  # an archive for which no process need be started
 Tell = Callable[[int], None]
 
 
-def make_again(data: DataDirectory, processes: int, tell: Tell = lambda size: None) -> int:
-    """Make the index again from the archive, from nothing, with so many processes; the number of records read."""
-    parts = shards.parts(data)
-    if processes <= 1 or sum(archive.published(data.archive).values()) < SMALL_BYTES:
-        return rebuild(data)
-    for part in parts:
-        forget(part)
+def make_again(
+    data: DataDirectory, processes: int, tell: Tell = lambda size: None, divided: shards.Shards | None = None
+) -> int:
+    """Make the index again from the archive, from nothing, with so many processes, and divided so from now on if that
+    is said; the number of records read."""
+    with anew(data, divided) as parts:
+        if processes <= 1 or sum(archive.published(data.archive).values()) < SMALL_BYTES:
+            return sum(map(make, parts))
+        return _made_together(parts, processes, tell)
+
+
+def _made_together(parts: list[DataDirectory], processes: int, tell: Tell) -> int:
     with _Team(parts, processes) as team:
         told = 0
         while team.goes_on():
@@ -106,7 +111,7 @@ def _heard(name: str, code: int, said: IO[bytes]) -> int:
     if code == 0 and last.isdigit():
         return int(last)
     if code < 0:
-        which = f"part {name} of the index" if name else "the index"
+        which = f"part {name.removeprefix(f'{shards.NEW}/')} of the index" if "/" in name else "the index"
         raise DataError(f"the process that made {which} was killed (signal {-code}); run the command again")
     raise DataError(last.removeprefix("error: ") or f"making the index failed (exit status {code})")
 

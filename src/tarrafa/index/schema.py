@@ -45,7 +45,7 @@ KIND = "kind"  # of which kinds the things are that it declares, and when they a
 UPDATED = "updated"  # seconds since 1970
 STATIC = "static"
 IN_LINKS = "in_links"  # as known when the page was indexed; search asks the graph again
-SITE_ID, HOST_ID = "site_id", "host_id"  # what the names hash to, fast to read for many hits
+SITE_ID = "site_id"  # what the name hashes to, fast to read for many hits
 ID_HIGH, ID_LOW = "id_high", "id_low"  # the URL's id in two halves, fast to read for many hits
 CONTENT = "content"  # half of the content id: exact copies have the same; a page without words has none
 SIMHASH = "simhash"  # near copies differ in few bits; a short page has none, and only exact copies
@@ -56,7 +56,7 @@ SHOWN = "shown"  # a `Shown`, only stored
 
 
 class Shown(msgspec.Struct, frozen=True, array_like=True):
-    """What a hit shows of its document."""
+    """What a hit shows of its document; letters of the text are composed."""
 
     url: str
     title: str
@@ -77,7 +77,7 @@ def _build() -> tantivy.Schema:
     builder.add_text_field(WORDS, tokenizer_name=TOKENIZER, index_option="basic")
     for name in (ID_HIGH, CONTENT):
         builder.add_integer_field(name, indexed=True, fast=True)
-    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, LENGTH, UPDATED, IN_LINKS, SITE_ID, HOST_ID):
+    for name in (ID_LOW, SIMHASH, HEADLINE, URL_LENGTH, LENGTH, UPDATED, IN_LINKS, SITE_ID):
         builder.add_integer_field(name, fast=True)
     builder.add_float_field(STATIC, fast=True)
     builder.add_bytes_field(SHOWN, stored=True)
@@ -95,13 +95,16 @@ def exists(data: DataDirectory) -> bool:
     return (folder(data) / "meta.json").exists()
 
 
-def remove(data: DataDirectory) -> None:
-    """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing."""
+def remove(data: DataDirectory, successor: DataDirectory | None = None) -> None:
+    """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing. A successor
+    puts its own in their place."""
     path = folder(data)
     gone = path.with_name("gone")
     shutil.rmtree(gone, ignore_errors=True)
     with suppress(FileNotFoundError):
         path.rename(gone)
+    if successor is not None:
+        folder(successor).rename(path)
     shutil.rmtree(gone, ignore_errors=True)
 
 

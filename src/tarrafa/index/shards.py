@@ -5,7 +5,8 @@ follower of its own. Promises: a page is in the part that the xxh3-64 of its hos
 counted from 1: the same on every machine and in every version, and all pages of a host in one. How many parts there
 are, and which of them are kept here, is decided when the index is made, and stands in DATA/index/shards (`4`; `1,2/4`
 where others are elsewhere). Without that file there is one part, in DATA/index itself; of several, each is in
-DATA/index/NUMBER-of-ALL, so that parts of another division are never taken for ours: `settle` removes them.
+DATA/index/NUMBER-of-ALL, so that parts of another division are never taken for ours: `settle` removes them. An index
+that is made again grows in DATA/index/new, whatever its division, and nobody asks it before it is whole.
 Knows nothing of what is in a part.
 """
 
@@ -23,7 +24,8 @@ from tarrafa.index import schema, visits
 from tarrafa.parse.url import host_name
 
 SHARDS_MAX = 64
-ONE_OF_SEVERAL = re.compile(r"(\d+)-of-(\d+)")
+NEW = "new"
+ONE_OF_SEVERAL = re.compile(rf"(?:{NEW}/)?(\d+)-of-(\d+)")
 WANTED = f"how many parts (1 to {SHARDS_MAX}), as in 4; or which of them are kept here, as in 1,2/4 or 1-2/4"
 
 IsOurs = Callable[[str], bool]
@@ -81,12 +83,16 @@ def parts(data: DataDirectory) -> list[DataDirectory]:
     """The data directory as each part of the index that is kept here sees it; of a part, itself."""
     if data.part:
         return [data]
-    divided = read(data)
-    return [_part(data, number, divided.of) for number in divided.here]
+    return parts_of(data, read(data))
 
 
-def _part(data: DataDirectory, number: int, of: int) -> DataDirectory:
-    return DataDirectory(data.root, "" if of == 1 else f"{number}-of-{of}")
+def parts_of(data: DataDirectory, divided: Shards, beside: bool = False) -> list[DataDirectory]:
+    """The same for a division; `beside`: of the index that is to take the place of this one."""
+    return [_part(data, number, divided.of, NEW if beside else "") for number in divided.here]
+
+
+def _part(data: DataDirectory, number: int, of: int, beside: str) -> DataDirectory:
+    return DataDirectory(data.root, "/".join(filter(None, (beside, "" if of == 1 else f"{number}-of-{of}"))))
 
 
 def part(data: DataDirectory, name: str) -> DataDirectory:
@@ -128,7 +134,9 @@ def choose(data: DataDirectory, wanted: Shards) -> None:
 
 
 def settle(data: DataDirectory) -> None:
-    """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
+    """Remove what is left of parts that are not kept here, and of an index that was never whole. The caller holds
+    DATA/lock."""
+    give_up(data)
     folder = path_of(data).parent
     kept = {one.part for one in parts(data)}
     there = {path.name for path in folder.iterdir() if ONE_OF_SEVERAL.fullmatch(path.name)} if folder.is_dir() else ()
@@ -138,3 +146,8 @@ def settle(data: DataDirectory) -> None:
         schema.remove(stray)
         if name:
             shutil.rmtree(stray.index, ignore_errors=True)
+
+
+def give_up(data: DataDirectory) -> None:
+    """Remove what there is of an index that was to take the place of this one."""
+    shutil.rmtree(path_of(data).parent / NEW, ignore_errors=True)

@@ -208,3 +208,9 @@ def forget(data: DataDirectory) -> None:
     path = path_of(data)
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
+
+
+def succeed(data: DataDirectory, successor: DataDirectory) -> None:
+    """Put another's in the place of what was forgotten."""
+    Visits(successor).close()  # what its log holds, is in the file then, whoever looked on while it was written
+    path_of(successor).rename(path_of(data))

@@ -7,10 +7,9 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find nothin
 """
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
-from tarrafa.index.analysis import composed, fold, terms_of, word_spans
+from tarrafa.index.analysis import composed, fold, own, terms_of, word_spans
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted word
@@ -22,56 +21,58 @@ Place = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = re.compile(r"[^\W_]+").match, re.compile(r"[^\W_]+").finditer
 _space = re.compile(r"\s").search
-_foreign = re.compile("[\u0100-\u02af\u0370-\u1fff\u2c00-\U0010ffff]").search  # letters, and not Western ones
+_NO_LETTERS_FROM, _NO_LETTERS_TO = 0x2000, 0x2BFF  # punctuation and symbols, with some letters among them
+_ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS_TO + 1)) if _word_at(letter))
+_foreign = re.compile(f"[\u0100-\u1fff{_ODD}\u2c00-\U0010ffff]").search  # letters, and not Western ones
 
 
 def snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
-    """The stretch of the text with the most different wanted words in it, the earliest of equals; if there are none,
-    with those that are wanted otherwise."""
-    text = composed(text)
+    """The stretch of the (composed) text with the most different wanted words in it, the earliest of equals; if there
+    are none, with those that are wanted otherwise."""
     found = _places(text, wanted, language) or _places(text, otherwise, language)
     return _stretch(text, _best_place(found))
 
 
 def _places(text: str, wanted: frozenset[str], language: str) -> list[Place]:
-    """Where the wanted words stand. Few words of a text are analysed: those that begin as a wanted one may."""
-    term = terms_of(language)
-    words = ((word.start(), term(word[0])) for word in _candidates(text, wanted)) if wanted else ()
-    return sorted(place for place in words if place[1] in wanted)
-
-
-def _candidates(text: str, wanted: frozenset[str]) -> "Iterator[re.Match[str]]":
-    """The words that may be wanted ones. In a Western text they are found by their beginnings among bytes: one for each
-    character, folded, and a space for whatever is no letter."""
-    starts = _starts_of(wanted)
-    try:
-        plain = text.encode("latin-1")
-    except UnicodeEncodeError:
-        if _foreign(text):
-            return _words(text)
-        plain = text.encode("latin-1", "replace")
-    return _beginning(text, b" " + plain.translate(_FOLDED), starts) if starts else _words(text)
-
-
-def _beginning(text: str, plain: bytes, starts: list[bytes]) -> "Iterator[re.Match[str]]":
-    find = plain.find
+    """Where the wanted words stand. Few words of a Western text are analysed: those that begin as a wanted one may."""
+    starts = _starts_of(wanted, language)
+    plain = _western(text) if starts else None
+    if starts is None or (starts and plain is None):
+        return _by_every_word(text, wanted, language)
+    found, term, find = list[Place](), terms_of(language), (b" %b " % (plain or b"")).find
     for start in starts:
         at, most = find(start), PLACES_MAX
         while at >= 0 and most:
-            word = _word_at(text, at)
-            if word is not None:
-                yield word
-            at, most = find(start, at + 1), most - 1
+            end = find(b" ", at + 1)  # the text begins one byte later here
+            one = term(text[at : end - 1])
+            if one in wanted:
+                found.append((at, one))
+            at, most = find(start, end), most - 1
+    return sorted(found)
+
+
+def _western(text: str) -> bytes | None:
+    """One byte for each character: the letter that it is folded to, or a space. None: there are other letters."""
+    try:
+        return text.encode("latin-1").translate(_FOLDED)
+    except UnicodeEncodeError:
+        return None if _foreign(text) else text.encode("latin-1", "replace").translate(_FOLDED)
+
+
+def _by_every_word(text: str, wanted: frozenset[str], language: str) -> list[Place]:
+    term = terms_of(language)
+    words = ((word.start(), term(word[0])) for word in _words(text))
+    return [place for place in words if place[1] in wanted]
 
 
 @lru_cache(100)
-def _starts_of(wanted: frozenset[str]) -> list[bytes]:
-    """How words with these terms may begin, after a space; none, if that cannot be told among bytes."""
+def _starts_of(wanted: frozenset[str], language: str) -> list[bytes] | None:
+    """How words of this language with these terms may begin, after a space; None, if that cannot be told by bytes."""
     starts = list[str]()
-    for start in sorted(start for one in wanted for start in _starts(one)):
+    for start in sorted(start for one in own(wanted, language) for start in _starts(one)):
         if not starts or not start.startswith(starts[-1]):  # else it is found with the shorter one, which stands before
             starts.append(start)
-    return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else []
+    return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else None
 
 
 def _starts(term: str) -> list[str]:
