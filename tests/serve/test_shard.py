@@ -137,6 +137,7 @@ def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
     with Running(small, searcher=Searcher([here(small), away])) as site:
         _, text = site.get("/?q=only31")
         assert text.count("<article>") == 1
+        assert 'href="/page?url=' in text
         assert "Without the pages of http://127.0.0.1:9: no answer (" in text
         for path in ("/search.csv?q=rede", "/search.rss?q=rede", "/search.atom?q=rede"):
             assert site.get(path)[0].getheader("X-Tarrafa-Without") == "http://127.0.0.1:9"
@@ -155,6 +156,8 @@ def test_the_page_searches_other_machines_without_an_index_of_its_own(small, tmp
             _, text = site.get("/?q=only31")
             assert "A tarrafa number31" in text
             assert "Without the pages" not in text
+            assert "/page?" not in text, "nothing is promised that is not here"
+            assert "/page?" not in site.get("/why?q=only31&url=http://h0.br.test/")[1]
             assert "279 pages can be searched" in site.get("/")[1]
             assert site.get("/page?url=http://h0.br.test/")[0].status == 503
         shard.close()

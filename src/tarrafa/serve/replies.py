@@ -77,6 +77,7 @@ class Replies:
         has_status = self._sees_status is not None and self._sees_status(request)
         common: dict[str, Any] = {"asked": asked, "home": address("/", hl=asked.hl), "has_status": has_status}
         common |= {"here": here, "there": there, "interfaces": LANGUAGES.values(), "suggests": self._suggests}
+        common["has_pages"] = self._data.version.exists()  # else whoever knows more of a page is elsewhere
         return self._drawings[texts.code].draw(template, **(common | values))
 
     def html(self, request: Request, template: str, code: int = 200, **values: Any) -> Response:
