@@ -9,6 +9,7 @@ from tarrafa.serve.console import suggesting
 from tarrafa.serve.console.rates import Buckets
 from tests.serve.console.example import ADMIN, Answer, Client
 from tests.serve.console.furnished import NAME, Furnished
+from tests.serve.console.test_discretion import a_collection
 
 SITE = "http://www.site.test/a"  # its host is in scope already
 V1 = "/api/v1/suggestions"
@@ -97,20 +98,19 @@ def test_from_one_address_come_only_so_many(opened, monkeypatch):
 
 
 def test_an_accepted_site_is_a_root_with_a_version_and_a_line_in_the_audit(opened):
-    before = opened.program().get(f"/api/v1/collections/{NAME}/config").json["table"]
-    send(opened.client(), SITE)
-    page = opened.signed_in(ADMIN).get("/console/suggestions")
-    assert f'value="{SITE}"' in page.text
-    assert decide(opened, "accept", SITE).code == 303
-    program = opened.program()
-    assert program.get(f"/api/v1/collections/{NAME}/config").json["table"]["roots"] == [*before["roots"], SITE]
-    version = program.get(f"/api/v1/collections/{NAME}/versions").json[0]
-    assert (version["who"], version["changes"][0]["added"]) == (ADMIN[0], [SITE])
-    line = program.get("/api/v1/audit?n=1").json["lines"][0]
-    assert (line["who"], line["subject"], line["detail"]) == (ADMIN[0], NAME, f"accept: {SITE}")
-    assert send(opened.client(), SITE).code == 303
-    assert program.get(V1).json["waiting"] == 0, "it does not come back"
-    assert program.send("PUT", f"/api/v1/collections/{NAME}/config", {"table": before}).code == 200
+    with a_collection(opened, "growing") as program:
+        before = program.get("/api/v1/collections/growing/config").json["table"]
+        send(opened.client(), SITE)
+        page = opened.signed_in(ADMIN).get("/console/suggestions")
+        assert f'value="{SITE}"' in page.text
+        assert decide(opened, "accept", SITE, "growing").code == 303
+        assert program.get("/api/v1/collections/growing/config").json["table"]["roots"] == [*before["roots"], SITE]
+        version = program.get("/api/v1/collections/growing/versions").json[0]
+        assert (version["who"], version["changes"][0]["added"]) == (ADMIN[0], [SITE])
+        line = program.get("/api/v1/audit?n=1").json["lines"][0]
+        assert (line["who"], line["subject"], line["detail"]) == (ADMIN[0], "growing", f"accept: {SITE}")
+        assert send(opened.client(), SITE).code == 303
+        assert program.get(V1).json["waiting"] == 0, "it does not come back"
 
 
 def test_what_the_collections_rules_leave_out_changes_nothing_and_still_waits(opened):
