@@ -35,7 +35,7 @@ async def heard_of(data: DataDirectory, count: int, send: Callable[[], None]) ->
     listener = Listener(data, hear)
     try:
         send()
-        await asyncio.wait_for(enough.wait(), 5)
+        await asyncio.wait_for(enough.wait(), 60)
     finally:
         listener.close()
     return heard

@@ -283,7 +283,8 @@ async def test_numbers_become_curves_and_a_picture(life: Life) -> None:
 @living
 async def test_one_that_runs_while_all_nodes_are_paused_says_why_nothing_comes(life: Life) -> None:
     await life.coordinator.create(a_collection(), "ana", start=True)
-    life.coordinator.nodes.take(a_beat("home", trouble="paused by order"), time.time())
+    soon = time.time() + HOUR  # it is not silent by then, however slow we are
+    life.coordinator.nodes.take(a_beat("home", trouble="paused by order"), soon)
     one = life.coordinator.picture().collections[0]
     assert one.state == "running"
     assert one.standstill == Told(

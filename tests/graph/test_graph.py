@@ -324,13 +324,14 @@ def test_the_loop_follows_while_the_archive_grows_and_readers_read(data, told):
     thread.start()
     try:
         for number, target in enumerate((B, C, D)):
-            arrived.clear()
             write(data, [a_record(f"{A}{number}", links=[target])], f"w{number}")
-            assert arrived.wait(20)
+            while (COLLECTION, url_id(target)) not in told.weights:  # ranks of what was there before arrive, too
+                assert arrived.wait(60)
+                arrived.clear()
             assert GraphReader(data).neighbours(target).incoming == [Neighbour(f"{A}{number}", "")]
     finally:
         stop.set()
-        thread.join(20)
+        thread.join(60)
     assert not thread.is_alive()
 
 

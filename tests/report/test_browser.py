@@ -10,7 +10,7 @@ from tarrafa.report import plots, writers
 from tarrafa.report.making import make
 from tarrafa.report.texts.choosing import LANGUAGES
 from tests.report.archives import NAME, a_visit, an_archive
-from tests.serve.test_browser import ARGUMENTS, CHROMIUM, DESK, PHONE, fits, violations
+from tests.serve.test_browser import ARGUMENTS, CHROMIUM, DESK, PHONE, WAIT_MS, fits, violations
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytest.importorskip("matplotlib")
@@ -37,7 +37,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        running = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS, timeout=WAIT_MS)
         yield running
         running.close()
 
@@ -48,6 +48,7 @@ def browser() -> Iterator[Any]:
 def test_the_report_opens_from_the_disk_and_axe_finds_no_fault(written, browser, scheme, viewport, paper):
     context = browser.new_context(color_scheme=scheme, viewport=viewport)
     page, complaints = context.new_page(), []
+    page.set_default_timeout(WAIT_MS)
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("dialog", lambda dialog: complaints.append(dialog.message))
     page.goto((written / "report.html").as_uri())
@@ -65,6 +66,7 @@ def test_the_report_opens_from_the_disk_and_axe_finds_no_fault(written, browser,
 def test_it_is_whole_under_a_policy_without_inline_styles_and_scripts(written, browser):
     context = browser.new_context(viewport=DESK)
     page, complaints = context.new_page(), []
+    page.set_default_timeout(WAIT_MS)
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
 
     def answer(route: Any) -> None:

@@ -5,6 +5,7 @@ import socketserver
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from tarrafa.report import carrying
 from tarrafa.report.carrying import CONTENT_TYPE, Beat, Failed, Hosts, Message, Read, frame, pack
 from tarrafa.report.making import make
 from tarrafa.report.neighbours import SILENCE_S, Neighbours, Round
-from tarrafa.report.portion import Asked, Progress, gather
+from tarrafa.report.portion import Asked, Portion, Progress, gather
 from tarrafa.report.shapes import Missing
 from tests.report.archives import NAME, a_visit, an_archive
 
@@ -98,6 +99,17 @@ def plain(code: int, body: bytes = b"no", more: str = "") -> bytes:
     return head.encode() + body
 
 
+@dataclass(frozen=True, slots=True)
+class Hurried(Neighbours):
+    """Has no time for these addresses, where nothing ever comes to its end; others may be slow."""
+
+    endless: frozenset[str] = frozenset()
+
+    def ask(self, url: str, asked: Asked, tell: Progress, stop: threading.Event) -> Portion:
+        limits = {"silence_s": 1, "stall_s": 1, "limit_s": 2} if url in self.endless else {}
+        return Neighbours(self.nodes, self.token, **limits).ask(url, asked, tell, stop)
+
+
 HOSTILE: dict[str, tuple[bytes | Answering, str]] = {
     "nothing": (b"", "away"),
     "another protocol": (b"SSH-2.0-OpenSSH_9.2\r\n", "away"),
@@ -117,6 +129,9 @@ HOSTILE: dict[str, tuple[bytes | Answering, str]] = {
     "a drip that is never done": (dripping(Read(1, 2)), "away"),
     "too much": (endless, "broken"),
 }
+
+
+ENDLESS = ("silence", "a drip", "a drip that is never done")
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +156,7 @@ def test_whatever_other_nodes_do_costs_their_own_portion_only(machines, monkeypa
             ("off", ""),
             ("gone", "http://127.0.0.1:1"),
         ]
-        others = Neighbours(nodes, TOKEN, silence_s=5, stall_s=5, limit_s=6)  # the good one may be slow, too
+        others = Hurried(nodes, TOKEN, endless=frozenset(liars[name].url for name in ENDLESS))
         found = make(machines[0], NAME, search=False, others=others, progress=lambda *read: told.append(read))
         (question,) = good.heard
     expected = [Missing(name, why) for name, (_, why) in HOSTILE.items()]

@@ -8,7 +8,9 @@ from typer.testing import CliRunner
 from tarrafa.cli.commands import app
 from tarrafa.errors import ConfigError, QueryError
 from tarrafa.index import follower as index
+from tarrafa.search import searcher
 from tests.graph.small_web import new_data, write
+from tests.search.pages import PATIENCE_S
 from tests.search.test_expansion import three
 
 
@@ -25,7 +27,9 @@ def run(tmp_path_factory):
         assert done.exit_code == 0, done.output
         return done.output
 
-    return run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searcher, "PATIENT_S", PATIENCE_S)
+        yield run
 
 
 def test_added_words_are_said(run):

@@ -3,7 +3,8 @@
 import contextlib
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -27,7 +28,16 @@ from tests.graph.small_web import new_data, write
 from tests.search.pages import a_page
 from tests.search.sharded import behind_a_url, divided, pages
 
+NOW = 1_795_000_000.0  # two months after the first pages
 NEAR = 0.03  # who scores nearly alike may change places: the mean length of a title differs from index to index
+
+
+@pytest.fixture(scope="module", autouse=True)
+def still() -> Iterator[None]:
+    """A page grows no older between two searches: the last digit of its score would tell."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalShard, "__init__", partialmethod(LocalShard.__init__, now=lambda: NOW))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """Remembered answers: quick, bounded, and never older than the index."""
 
 import threading
+from time import perf_counter
 
 import pytest
 
@@ -41,10 +42,13 @@ def answers_of(asking: Asking, most: int = 100) -> Answers:
 
 def test_the_same_question_is_asked_once(asking):
     answers = answers_of(asking)
-    first, second = answers.to(Question("a", 3)), answers.to(Question("a", 3))
+    first = answers.to(Question("a", 3))
+    began = perf_counter()
+    second = answers.to(Question("a", 3))
+    took_s = perf_counter() - began
     assert asking.asked == ["a"]
     assert second.hits == first.hits
-    assert (first.time_s, second.time_s < 0.1) == (0.5, True), "what it took now"
+    assert (first.time_s, second.time_s != 0.5, second.time_s <= took_s + 1e-6) == (0.5, True, True), "what it took now"
     answers.to(Question("a", 3, 3))
     answers.to(Question("a", 3, language="pt"))
     assert asking.asked == ["a", "a", "a"]

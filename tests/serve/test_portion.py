@@ -23,7 +23,7 @@ from tarrafa.report.carrying import CONTENT_TYPE, QUESTION_BYTES_MAX, VERSION, p
 from tarrafa.report.neighbours import Neighbours, Round
 from tarrafa.report.portion import Asked, Gathered, gather
 from tarrafa.report.shapes import Missing
-from tarrafa.serve import portion
+from tarrafa.serve import portion, server
 from tarrafa.serve.portion import Counter, create_app
 from tarrafa.serve.server import bind, run_app
 from tests.report.archives import NAME, a_visit, an_archive, robots
@@ -127,7 +127,8 @@ def test_one_is_counted_at_a_time_those_in_line_hear_that_we_live_and_it_ends_wi
         wait_for(lambda: not counting())
 
 
-def test_it_ends_with_whoever_serves(tmp_path):
+def test_it_ends_with_whoever_serves(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "GRACE_S", PATIENCE_S)  # who has no time left says nothing at all
     with serving(an_archive_that_hangs(tmp_path)) as url:
         asking = begin(url)
         wait_for(counting)

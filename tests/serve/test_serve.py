@@ -22,6 +22,7 @@ from tarrafa.serve.shields import safe_href
 from tarrafa.serve.texts import status_text
 from tarrafa.serve.texts.english import ENGLISH
 from tests.graph.small_web import new_data, url_of
+from tests.ports import a_port
 from tests.serve.conftest import HOSTILE_URL, Running
 
 
@@ -363,17 +364,16 @@ run(DataDirectory(Path({str(small.root)!r})), port=0, on_ready=lambda address: p
 
 
 def test_serving_in_another_loop_ends_when_cancelled_and_frees_its_port(small):
-    async def embedded() -> int:
+    async def embedded(port: int) -> None:
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(serve(small, port=0, on_ready=ready.set_result))
-        port = int((await ready).rsplit(":", 1)[1].strip("/"))
+        task = asyncio.create_task(serve(small, port=port, on_ready=ready.set_result))
+        assert await ready == f"http://127.0.0.1:{port}/"
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        return port
 
-    port = asyncio.run(embedded())
-    with socket.socket() as client:
+    with a_port() as port, socket.socket() as client:
+        asyncio.run(embedded(port))
         assert client.connect_ex(("127.0.0.1", port)) != 0
 
 

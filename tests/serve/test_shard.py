@@ -133,7 +133,7 @@ def test_junk_never_hurts(app, method, body):
 
 
 def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
-    away = RemoteShard("http://127.0.0.1:9/")
+    away = RemoteShard("http://127.0.0.1:9/", limit_s=30.0)
     with Running(small, searcher=Searcher([here(small), away])) as site:
         _, text = site.get("/?q=only31")
         assert text.count("<article>") == 1

@@ -29,6 +29,7 @@ from SPARQLWrapper import (
 from SPARQLWrapper.SPARQLExceptions import QueryBadFormed
 
 from tarrafa.data import DataDirectory
+from tarrafa.serve import server
 from tarrafa.serve.app import create_app
 from tarrafa.serve.examples import QUERIES
 from tarrafa.serve.negotiating import Offer, choose
@@ -376,7 +377,8 @@ def test_whoever_hangs_up_is_not_worked_for(data):
         assert get(patient, "ASK {}").code == 200
 
 
-def test_when_serving_ends_a_query_under_way_is_told_so(data):
+def test_when_serving_ends_a_query_under_way_is_told_so(data, monkeypatch):
+    monkeypatch.setattr(server, "GRACE_S", 30)  # who has no time left says nothing at all
     with Running(data, limits=Limits(time_s=60)) as ending:
         line = HTTPConnection(urlsplit(ending.address).netloc, timeout=30)
         line.request("GET", f"/sparql?query={quote(ENDLESS)}")

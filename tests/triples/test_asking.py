@@ -256,7 +256,7 @@ def test_when_the_asking_ends_so_do_its_processes(data):
         await asyncio.gather(*(asking.ask(Question(COUNT)) for _ in range(6)))
         return children()
 
-    started = played(data, scene)
+    started = played(data, scene, Limits(wait_s=60))  # some wait until the first processes have started
     assert len(started) == Limits().processes
     assert not any(map(lives, started))
 

@@ -188,7 +188,7 @@ def ask_as_the_document_says(site: Site, cases: int, **more: Any) -> int:
             def ask(case: Any) -> None:
                 nonlocal asked
                 asked += 1
-                answer = case.call(base_url=site.address.rstrip("/"), headers={"Authorization": BEARER})
+                answer = case.call(base_url=site.address.rstrip("/"), headers={"Authorization": BEARER}, timeout=60)
                 check_as_documented(document, case.path, case.method.lower(), answer)
 
             with contextlib.suppress(Unsatisfiable):  # there is nothing wrong that could be sent

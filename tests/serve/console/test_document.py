@@ -35,7 +35,7 @@ def ask_all(site: Furnished, cases: int, **more: Any) -> int:
                 known = {name: KNOWN[name] for name in case.path_parameters if name in KNOWN}
                 if known and asked % 2 and not is_dangerous(case):
                     case.path_parameters = dict(case.path_parameters) | known
-                answer = case.call(base_url=site.address.rstrip("/"), headers={"Authorization": BEARER})
+                answer = case.call(base_url=site.address.rstrip("/"), headers={"Authorization": BEARER}, timeout=60)
                 check_as_documented(document, case.path, case.method.lower(), answer)
 
             with contextlib.suppress(Unsatisfiable):  # there is nothing wrong that could be sent

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: i
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS)
+        running = driver.chromium.launch(executable_path=str(CHROMIUM), args=ARGUMENTS, timeout=WAIT_MS)
         yield running
         running.close()
 
