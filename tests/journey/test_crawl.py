@@ -42,6 +42,7 @@ def forty(tmp_path):
 
 
 def test_a_crawl_finds_exactly_what_is_reachable_and_allowed_once_and_politely(forty):
+    forty.sections = "[fetch]\nhosts_at_once = 20\n"  # of each worker: who comes first leaves half of them to the other
     forty.crawl(forty.write_collection(), "--workers", "2")
     truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     assert_exact(forty, truth)
