@@ -15,6 +15,7 @@ from tarrafa.fetch.client import Client, same_address
 from tarrafa.fetch.http import Head, Request, Response, TooLarge, Undecodable, decode_body, parse_head, retry_after
 from tarrafa.model import Status
 from tests.fetch.server import Answer, RawServer, a_server
+from tests.ports import a_port
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
@@ -152,15 +153,14 @@ def test_broken_servers_give_a_status_never_an_exception(answer, status):
 
 
 def test_nobody_listening_is_a_status():
-    async def scene() -> Response:
-        async with a_server() as server:
-            port = server.port
+    async def scene(port: int) -> Response:
         client = Client(10)
         response = await client.fetch(Request("http://a.test/", [], f"127.0.0.1:{port}"))
         client.close()
         return response
 
-    assert asyncio.run(scene()).status == Status.SYSTEM_ERROR
+    with a_port() as port:
+        assert asyncio.run(scene(port)).status == Status.SYSTEM_ERROR
 
 
 def scene_with(work: Callable[[RawServer], Awaitable[Response]], *answers: Answer) -> tuple[Response, RawServer]:

@@ -127,16 +127,22 @@ async def all_at_once(client: Client, requests: list[Request]) -> list[Response]
 def test_transfers_that_share_a_valve_share_its_rate():
     valve = Valve(1_000_000.0, burst=0.0)
 
+    brought: list[list[int]] = []  # by those who are not complete yet, each time that one is
+
     async def work(client: Client, requests: list[Request]) -> list[Response]:
-        for request in requests:
+        async def fetched(request: Request) -> Response:
             request.valve = valve
-        return await all_at_once(client, requests)
+            response = await client.fetch(request)
+            brought.append([len(transfer.body) for transfer in client._under_way.values()])
+            return response
+
+        return await asyncio.wait_for(asyncio.gather(*map(fetched, requests)), 30)
 
     responses, _ = with_servers([50_000] * 6, work)
     assert [len(response.raw_body) for response in responses] == [50_000] * 6
     slowest = max(response.elapsed_s for response in responses)
     assert slowest >= (300_000 - 2 * 16_384) / 1_000_000  # one part may go in before the first debt, one last
-    assert min(response.elapsed_s for response in responses) > slowest / 3  # and none of them waits for all others
+    assert all(size > 50_000 / 3 for size in brought[0])  # and none of them waits for all others
 
 
 def test_a_host_has_its_own_rate():
@@ -152,10 +158,10 @@ def test_a_host_has_its_own_rate():
 
 def test_a_small_document_does_not_wait_for_a_slow_valve():
     async def work(client: Client, requests: list[Request]) -> list[Response]:
-        requests[0].host_bandwidth = 1_000
+        requests[0].host_bandwidth = 500  # if it did, it would be half a minute
         return await all_at_once(client, requests)
 
-    assert with_servers([5_000], work)[0][0].elapsed_s < 1.0
+    assert with_servers([15_000], work)[0][0].elapsed_s < 20.0
 
 
 def test_memory_is_bounded_and_everybody_is_served_in_the_end():
@@ -188,7 +194,7 @@ def test_a_body_that_is_larger_than_all_memory_is_still_read():
 def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
     async def work(client: Client, requests: list[Request]) -> list[Response]:
         for request in requests:
-            request.valve, request.time_max_s = Valve(10_000.0), 0.5
+            request.valve, request.time_max_s = Valve(10_000.0), 2.0  # by then something has come on any machine
         return await all_at_once(client, requests)
 
     (response,), client = with_servers([500_000], work)
@@ -200,8 +206,12 @@ def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
 
 def test_waiting_for_us_is_no_stall():
     async def work(client: Client, requests: list[Request]) -> list[Response]:
-        requests[0].valve, requests[0].stall_timeout_s = Valve(40_000.0, burst=0.0), 0.2
-        return await all_at_once(client, requests)
+        requests[0].valve = Valve(40_000.0, burst=0.0)
+        fetching = asyncio.create_task(client.fetch(requests[0]))
+        while not client._intake._held:  # the server may take its time until then
+            await asyncio.sleep(0)
+        requests[0].stall_timeout_s = 0.2
+        return [await asyncio.wait_for(fetching, 30)]
 
     (response,), _ = with_servers([40_000], work)
     assert (response.status, len(response.raw_body)) == (200, 40_000)
@@ -226,7 +236,7 @@ def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
         other = asyncio.create_task(client.fetch(requests[1]))
         waiting.cancel()
         await asyncio.wait({waiting})
-        return [await asyncio.wait_for(other, 10)]
+        return [await asyncio.wait_for(other, 30)]
 
     (response,), client = with_servers([100_000, 100_000], work, buffered_max=10_000)
     assert len(response.raw_body) == 100_000

@@ -19,7 +19,7 @@ from tarrafa.frontier.token import Token
 from tests.contract.bodies import a_collection, a_sqlite
 
 TOKEN = Token(b"known to both ends only")
-WAIT_S = 10.0
+WAIT_S = 60.0
 Scene = Callable[["Place"], Awaitable[None]]
 
 

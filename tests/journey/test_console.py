@@ -70,7 +70,7 @@ class Node:
             raise AssertionError("the node did not begin")
 
     def json(self, path: str) -> Any:
-        with urllib.request.urlopen(f"{self.address}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"{self.address}{path}", timeout=60) as answer:
             return json.load(answer)
 
     def end(self) -> None:
@@ -184,8 +184,8 @@ def _watches(page: Any) -> None:
 
 def _sees_a_worker_die_and_the_crawl_go_on(page: Any, node: Node) -> None:
     worker = next(one for one in node.json("/console/nodes.json")["nodes"][0]["processes"] if _is_worker(one))
+    page.goto("/console/nodes")  # it is red for some seconds only: not a moment of them is spent on coming here
     os.kill(worker["process"]["pid"], signal.SIGKILL)
-    page.goto("/console/nodes")
     red = page.locator("tr.red", has_text=worker["process"]["name"])
     red.wait_for()
     red.get_by_text("signal 9").wait_for()

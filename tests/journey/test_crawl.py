@@ -42,6 +42,7 @@ def forty(tmp_path):
 
 
 def test_a_crawl_finds_exactly_what_is_reachable_and_allowed_once_and_politely(forty):
+    forty.sections = "[fetch]\nhosts_at_once = 20\n"  # of each worker: who comes first leaves half of them to the other
     forty.crawl(forty.write_collection(), "--workers", "2")
     truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     assert_exact(forty, truth)
@@ -90,6 +91,7 @@ KILLS = 5
 
 def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
+    forty.delay_s = 0.06  # at first: it must not be over before it was killed so often
     file, rng = forty.write_collection(), random.Random(seed)
     truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     in_flight: Counter[str] = Counter()
@@ -100,7 +102,9 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
         handed_out = urls_handed_out(forty)
         in_flight.update(handed_out)
         print(f"kill {kill + 1} (seed {seed}): {len(forty.kept())} pages kept, {len(handed_out)} visits in flight")
-    forty.crawl(file, "--workers", "2")
+    assert_polite(forty)
+    forty.delay_s = 0.03
+    forty.crawl(forty.write_collection(), "--workers", "2")
 
     assert_exact(forty, truth)
     assert_polite(forty)
@@ -122,6 +126,7 @@ LATER = [pytest.param(f"follower {role}", marks=pytest.mark.long) for role in ("
 @pytest.mark.parametrize("victim", ["crawl.worker --name w1", "frontier.owner", *LATER])
 def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
     journey = a_journey(tmp_path, World(seed=12, hosts=12, pages=300))
+    journey.delay_s = 0.1  # ten seconds on its largest host: it must not be over before somebody is killed
     with journey.web:
         process = journey.start(journey.write_collection(), "--workers", "2")
         wait_until_kept(journey, process, 60)
@@ -154,9 +159,9 @@ def test_a_depth_limit_is_kept_and_a_raised_one_opens_what_it_had_cut(tmp_path):
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
     journey = a_journey(tmp_path, World(seed=5, hosts=10, pages=300))
+    journey.delay_s = 0.2  # at first: it must not be over before somebody stops it
     with journey.web:
-        file = journey.write_collection()
-        process = journey.start(file)
+        process = journey.start(journey.write_collection())
         wait_until_kept(journey, process, 30)
         os.killpg(process.pid, signal.SIGINT)
         _, said = process.communicate(timeout=60)
@@ -165,7 +170,8 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
         assert "Traceback" not in said
         (status,) = asyncio.run(journey.overview()).collections
         assert (status.state, status.handed_out) == ("paused", 0)
-        journey.crawl(file)
+        journey.delay_s = 0.03
+        journey.crawl(journey.write_collection())
         truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
         assert_exact(journey, truth)
         assert max(Counter(entry.url for entry in journey.requests() if "robots" not in entry.path).values()) == 1
@@ -173,6 +179,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
 
 def test_a_second_crawl_is_handed_to_the_first_and_both_are_polite_together(tmp_path):
     journey = a_journey(tmp_path, World(seed=6, hosts=8, pages=200))
+    journey.delay_s = 0.1  # the first must not be over before the second is there
     with journey.web:
         first = journey.start(journey.write_collection("one"))
         wait_until_kept(journey, first, 5, "one")

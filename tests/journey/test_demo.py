@@ -59,7 +59,7 @@ def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path
     demo = started(tmp_path / "demo")
     address = line_with(demo.stderr, "search page:").split()[2]
     line_with(demo.stdout, "Search it")
-    with urllib.request.urlopen(f"{address}search.json?q=pescador", timeout=10) as answer:
+    with urllib.request.urlopen(f"{address}search.json?q=pescador", timeout=60) as answer:
         assert json.load(answer)["total"] > 0
     os.killpg(demo.pid, signal.SIGINT)
     demo.communicate(timeout=60)

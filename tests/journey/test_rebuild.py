@@ -95,15 +95,17 @@ def crawl_half(journey: Journey, file: Path, goal: int) -> set[str]:
 def test_a_lost_frontier_is_made_again_and_the_crawl_goes_on_as_if_nothing_had_happened(tmp_path):
     journey = a_journey(tmp_path, World(seed=31, hosts=6, pages=80))
     truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    journey.delay_s = 0.3  # at first: it must not be over before half of it is lost
     with journey.web:
-        file = journey.write_collection()
-        archived = crawl_half(journey, file, len(truth.kept) // 2)
+        archived = crawl_half(journey, journey.write_collection(), len(truth.kept) // 2)
+        assert_polite(journey)
         lost = facts(lose(journey))
         said = tarrafa("rebuild", "frontier", "--data", journey.data.root)
         assert said.returncode == 0, said.stderr
         assert said.stdout.startswith(f"frontier: made again from {len(journey.records())} visits: ")
         assert_all_came_back(journey, lost)
-        crawl_on(journey, file, truth, archived)
+        journey.delay_s = 0.03
+        crawl_on(journey, journey.write_collection(), truth, archived)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.search.pages import Asker
 ROOT = "http://a.test/"
 CHANGES, GOES, HIDES, SECRET = (f"{ROOT}{name}" for name in ("changes", "goes", "hides", "secret"))
 SECONDS = 20.0  # within which search must be right; a commit takes three at most, but the machine may be busy
-PATIENCE_S = 60.0  # for what the crawl does when its time comes
+PATIENCE_S = 240.0  # for what the crawl does when its time comes
 SCALE = 20_000  # a day in four seconds
 REVISIT = '[revisit]\npolicy = "uniform"\ninterval_min = 0\ngrace = "1h"\n[fetch]\nsitemaps = false'
 

@@ -8,9 +8,12 @@ import pytest
 from tarrafa.data import DataDirectory
 from tests.journey.crawling import tarrafa
 from tests.serve.conftest import Running
-from tests.serve.test_browser import CHROMIUM, DESK, browser  # noqa: F401 (a fixture)
+from tests.serve.test_browser import CHROMIUM, DESK, WAIT_MS, browser  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
+# Functions: an expression that is not true at once would be evaluated again, and these pages allow no eval.
+ANSWERED = "() => document.getElementById('said').textContent !== document.getElementById('sparql').dataset.running"
+SHOWN = "() => document.querySelectorAll('#yasr table tbody tr').length > 0"
 
 
 def _a_job(site: Running) -> str:
@@ -28,6 +31,7 @@ def test_people_events_and_products_of_the_demo_are_found_by_choosing_and_by_spa
     assert done.returncode == 0, done.stderr
     with Running(DataDirectory(tmp_path / "demo")) as site:
         page = browser.new_context(base_url=site.address, viewport=DESK).new_page()
+        page.set_default_timeout(WAIT_MS)
         for kind, name, words in (
             ("Person", "job title", _a_job(site)),
             ("Event", "start date", ""),
@@ -58,5 +62,6 @@ def test_people_events_and_products_of_the_demo_are_found_by_choosing_and_by_spa
             with page.expect_response("**/sparql*") as answer:
                 page.get_by_role("link", name=name).click()
             assert answer.value.status == 200, name
-            page.wait_for_function("document.querySelectorAll('#yasr table tbody tr').length > 0")
+            page.wait_for_function(ANSWERED)  # the page, not only the network, has it: until then the last table stands
+            page.wait_for_function(SHOWN)
             assert page.locator("#said").inner_text() == "", name

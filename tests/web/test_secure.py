@@ -34,7 +34,7 @@ def port_of(web: Serving, pattern: str) -> int:
 def knock(web: Serving, name: str, trusted: Path | None = CA_FILE) -> tuple[str, bytes]:
     """What a strict client sees: the reason why not, or the answer."""
     context = ssl.create_default_context(cafile=trusted)
-    raw = socket.create_connection(("127.0.0.1", port_of(web, "*.tls.test")), timeout=5)
+    raw = socket.create_connection(("127.0.0.1", port_of(web, "*.tls.test")), timeout=60)
     try:
         with context.wrap_socket(raw, server_hostname=name) as secured:
             secured.sendall(f"GET / HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n".encode())
@@ -101,14 +101,14 @@ def test_the_silent_one_takes_the_connection_and_says_nothing(web):
 
 
 def test_plain_http_at_the_secure_door_gets_no_page(web):
-    raw = socket.create_connection(("127.0.0.1", port_of(web, "*.tls.test")), timeout=5)
+    raw = socket.create_connection(("127.0.0.1", port_of(web, "*.tls.test")), timeout=60)
     raw.sendall(b"GET / HTTP/1.1\r\nHost: good.tls.test\r\n\r\n")
     assert b"200" not in raw.recv(100)
 
 
 def test_ipv6_is_served_and_logged(web, tmp_path):
     assert list(web.server.connections) == ["*.tls.test", "*.six.test", "*.test"]
-    raw = socket.create_connection(("::1", port_of(web, "*.six.test")), timeout=5)
+    raw = socket.create_connection(("::1", port_of(web, "*.six.test")), timeout=60)
     raw.sendall(b"GET / HTTP/1.1\r\nHost: www.six.test\r\nConnection: close\r\n\r\n")
     assert b"".join(iter(lambda: raw.recv(65536), b"")).startswith(b"HTTP/1.1 200 OK")
     web.get(f"http://127.0.0.1:{web.port}/__log__/flush")

@@ -201,7 +201,7 @@ def test_a_process_dies_with_its_parent_and_leaves_a_whole_log(tmp_path):
     wire.receive()
     parent.send_signal(signal.SIGKILL)
     parent.communicate()
-    assert select.select([child], [], [], 10)[0], "the child outlived its parent"
+    assert select.select([child], [], [], 60)[0], "the child outlived its parent"
     os.close(child)
     assert len(read_log(log_path)) == 1
 
