@@ -1,10 +1,8 @@
 """A node that is away, hangs, lies or never ends costs a report its own portion, and nothing else."""
 
 import socket
-import socketserver
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -18,51 +16,13 @@ from tarrafa.report.making import make
 from tarrafa.report.neighbours import SILENCE_S, Neighbours, Round
 from tarrafa.report.portion import Asked, Portion, Progress, gather
 from tarrafa.report.shapes import Missing
+from tests.lying import Answering, lying
 from tests.report.archives import NAME, a_visit, an_archive
 
 TOKEN = Token(b"a token of many letters")
 ASKED = Asked(NAME, "Tarrafa")
 PATIENCE_S = SILENCE_S - 5  # dropped, and not given up after a silence
 HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nConnection: close\r\n\r\n".encode()
-Answering = Callable[[socket.socket], None]
-
-
-class Liar(socketserver.ThreadingTCPServer):
-    """Takes any request, keeps it, and answers whatever it likes."""
-
-    daemon_threads = True
-
-    def __init__(self, answer: bytes | Answering) -> None:
-        self.answer, self.heard = answer, list[bytes]()
-        super().__init__(("127.0.0.1", 0), _Lying)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Lying(socketserver.BaseRequestHandler):
-    server: Liar
-
-    def handle(self) -> None:
-        self.server.heard.append(self.request.recv(65_536))
-        with suppress(OSError):
-            if callable(self.server.answer):
-                self.server.answer(self.request)
-            else:
-                self.request.sendall(self.server.answer)
-
-
-@contextmanager
-def lying(answer: bytes | Answering) -> Iterator[Liar]:
-    with Liar(answer) as liar:
-        thread = threading.Thread(target=liar.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield liar
-        finally:
-            liar.shutdown()
-            thread.join()
 
 
 def hanging(line: socket.socket) -> None:

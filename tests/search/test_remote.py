@@ -4,11 +4,10 @@ import math
 import os
 import signal
 import socket
-import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,51 +26,13 @@ from tarrafa.search.question import Candidate, Question, Statistics
 from tarrafa.search.remote import RemoteShard
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import bind
+from tests.lying import lying
 from tests.ports import a_port
 from tests.search.sharded import PATIENCE_S, TOKEN, behind_a_url, divided
 from tests.serve.conftest import Running
 
 NEVER_S = 1_000.0
 REDE = Question("rede")
-Answering = Callable[[socket.socket], None]
-
-
-class Liar(socketserver.ThreadingTCPServer):
-    """Takes any request, keeps it, and answers whatever it likes."""
-
-    daemon_threads = True
-
-    def __init__(self, answer: bytes | Answering) -> None:
-        self.heard: list[bytes] = []
-        self.answer = answer
-        super().__init__(("127.0.0.1", 0), _Lying)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-
-class _Lying(socketserver.BaseRequestHandler):
-    server: Liar
-
-    def handle(self) -> None:
-        self.server.heard.append(self.request.recv(65_536))
-        if callable(self.server.answer):
-            self.server.answer(self.request)
-        else:
-            self.request.sendall(self.server.answer)
-
-
-@contextmanager
-def lying(answer: bytes | Answering) -> Iterator[Liar]:
-    with Liar(answer) as liar:
-        thread = threading.Thread(target=liar.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield liar
-        finally:
-            liar.shutdown()
-            thread.join()
 
 
 def reply(body: bytes, code: int = 200, kind: str = CONTENT_TYPE) -> bytes:
