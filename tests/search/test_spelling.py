@@ -42,7 +42,7 @@ MEANT = {
     "funsão": "função",
     "FUNSAO  pública": "FUNÇÃO  pública",
     "impresora": "impressora",
-    "bancodedados": "banco de dados",
+    "bancodedados": '"banco de dados"',
     "+bancodedados": '+"banco de dados"',
     "data base": "database",
     "hiper link": "hiperlink",

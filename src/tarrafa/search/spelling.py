@@ -170,13 +170,17 @@ def typed_words(text: str, documents: Callable[[str, str], int]) -> list[Typed]:
 
 
 class Change(NamedTuple):
-    """What to put where; what to ask for meanwhile: several words for one must stand next to each other somewhere."""
+    """What to put where. Several words for one are in quotation marks: they must stand next to each other somewhere."""
 
     start: int
     end: int
-    shown: str
-    asked: str
+    text: str
     cost: float
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is known to stand somewhere: each word is, but several in a row need not be."""
+        return not self.text.startswith('"')
 
 
 class Speller:
@@ -206,48 +210,48 @@ class Speller:
         while unsure:
             word = unsure.pop(0)
             if not changes or changes[-1].end <= word.start:  # else it went with its neighbour
-                left_out = [Change(other.start, other.end, "", "", 0.0) for other in unsure if not other.documents]
+                left_out = [Change(other.start, other.end, "", 0.0) for other in unsure if not other.documents]
                 best = self._best(word, [*changes, *left_out])
                 changes += [best] if best is not None else []
         if not changes:
             return None
-        text = self._with((change.start, change.end, change.shown) for change in changes)
+        text = self._with(changes)
         unknown = {word.start for word in self._words if not word.documents}
         needed = [change for change in changes if not unknown.isdisjoint(range(change.start, change.end))]
         if not self._is_better(text, needed):
             return None
-        return Correction(text, [word for one in changes for word in one.shown.strip('"').split()], bool(needed))
+        return Correction(text, [word for one in changes for word in one.text.strip('"').split()], bool(needed))
 
     def _is_better(self, text: str, needed: list[Change]) -> bool:
         """It finds clearly more; or something by a word for which nothing was found, though others found something."""
         if self._count(text, False) >= max(1, CLEARLY_TIMES * self._found):
             return True
-        must = [self._with([(one.start, one.end, f"+{one.asked}")]) for one in needed if one.shown == one.asked]
+        must = [self._with([one._replace(text=f"+{one.text}")]) for one in needed]
         return self._found > 0 and any(self._count(one, False) for one in must)
 
     def _best(self, word: Typed, others: list[Change]) -> Change | None:
         """The likeliest, by what is held together with the other words; where nothing is, by itself."""
         tried = [*self._joined(word), *self._spelled(word)][:TRIED_MAX]
-        if len(tried) < 2 and all(change.shown == change.asked for change in tried):
+        if len(tried) < 2 and all(change.is_sure for change in tried):
             return tried[0] if tried else None
 
         def together(change: Change) -> int:
             several = [*(one for one in others if one.end <= change.start or one.start >= change.end), change]
-            return self._count(self._with((one.start, one.end, one.asked) for one in several), True)
+            return self._count(self._with(several), True)
 
         counts = [together(change) for change in tried]
         if any(counts):
             held = [(one.cost - FREQUENCY_SHARE * log10(1 + n), one) for n, one in zip(counts, tried, strict=True) if n]
             return min(held)[1]
-        return next((change for change in tried if change.shown == change.asked), None)
+        return next((change for change in tried if change.is_sure), None)
 
     def _spelled(self, word: Typed) -> Iterator[Change]:
         for other, distance, documents in self._alike(word.text):
             if distance and documents >= max(1, CLEARLY_TIMES * word.documents):
-                shown = _as_typed(other, word.text)
-                bound = f'"{shown}"' if " " in other and not word.within.quoted else shown
+                text = _as_typed(other, word.text)
+                bound = f'"{text}"' if " " in other and not word.within.quoted else text
                 price = cost(fold(word.text), fold(other.replace(" ", "")), other.count(" "))
-                yield Change(word.start, word.end, shown if word.is_plain else bound, bound, price)
+                yield Change(word.start, word.end, bound, price)
 
     def _joined(self, word: Typed) -> Iterator[Change]:
         """The word and a neighbour as one, where that is a word."""
@@ -256,15 +260,14 @@ class Speller:
             if left.is_plain and right.is_plain and not self._text[left.end : right.start].strip():
                 own = self._alike(left.text + right.text)[:1]
                 if own and not own[0][1] and own[0][2] >= max(1, CLEARLY_TIMES * word.documents):
-                    shown = left.text + right.text
-                    yield Change(left.start, right.end, shown, shown, LESS)
+                    yield Change(left.start, right.end, left.text + right.text, LESS)
 
-    def _with(self, changes: Iterable[tuple[int, int, str]]) -> str:
+    def _with(self, changes: Iterable[Change]) -> str:
         """The text, changed."""
         pieces, at = [], 0
-        for start, end, change in sorted(changes):
-            pieces += [self._text[at:start], change]
-            at = end
+        for change in sorted(changes):
+            pieces += [self._text[at : change.start], change.text]
+            at = change.end
         return "".join([*pieces, self._text[at:]])
 
 
