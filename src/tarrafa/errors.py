@@ -9,7 +9,8 @@ is wrong, where, and what to do, in one line; the command line prints it and exi
     ├── Stale             an edit of something that somebody else has changed meanwhile
     ├── DataError         the data directory: wrong version, locked, damaged
     │   ├── DiskFull      no space left where we must write
-    │   └── Locked        another process is at it
+    │   ├── Locked        another process is at it
+    │   └── NotYet        what is asked for has not been made yet, and will be
     ├── QueryError        a search that cannot be understood
     ├── TooCostly         a question that takes more time or memory than it may have
     ├── Busy              all who could answer are at it: ask again soon
@@ -53,6 +54,10 @@ class DiskFull(DataError):
 
 class Locked(DataError):
     """Another process is at it."""
+
+
+class NotYet(DataError):
+    """What is asked for has not been made yet: nothing is wrong."""
 
 
 class QueryError(TarrafaError):

@@ -176,3 +176,20 @@ def test_addresses_can_be_read_without_being_disguised():
     )
     assert host_of("https://www.a.br:81/x") == host_of("https://www.a.br:81") == host_of("www.a.br") == "www.a.br"
     assert host_of("no host") == "no host"
+
+
+def test_what_was_not_looked_at_yet_is_said_without_naming_a_file(tmp_path):
+    young = new_data(tmp_path / "data")
+    write(young, small_web(5))
+    index.catch_up(young)
+    with Running(young) as site:
+        before = {path: site.get(path) for path in ("/page?url=http://h0.br.test/", "/site?name=br.test&hl=pt")}
+        graph.catch_up(young, lambda name, weights: None)
+        between = {path: site.get(path) for path in ("/site?name=br.test&hl=pt", "/site.json?name=br.test")}
+    for response, text in (*before.values(), *between.values()):
+        assert response.status == 503
+        assert ".sqlite" not in text
+        assert str(tmp_path) not in text
+    assert ENGLISH.no_links_yet in before["/page?url=http://h0.br.test/"][1]
+    assert PORTUGUESE.no_links_yet in between["/site?name=br.test&hl=pt"][1]
+    assert json.loads(between["/site.json?name=br.test"][1]) == {"error": ENGLISH.no_links_yet}

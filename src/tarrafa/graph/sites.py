@@ -19,7 +19,7 @@ import apsw
 import msgspec
 
 from tarrafa.data import DataDirectory, open_to_read
-from tarrafa.errors import DataError
+from tarrafa.errors import DataError, NotYet
 from tarrafa.graph.store import in_our_words, rows
 from tarrafa.parse.url import canonical, host_key, host_name
 
@@ -247,7 +247,7 @@ class SiteReader:
         try:
             found = self._path.stat()
         except OSError:
-            raise DataError(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
+            raise NotYet(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
         identity = (found.st_ino, found.st_mtime_ns)
         if getattr(self._local, "identity", None) != identity:
             self._local.connection = _open(self._path)

@@ -18,7 +18,7 @@ import apsw
 
 from tarrafa.archive.follow import Cursor
 from tarrafa.data import BUSY_MS, DataDirectory, open_to_read, try_lock
-from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, from_os
+from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, NotYet, from_os
 
 FORMAT = 3
 DERIVED = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
@@ -133,7 +133,7 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
 def open_reader(data: DataDirectory) -> apsw.Connection:
     path = path_of(data)
     if not is_there(data):
-        raise DataError(f"{path}: no link graph yet; `tarrafa crawl FILE` makes one")
+        raise NotYet(f"{path}: no link graph yet; `tarrafa crawl FILE` makes one")
     with in_our_words(path):
         connection = open_to_read(path)
         connection.pragma("mmap_size", MAPPED_BYTES)

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, FrontierError, QueryError, ShardAway, TarrafaError, Withheld
+from tarrafa.errors import DataError, FrontierError, NotYet, QueryError, ShardAway, TarrafaError, Withheld
 from tarrafa.index import shards as index
 from tarrafa.serve.asked import Asked, address
 from tarrafa.serve.pages import Drawing
@@ -114,8 +114,9 @@ class Replies:
         if isinstance(error, NotKnown | Forbidden | Withheld):
             code = {NotKnown: 404, Forbidden: 403}.get(type(error), 451)
             return code, texts.taken_down if code == 451 else getattr(texts, str(error))
-        if isinstance(error, DataError) and not index.exists(self._data):
-            return 503, texts.not_yet
+        is_empty = isinstance(error, DataError) and not index.exists(self._data)
+        if is_empty or isinstance(error, NotYet):
+            return 503, texts.not_yet if is_empty else texts.no_links_yet
         if isinstance(error, DataError | FrontierError | ShardAway):
             log.error("%s", error)
             return 503, str(error)

@@ -280,6 +280,7 @@ class Texts(msgspec.Struct, frozen=True):
     no_site: str
     no_such_page: str
     not_yet: str
+    no_links_yet: str
     only_here: str
     internal: str
     sentences: dict[str, str]  # of the search itself, which speaks English: {} stands for what changes

@@ -314,6 +314,7 @@ ENGLISH = Texts(
     unknown_site="No URL is known on such a site or host; numbers of sites come with the next survey of the links.",
     no_site="Which site? The address needs ?name= with a domain or a host.",
     no_such_page="There is no such page here.",
+    no_links_yet="The links of this crawl have not been looked at yet. They are while it runs: ask again in a moment.",
     not_yet="Nothing is indexed yet. Start a crawl with “tarrafa crawl FILE”, and search while it runs.",
     only_here="This is told on the machine itself only: ask there, or with “tarrafa queries”.",
     internal="Something went wrong on our side. It was written to the log.",

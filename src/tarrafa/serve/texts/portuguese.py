@@ -331,6 +331,7 @@ PORTUGUESE = Texts(
     unknown_site="Nenhum URL é conhecido em tal site ou servidor; os números vêm com o próximo exame dos links.",
     no_site="Qual site? O endereço precisa de ?name= com um domínio ou servidor.",
     no_such_page="Não existe esta página aqui.",
+    no_links_yet="Os links ainda não foram examinados. Isso acontece durante a coleta: pergunte de novo em instantes.",
     not_yet="Nada foi indexado ainda. Comece uma coleta com “tarrafa crawl ARQUIVO” e busque enquanto ela anda.",
     only_here="Isto só se conta na própria máquina: pergunte lá, ou com “tarrafa queries”.",
     internal="Algo deu errado do nosso lado. Ficou escrito no registro.",
