@@ -10,19 +10,15 @@ import msgspec
 import pytest
 
 from tarrafa.archive.follow import follow, published
-from tarrafa.cli import remaking
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph import follower as graph
 from tarrafa.index import making, shards
 from tarrafa.index.analyst import Analyst, Analysts
 from tarrafa.index.documents import Sheet, from_sheet
-from tarrafa.index.follower import Follower, behind, catch_up, make, rebuild
+from tarrafa.index.follower import behind, catch_up, make, rebuild
 from tarrafa.index.making import make_again
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import SearchResult
-from tarrafa.search.question import Question
-from tarrafa.search.searcher import Searcher
 from tests.graph.small_web import a_record, new_data, small_web, write
 from tests.index.test_parts import contents
 
@@ -66,61 +62,6 @@ def test_many_processes_make_what_one_makes(data, into):
     words = {shown.text.split()[0] for shown in wanted}
     assert words, "and can be searched"
     assert sum(IndexReader(part).snapshot().documents for part in shards.parts(data)) == len(wanted)
-
-
-def _folders(data: DataDirectory) -> set[str]:
-    return {path.name for path in (data.root / "index").iterdir() if path.is_dir()}
-
-
-@pytest.mark.parametrize("into", ["1", "3"])
-def test_what_was_there_answers_until_the_new_index_is_whole(data, into, monkeypatch):
-    catch_up(data)
-    found = Searcher.at(data)
-    words = Question("rede mar", n=100, copies=True)
-    before, meanwhile, merge = found.search(words), list[SearchResult](), Follower.merge
-
-    def look(follower: Follower) -> None:
-        merge(follower)
-        meanwhile.append(found.search(words))
-
-    monkeypatch.setattr(Follower, "merge", look)
-    write(data, [a_record(hit.url, 9, status=404) for hit in before.hits], "w3")
-    make_again(data, 1, divided=shards.parse(into, "test"))
-    after = found.search(words)
-    assert len(meanwhile) == int(into)
-    assert before.total > 0
-    for one in meanwhile:
-        assert (one.total, one.hits) == (before.total, before.hits)
-    assert after.total < before.total
-    assert not {hit.url for hit in after.hits} & {hit.url for hit in before.hits}
-    assert _folders(data) == ({"text"} if into == "1" else {"1-of-3", "2-of-3", "3-of-3"})
-
-
-@pytest.mark.parametrize("into", ["1", "3"])
-def test_an_index_that_cannot_be_made_to_the_end_takes_nobodys_place(data, into, monkeypatch):
-    catch_up(data)
-    wanted, there = contents(data), _folders(data)
-
-    def stop(follower: Follower) -> None:
-        raise DataError("the disk is full")
-
-    monkeypatch.setattr(Follower, "merge", stop)
-    with pytest.raises(DataError, match="the disk is full"):
-        make_again(data, 1, divided=shards.parse(into, "test"))
-    assert contents(data) == wanted
-    assert behind(data) == 0
-    assert _folders(data) == there
-
-
-def test_a_division_that_cannot_be_read_is_replaced_by_the_one_that_is_named(data):
-    catch_up(data)
-    wanted = contents(data)
-    shards.path_of(data).write_text("many\n")
-    with pytest.raises(DataError, match="rebuild index --shards N"):
-        remaking.index(data, None)
-    remaking.index(data, "2")
-    assert shards.read(data) == shards.Shards(2, (1, 2))
-    assert contents(data) == wanted
 
 
 def test_what_stands_in_the_way_is_said_in_one_line(data, monkeypatch):

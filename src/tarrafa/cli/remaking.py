@@ -5,7 +5,6 @@ import os
 from tarrafa.archive.follow import published
 from tarrafa.cli.checkpoint import Advance
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError
 from tarrafa.index import shards
 from tarrafa.index.making import make_again
 from tarrafa.triples import follower, layout
@@ -13,18 +12,12 @@ from tarrafa.triples import follower, layout
 
 def index(data: DataDirectory, divided: str | None) -> int:
     """Make it again with all processors, in so many parts; the number of visits read. The triple store has the same
-    parts: where these become others, it is made again, too."""
+    parts: where it has others, it is made again, too."""
     wanted = shards.parse(divided, "--shards") if divided is not None else None
-    try:
-        before = shards.read(data)
-    except DataError:
-        if wanted is None:
-            raise
-        before = wanted  # nobody knows
-    had_statements = any(layout.books(part).exists() for part in shards.parts_of(data, before))
     with Advance("indexing", sum(published(data.archive).values())) as tell:
         count = make_again(data, len(os.sched_getaffinity(0)), tell, wanted)
-    if had_statements and shards.read(data) != before:
+    there, fitting = layout.all_books(data), {layout.books(part) for part in shards.parts(data)}
+    if there and there != fitting:
         triples(data)
     return count
 

@@ -3,8 +3,8 @@
 Promises: pure and deterministic; accents and case never matter; singular and plural meet in Portuguese and English;
 other languages are folded only. A page is analysed in its own language. The language of a query's words is unknown,
 so a query asks for all `readings` of a word at once. Terms of different languages are different terms, told by a sign
-at their end: `rede` and the English `red` have the same stem, and nothing else in common. Every analysed word is
-remembered, which makes the rest cheap.
+at their end: `rede` and the English `red` have the same stem, and nothing else in common. (Who asks for *red* still
+finds *rede*: read as Portuguese, that is its stem.) Every analysed word is remembered, which makes the rest cheap.
 Knows nothing of tantivy. Known weakness: scripts that write no spaces, or vowels as marks, are cut at whatever is not
 a letter, in pages and queries alike.
 """
@@ -60,8 +60,9 @@ _PLURALS: tuple[tuple[str, str, int, frozenset[str]], ...] = (
 
 # What ends in an unstressed -il has its plural in -eis, as have the many more that end in -el; no ending tells.
 _IN_IL = re.compile(
-    r"(?:ag|contrat|deb|dific|doc|duct|erec?t|ester|estenc|fac|fert|foss|frag|fut|grac|hab|inab|inconsut|indoc|infert|inut|"
-    r"inverossim|miss|nub|pens|portat|projec?t|rept|retrat|sim|tac?t|text|ut|verossim|versat|volat)eis"
+    r"(?:ag|contrat|deb|dific|doc|duct|erec?t|ester|estenc|fac|fert|fiss|fleb|foss|frag|fut|grac|hab|ignob|inab|inconsut|"
+    r"indoc|infert|inut|inverossim|lab|miss|mob|nub|pens|portat|preens|projec?t|pulsat|rept|retrat|sess|sim|tac?t|text|ut|"
+    r"verossim|versat|vibrat|volat)eis"
 ).fullmatch
 
 

@@ -11,6 +11,7 @@ Knows nothing of queries.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -26,7 +27,7 @@ from tarrafa.archive.follow import Cursor, Entry
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import Locked
-from tarrafa.index import schema, shards, visits
+from tarrafa.index import schema, shards, visits, withheld
 from tarrafa.index.analyst import Analyst, Analysts, Prepare, Prepared
 from tarrafa.index.documents import Change, change, key_of
 from tarrafa.index.pace import COMMIT_IDLE_S, Pace
@@ -60,7 +61,7 @@ class Follower:
             raise
 
     def _open(self) -> None:
-        if schema.is_foreign(self._data) or visits.is_foreign(self._data):
+        if _is_foreign(self._data):
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
             _forget(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
@@ -208,11 +209,12 @@ class Follower:
         return self._writer
 
 
-def _lock(data: DataDirectory) -> IO[bytes]:
+def _lock(data: DataDirectory, wait: bool = False) -> IO[bytes]:
     data.index.mkdir(parents=True, exist_ok=True)
-    lock = try_lock(data.index / "lock")
-    if lock is None:
-        raise Locked(f"{data.index}: another process is writing the index")
+    while (lock := try_lock(data.index / "lock")) is None:
+        if not wait:
+            raise Locked(f"{data.index}: another process is writing the index")
+        time.sleep(POLL_S)
     return lock
 
 
@@ -266,7 +268,7 @@ def withhold(data: DataDirectory) -> bool:
 
 
 def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
-    parts = [part for part in shards.parts(data) if schema.exists(part)]
+    parts = [part for part in shards.parts(data) if schema.exists(part) and not _is_foreign(part)]  # else made again
     try:
         for part in parts:
             with Follower(part) as follower:
@@ -290,33 +292,43 @@ def anew(data: DataDirectory, divided: shards.Shards | None = None) -> Iterator[
     DATA/lock."""
     divided = divided or shards.read(data)
     fresh = shards.parts_of(data, divided, beside=True)
+    shards.give_up(data)
     try:
-        for part in fresh:
-            with _lock(part):
-                _forget(part)
         yield fresh
         for part, successor in zip(shards.parts_of(data, divided), fresh, strict=True):
-            with _lock(part):
-                _forget(part, successor)
+            with _lock(part, wait=True):
+                catch_up(successor)  # with what was taken down or lifted meanwhile
+                _succeed(part, successor)
         shards.choose(data, divided)
     finally:
         shards.give_up(data)
 
 
-def _forget(data: DataDirectory, successor: DataDirectory | None = None) -> None:
-    """Take a part of the index away, or let another take its place: the archive has all that is needed to make it
-    again. First goes what says how far we were, and last comes what says how far the other one is: killed in between,
-    the next one begins from nothing all the same."""
+def _succeed(data: DataDirectory, successor: DataDirectory) -> None:
+    """Let another one take the place of a part of the index. Killed after the first step or the second, an index is
+    there whose books say at worst that less was read than it holds: that is read again, and changes nothing."""
+    unsay(data)
+    schema.succeed(data, successor)
+    visits.succeed(data, successor)
+    withheld.succeed(data, successor)
+
+
+def _forget(data: DataDirectory) -> None:
+    """Take a part of the index away: the archive has all that is needed to make it again. First what says how far we
+    were: killed in between, the next one begins from nothing all the same."""
     unsay(data)
     visits.forget(data)
-    schema.remove(data, successor)
-    if successor is not None:
-        visits.succeed(data, successor)
+    schema.remove(data)
+
+
+def _is_foreign(data: DataDirectory) -> bool:
+    """Whether another version of Tarrafa made it."""
+    return schema.is_foreign(data) or visits.is_foreign(data)
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the index has read the archive; one that is not ours has read nothing."""
-    return {} if schema.is_foreign(data) or visits.is_foreign(data) else visits.read_cursor(data)
+    return {} if _is_foreign(data) else visits.read_cursor(data)
 
 
 def behind(data: DataDirectory, until: Cursor | None = None) -> int:

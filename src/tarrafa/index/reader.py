@@ -190,7 +190,15 @@ class IndexReader:
 
     def snapshot(self) -> Snapshot:
         """The newest commit. `DataError` when there is none yet."""
-        seen = _newest_commit(self._path, self._meta)
+        while True:
+            seen = _newest_commit(self._path, self._meta)
+            try:
+                return self._at(seen)
+            except DataError:
+                if _newest_commit(self._path, self._meta)[0] == seen[0]:
+                    raise  # else another one took its place while we looked
+
+    def _at(self, seen: tuple[int, ...]) -> Snapshot:
         with self._lock:
             if self._snapshot is None or seen != self._seen:
                 if self._index is None or seen[0] != self._folder:  # made again from nothing

@@ -16,6 +16,8 @@ cost three times as much (468 against 149 us for 450 terms).
 tantivy-py indexes every text field, so what is only to be shown is kept as bytes.
 """
 
+import ctypes
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -29,6 +31,7 @@ from tarrafa.errors import DataError, DiskFull
 from tarrafa.model import Declared
 
 TOKENIZER = "terms"
+GONE = "gone"
 
 KEY = "key"  # collection and URL id: one document
 COLLECTION = "collection"
@@ -95,17 +98,37 @@ def exists(data: DataDirectory) -> bool:
     return (folder(data) / "meta.json").exists()
 
 
-def remove(data: DataDirectory, successor: DataDirectory | None = None) -> None:
-    """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing. A successor
-    puts its own in their place."""
+def remove(data: DataDirectory) -> None:
+    """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing."""
     path = folder(data)
-    gone = path.with_name("gone")
-    shutil.rmtree(gone, ignore_errors=True)
+    tidy(data)
     with suppress(FileNotFoundError):
-        path.rename(gone)
-    if successor is not None:
-        folder(successor).rename(path)
-    shutil.rmtree(gone, ignore_errors=True)
+        path.rename(path.with_name(GONE))
+    tidy(data)
+
+
+def tidy(data: DataDirectory) -> None:
+    """Remove what somebody who was killed had taken away."""
+    shutil.rmtree(folder(data).with_name(GONE), ignore_errors=True)
+
+
+def succeed(data: DataDirectory, successor: DataDirectory) -> None:
+    """Put the documents of another in the place of these, and these in their place: at one stroke, where the file
+    system can; else there are none for a moment."""
+    if not _exchange(folder(data), folder(successor)):
+        remove(data)
+        folder(successor).rename(folder(data))
+
+
+AT_FDCWD, RENAME_EXCHANGE = -100, 2  # of Linux
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Whether these two paths now name what the other one did."""
+    with suppress(AttributeError):  # a C library older than 2018
+        rename = ctypes.CDLL(None).renameat2
+        return bool(rename(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE) == 0)
+    return False
 
 
 def is_foreign(data: DataDirectory) -> bool:

@@ -138,7 +138,9 @@ def settle(data: DataDirectory) -> None:
     DATA/lock."""
     give_up(data)
     folder = path_of(data).parent
-    kept = {one.part for one in parts(data)}
+    for part in parts(data):
+        schema.tidy(part)
+    kept = {part.part for part in parts(data)}
     there = {path.name for path in folder.iterdir() if ONE_OF_SEVERAL.fullmatch(path.name)} if folder.is_dir() else ()
     for name in {"", *there} - kept:
         stray = DataDirectory(data.root, name)

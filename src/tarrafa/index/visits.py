@@ -211,6 +211,8 @@ def forget(data: DataDirectory) -> None:
 
 
 def succeed(data: DataDirectory, successor: DataDirectory) -> None:
-    """Put another's in the place of what was forgotten."""
-    Visits(successor).close()  # what its log holds, is in the file then, whoever looked on while it was written
-    path_of(successor).rename(path_of(data))
+    """Put another's in the place of this one. Nobody has either of them open to write, so all is in the files."""
+    path = path_of(data)
+    for suffix in ("-wal", "-shm"):  # that a killed one may have left: not the other's
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    path_of(successor).replace(path)

@@ -8,6 +8,7 @@ Knows nothing of documents: the follower writes them.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -44,6 +45,12 @@ def unsay(data: DataDirectory) -> None:
         _sign(data).unlink(missing_ok=True)
     except OSError as error:
         raise from_os(error, _sign(data)) from None
+
+
+def succeed(data: DataDirectory, successor: DataDirectory) -> None:
+    """What could be relied on of another index, holds here from now on."""
+    with suppress(FileNotFoundError):
+        _sign(successor).replace(_sign(data))
 
 
 def lifted(data: DataDirectory, before: set[Target], orders: Orders, upto: Cursor) -> Iterator[Entry]:

@@ -11,11 +11,13 @@ Knows nothing of other machines.
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
 from tarrafa.data import DataDirectory, state_of
-from tarrafa.errors import QueryError
+from tarrafa.errors import DataError, QueryError
 from tarrafa.index import schema, shards
 from tarrafa.model import UrlId
 from tarrafa.search import expansion, spelling, suggesting
@@ -31,6 +33,28 @@ LARGE = 50_000  # documents of a part: with fewer, Python's lock is what is wait
 Moment = tuple[Sequence[Shard], tuple[int, ...]]
 
 
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
+Method = Callable[Concatenate["Joined", Given], Answer]
+
+
+def _again(method: Method[Given, Answer]) -> Method[Given, Answer]:
+    """Parts that are not there any more, because the index was divided anew while they were asked, are no error: those
+    that took their place are asked."""
+
+    @wraps(method)
+    def ask(joined: "Joined", /, *given: Given.args, **named: Given.kwargs) -> Answer:
+        before = joined._parts()
+        try:
+            return method(joined, *given, **named)
+        except DataError:
+            if joined._parts() == before:
+                raise
+            return method(joined, *given, **named)
+
+    return ask
+
+
 class Joined:
     """Asks all of them. `parts` gives those that there are now."""
 
@@ -44,16 +68,20 @@ class Joined:
     def name(self) -> str:
         return self._name
 
+    @_again
     def documents(self) -> int:
         return sum(part.documents() for part in self._parts())
 
+    @_again
     def statistics(self, question: Question) -> Statistics:
         return sum_of(part.statistics(question) for part in self._parts())
 
+    @_again
     def best(self, question: Question, together: Statistics, limit: int) -> Block:
         parts = self._parts()
         return self._join(parts, self._best(parts, question, together, limit), limit)
 
+    @_again
     def find(self, question: Question, ids: list[UrlId]) -> Block:
         parts = self._parts()
         found = self._join(parts, [part.find(question, ids) for part in parts], len(ids) * len(parts))

@@ -96,6 +96,11 @@ def books(data: DataDirectory) -> Path:
     return data.triples / "followed.sqlite"
 
 
+def all_books(data: DataDirectory) -> set[Path]:
+    """Those of all parts that there are, whether they are kept here or not."""
+    return set((data.root / "triples").rglob(books(data).name))
+
+
 def store_path(data: DataDirectory) -> Path:
     return data.triples / "store"
 
