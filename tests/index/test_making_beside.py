@@ -144,7 +144,7 @@ def test_whoever_writes_the_old_index_is_waited_for(data, monkeypatch):
         waited.append(seconds)
         lock.close()
 
-    monkeypatch.setattr(follower.time, "sleep", wait)
+    monkeypatch.setattr("tarrafa.index.follower.time.sleep", wait)
     assert make_again(data, 1) == PAGES
     assert len(waited) == 1
     assert len(contents(data)) == PAGES
