@@ -140,7 +140,9 @@ def test_the_report_of_two_nodes_agrees_with_the_truth_and_with_status_and_names
     same = two.made_by_the_command("--token-file", two.token_file)
     check_against_truth(same, two, truth)
     check_against_status(same, two)
-    assert (same.notes, {one.name for one in same.machines}) == (["several", "no_busy"], {HOME, GUEST})
+    nobody_noted = all(one.busy is None for one in same.machines)  # it was done within a minute
+    assert same.notes == ["several", *(["no_busy"] if nobody_noted else [])]
+    assert {one.name for one in same.machines} == {HOME, GUEST}
 
     alone = two.made_by_the_command()
     assert [(one.name, one.why) for one in alone.missing] == [(GUEST, "refused")]
