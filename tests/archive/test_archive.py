@@ -169,6 +169,21 @@ def test_a_damaged_length_is_reported(tmp_path):
         list(follow(tmp_path, {}))
 
 
+def test_wherever_a_durable_file_is_lost_from_that_is_said_and_never_taken_for_its_end(tmp_path):
+    """A reader alone took zeros after a record for the end of the file, for one place in four."""
+    write(tmp_path, range(4)).close()
+    (file,) = tmp_path.glob("*.meta.warc.gz")
+    whole, ends = file.read_bytes(), [entry.end for entry in follow(tmp_path, {})]
+    assert len(ends) == 4
+    for cut in range(len(whole.rstrip(b"\0"))):
+        file.write_bytes(whole[:cut] + bytes(len(whole) - cut))
+        shown = list[int]()
+        with pytest.raises(DataError, match=r"damaged|not whole|cannot be read"):
+            for entry in follow(tmp_path, {}):
+                shown.append(entry.end)
+        assert all(end <= cut for end in shown), "what is shown was there"
+
+
 def test_files_are_rotated_and_two_writers_of_one_name_do_not_meet(tmp_path, monkeypatch):
     monkeypatch.setattr("tarrafa.archive.writer.FILE_BYTES_MAX", 2000)
     writer = Writer(tmp_path, "w1", 0.0)

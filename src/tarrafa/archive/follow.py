@@ -43,18 +43,28 @@ def published(directory: Path) -> Cursor:
         name = path.name.removesuffix(".durable")
         with contextlib.suppress(FileNotFoundError):  # `recover` takes away what was never published, just now
             length = read_durable(path).told
-            if length > INFO_BYTES_MAX or length > _info_bytes(directory / f"{name}.meta.warc.gz"):
+            if length > INFO_BYTES_MAX or (length and length > _info_bytes(directory / f"{name}.meta.warc.gz", length)):
                 lengths[name] = length
     return lengths
 
 
-def _info_bytes(path: Path) -> int:
-    """How long the first member of a file is: what it says about itself."""
-    unzip = zlib.decompressobj(wbits=31)
+def _info_bytes(path: Path, length: int) -> int:
+    """How long the first member of a file is: what it says about itself. Behind its durable part may be anything."""
     with path.open("rb") as file:
-        head = file.read(INFO_BYTES_MAX)
-    unzip.decompress(head)
-    return len(head) - len(unzip.unused_data)
+        head = file.read(length)
+    return len(head) - len(_unzipped(path, 0, head).unused_data)
+
+
+def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
+    """Whoever has read the member that begins there, and knows what follows it."""
+    unzip = zlib.decompressobj(wbits=31)
+    try:
+        unzip.decompress(content)
+    except zlib.error as error:
+        raise DataError(f"{path}: damaged: the record at {position}: {error}") from None
+    if not unzip.eof:
+        raise DataError(f"{path}: damaged: the record at {position} has no end")
+    return unzip
 
 
 def behind(directory: Path, cursor: Cursor, until: Cursor | None = None) -> int:
@@ -116,7 +126,7 @@ def _read(
                     hear(_decode_note(body))
         elif held is not None and held.page is not None:
             stated = raw.headers.get("Content-Type") == STATEMENTS_TYPE
-            text = body.decode("utf-8", "replace" if stated else "surrogatepass")  # N-Quads have whole characters only
+            text = _text(path, position, body, "replace" if stated else "surrogatepass")  # N-Quads: whole characters
             field = "statements" if stated else "text"
             held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, **{field: text}))
     if held is not None:
@@ -127,13 +137,25 @@ def whole_records(
     path: Path, start: int, length: int, kinds: WarcRecordType
 ) -> Iterator[tuple[int, WarcRecord, bytes]]:
     """The records of some kinds between two places of a file: where each begins, its headers and its body."""
+    position = start
     with path.open("rb") as stream:
         stream.seek(start)
-        for raw in _records(path, _Upto(stream, length), kinds):
-            position, body = start + raw.stream_pos, raw.reader.read()
-            if len(body) != raw.content_length:  # the reader alone accepts a torn record
-                raise DataError(f"{path}: the record at {position} is not whole")
-            yield position, raw, body
+        for raw in _records(path, _Upto(stream, length)):
+            position = start + raw.stream_pos
+            if raw.record_type & kinds:
+                body = raw.reader.read()
+                if len(body) != raw.content_length:  # the reader alone accepts a torn record
+                    raise DataError(f"{path}: the record at {position} is not whole")
+                yield position, raw, body
+        _check_end(path, stream, position, length)
+
+
+def _check_end(path: Path, stream: IO[bytes], position: int, length: int) -> None:
+    """Whether the last record that was read is the last one there is: at what it takes for no record, the reader alone
+    ends as at the end of the file."""
+    stream.seek(position)
+    if _unzipped(path, position, stream.read(length - position)).unused_data:
+        raise DataError(f"{path}: damaged: nothing can be read after the record at {position}")
 
 
 class _Upto:
@@ -156,15 +178,22 @@ class _Upto:
         """The file is closed by whoever opened it."""
 
 
-def _records(path: Path, stream: _Upto, kinds: WarcRecordType) -> Iterator[WarcRecord]:
+def _records(path: Path, stream: _Upto) -> Iterator[WarcRecord]:
     try:
-        yield from ArchiveIterator(stream, parse_http=False, record_types=kinds)
+        yield from ArchiveIterator(stream, parse_http=False)
     except OSError as error:
         raise DataError(f"{path}: damaged: {error}") from None
+
+
+def _text(path: Path, position: int, body: bytes, errors: str) -> str:
+    try:
+        return body.decode("utf-8", errors)
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
 
 
 def parse_record(path: Path, position: int, body: bytes) -> Record:
     try:
         return _decode(body)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
