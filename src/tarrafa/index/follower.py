@@ -278,10 +278,10 @@ def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
     return bool(parts)
 
 
-def rebuild(data: DataDirectory) -> int:
+def rebuild(data: DataDirectory, divided: shards.Shards | None = None) -> int:
     """Make the index again from the archive, from nothing, part by part; the number of records read. (`making` does it
     with all processors.)"""
-    with anew(data) as parts:
+    with anew(data, divided) as parts:
         return sum(map(make, parts))
 
 

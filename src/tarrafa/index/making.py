@@ -25,7 +25,7 @@ from tarrafa.archive import follow as archive
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import shards, visits
-from tarrafa.index.follower import anew, make
+from tarrafa.index.follower import anew, make, rebuild
 from tarrafa.process import become_child, module_line, run_child
 
 LOOK_EVERY_S = 0.2
@@ -39,14 +39,9 @@ def make_again(
 ) -> int:
     """Make the index again from the archive, from nothing, with so many processes, and divided so from now on if that
     is said; the number of records read."""
-    with anew(data, divided) as parts:
-        if processes <= 1 or sum(archive.published(data.archive).values()) < SMALL_BYTES:
-            return sum(map(make, parts))
-        return _made_together(parts, processes, tell)
-
-
-def _made_together(parts: list[DataDirectory], processes: int, tell: Tell) -> int:
-    with _Team(parts, processes) as team:
+    if processes <= 1 or sum(archive.published(data.archive).values()) < SMALL_BYTES:
+        return rebuild(data, divided)
+    with anew(data, divided) as parts, _Team(parts, processes) as team:
         told = 0
         while team.goes_on():
             time.sleep(LOOK_EVERY_S)

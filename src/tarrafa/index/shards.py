@@ -137,10 +137,10 @@ def settle(data: DataDirectory) -> None:
     """Remove what is left of parts that are not kept here, and of an index that was never whole. The caller holds
     DATA/lock."""
     give_up(data)
-    folder = path_of(data).parent
-    for part in parts(data):
+    folder, ours = path_of(data).parent, parts(data)
+    for part in ours:
         schema.tidy(part)
-    kept = {part.part for part in parts(data)}
+    kept = {part.part for part in ours}
     there = {path.name for path in folder.iterdir() if ONE_OF_SEVERAL.fullmatch(path.name)} if folder.is_dir() else ()
     for name in {"", *there} - kept:
         stray = DataDirectory(data.root, name)

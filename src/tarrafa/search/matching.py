@@ -31,7 +31,6 @@ PAIR_SHARE = 0.3
 PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
 ALIKE_SHARE = 0.2  # of the words of a page: what a page like it must hold
 COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
-LINKING_MAX = 10_000  # pages that `link:` looks at
 FREQUENT = 2.2  # times its rarity: what BM25 gives at most for a word (1 + k1, as tantivy has it)
 
 Terms = tuple[str, ...]
