@@ -6,15 +6,16 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CATALOGUE := src/tarrafa/i18n/pt_BR
 
 .PHONY: demo test test-long check bench relevance orders conformance lock clean
 
-demo: $(READY)
+demo: $(READY) $(CATALOGUE).mo
 	$(BIN)/tarrafa demo $(ARGS)
 
 # Four processes share the tests, which mostly wait; their folders have short names, because sockets' paths must be short.
 # Style and types are checked meanwhile, and told in the end.
-test: $(READY) system
+test: $(READY) $(CATALOGUE).mo system
 	@folder=$$(mktemp -d /tmp/t.XXXX); \
 	  $(MAKE) --no-print-directory check > $$folder/check 2>&1 & checking=$$!; \
 	  $(BIN)/pytest -m "not long and not alone" -n 4 --dist worksteal --basetemp=$$folder/t && \
@@ -22,7 +23,7 @@ test: $(READY) system
 	  result=$$?; wait $$checking || result=1; cat $$folder/check; rm -rf $$folder; exit $$result
 
 # Journeys with kills, soaks and fuzzing: run before a release.
-test-long: $(READY) system
+test-long: $(READY) $(CATALOGUE).mo system
 	$(BIN)/pytest -m long -s
 
 check: $(READY)
@@ -66,7 +67,15 @@ peers: $(READY)
 structured: $(READY) peers
 	$(BIN)/python benchmarks/structured.py
 
-$(READY): requirements.lock pyproject.toml
+# Collect the sentences of the interface into the catalogue; what is new stands there without a translation.
+.PHONY: translations
+translations: $(READY)
+	$(BIN)/python -m tarrafa.i18n.catalogue
+
+$(CATALOGUE).mo: $(CATALOGUE).po $(READY)
+	$(BIN)/pybabel --quiet compile -i $(CATALOGUE).po -o $@ -l pt_BR
+
+$(READY): requirements.lock pyproject.toml hatch_build.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .

@@ -29,6 +29,7 @@ FLOORS = [
     {"beside", "pulse", "secrets"},
     {"data", "process", "config"},
     {"model", "errors", "clock"},
+    {"i18n"},
 ]
 LEVEL = {room: len(FLOORS) - number for number, floor in enumerate(FLOORS) for room in floor}
 TOUCHES_THE_WORLD = {

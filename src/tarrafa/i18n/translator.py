@@ -1,0 +1,165 @@
+"""A message is an English sentence as a key, with its values; a translator renders it in one language.
+
+`message` and `messages` are the words that `make translations` looks for, as are `_` and `ngettext`. `pt_BR.mo` is
+compiled from `pt_BR.po` when the package is built (`make`, `pip install`).
+"""
+
+from __future__ import annotations
+
+import gettext
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from string import Formatter
+from typing import Any
+
+import msgspec
+
+LOCALES = {"en": "en", "pt": "pt_BR"}  # code of the interface -> locale of Babel and of the catalogue
+LANGUAGES = tuple(LOCALES)
+MINUS = "−"
+BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`text` has places by name: `{limit}`. With `plural`, the value `count` decides which of the two is meant."""
+
+    text: str
+    values: dict[str, str | int | float | Message] = {}
+    plural: str = ""
+
+    def __str__(self) -> str:
+        """The message in English, for logs and for programs."""
+        return ENGLISH.render(self)
+
+
+Value = str | int | float | Message
+
+
+def message(text: str, /, **values: Value) -> Message:
+    return Message(text, values)
+
+
+def messages(one: str, many: str, /, count: int, **values: Value) -> Message:
+    """A message whose form hangs on a count: `messages("{count} page", "{count} pages", 7)`."""
+    return Message(one, {"count": count, **values}, many)
+
+
+class _MessageFormatter(Formatter):
+    """Fills the places of a sentence; numbers are written as the language writes them."""
+
+    def __init__(self, translator: Translator) -> None:
+        self._translator = translator
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if isinstance(value, Message):
+            return self._translator.render(value)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self._translator.localize(format(value, format_spec or ","))
+        return str(format(value, format_spec))
+
+
+class Translator:
+    """One language of the interface: called with a sentence and its values, it returns the sentence translated."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        self._formatter = _MessageFormatter(self)
+        self._signs: dict[int, int] | None = None
+
+    def __call__(self, text: str, /, **values: object) -> str:
+        return self._fill(_catalogue(LOCALES[self.code]).gettext(text), values)
+
+    def ngettext(self, one: str, many: str, count: int, /, **values: object) -> str:
+        """The singular or plural form for `count`, which is also the value `{count}`."""
+        return self._fill(_catalogue(LOCALES[self.code]).ngettext(one, many, count), {"count": count, **values})
+
+    def render(self, said: Message | str) -> str:
+        """A message in words. A plain text is somebody else's (a server's, a library's) and stays as it is."""
+        if isinstance(said, str):
+            return said
+        if said.plural:
+            count = said.values["count"]
+            assert isinstance(count, int)
+            return self.ngettext(said.text, said.plural, count, **said.values)
+        return self(said.text, **said.values)
+
+    def _fill(self, text: str, values: dict[str, object]) -> str:
+        return self._formatter.vformat(text, (), values) if values else text
+
+    def localize(self, text: str) -> str:
+        """`1,234.5` with the separators of the language."""
+        if self._signs is None:
+            symbols = _locale(self.code).number_symbols["latn"]
+            self._signs = str.maketrans({",": symbols["group"], ".": symbols["decimal"], "-": MINUS})
+        return text.translate(self._signs)
+
+    def number(self, value: float, places: int = 0) -> str:
+        """`1,234`; a value that rounds to nothing has no sign."""
+        text = f"{value:,.{places}f}"
+        return self.localize(text if float(text.replace(",", "")) else text.lstrip("-"))
+
+    def precise(self, value: float) -> str:
+        """Three digits that matter."""
+        if abs(value) >= 100 or value == int(value):
+            return self.number(value)
+        return self.number(value, 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 4)
+
+    def percent(self, share: float, places: int = 1) -> str:
+        return f"{self.number(share * 100, places)} %"
+
+    def size(self, size: float) -> str:
+        """`1.23 MB`, by powers of a thousand."""
+        unit, value = 0, float(size)
+        while abs(value) >= 1000 and unit < len(BYTE_UNITS) - 1:
+            unit, value = unit + 1, value / 1000
+        return f"{self.number(value) if unit == 0 else self.precise(value)} {BYTE_UNITS[unit]}"
+
+    def span(self, seconds: float) -> str:
+        """How long something takes: `12 ms`, `3.5 s`, `2 min 05 s`, `3 h 20 min`, `4 d 3 h`."""
+        if seconds < 1:
+            return f"{self.number(seconds * 1000, 1 if seconds < 0.1 else 0)} ms"
+        if seconds < 120:
+            return f"{self.number(seconds, 1 if seconds < 10 else 0)} s"
+        minutes, hours = int(seconds // 60), int(seconds // 3600)
+        if hours < 2:
+            return f"{minutes} min {int(seconds % 60):02d} s"
+        if hours < 48:
+            return f"{hours} h {minutes % 60:02d} min"
+        _ = self
+        return _("{days} d {hours} h", days=hours // 24, hours=hours % 24)
+
+    def moment(self, at: float) -> str:
+        """A moment in UTC, `2026-12-01 03:00:00 UTC`."""
+        try:
+            return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        except (OverflowError, ValueError, OSError):
+            return str(at)
+
+    def language_name(self, code: str) -> str:
+        """`Portuguese` for `pt-BR`; empty where the code is unknown."""
+        name = _locale(self.code).languages.get(code.partition("-")[0].lower(), "")
+        return str(name[:1].upper() + name[1:])
+
+
+@cache
+def _catalogue(locale: str) -> gettext.NullTranslations:
+    if locale == "en":
+        return gettext.NullTranslations()
+    with resources.files("tarrafa.i18n").joinpath(f"{locale}.mo").open("rb") as file:
+        return gettext.GNUTranslations(file)
+
+
+@cache
+def _locale(code: str) -> Any:
+    from babel import Locale
+
+    return Locale.parse(LOCALES[code])
+
+
+ENGLISH, PORTUGUESE = Translator("en"), Translator("pt")
+
+
+def translator(code: str) -> Translator:
+    """The translator of a language; English where there is no such language."""
+    return PORTUGUESE if code == PORTUGUESE.code else ENGLISH

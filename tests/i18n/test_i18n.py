@@ -1,0 +1,69 @@
+"""The interface in English and Portuguese: messages, plural forms, numbers; and a catalogue without gaps."""
+
+from io import BytesIO
+
+import msgspec
+import pytest
+from babel.messages.catalog import Catalog
+from babel.messages.mofile import read_mo, write_mo
+
+from tarrafa.i18n import ENGLISH, PORTUGUESE, Message, message, messages, translator
+from tarrafa.i18n import catalogue as catalogues
+
+
+def test_every_sentence_of_the_interface_is_translated():
+    assert catalogues.complaints(catalogues.read()) == []
+
+
+def test_the_compiled_catalogue_is_that_of_the_source():
+    source = BytesIO()
+    write_mo(source, catalogues.read())
+    source.seek(0)
+    with catalogues.PATH.with_suffix(".mo").open("rb") as compiled:
+        assert _sentences(read_mo(compiled)) == _sentences(read_mo(source)), "run make"
+
+
+def _sentences(catalogue: Catalog) -> dict[object, object]:
+    return {entry.id: entry.string for entry in catalogue if entry.id}
+
+
+def test_a_message_travels_as_its_key_with_values():
+    sent = messages("{count} page of {host}", "{count} pages of {host}", 1234, host="a.br")
+    got = msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=Message)
+    assert got == sent
+    assert str(got) == "1,234 pages of a.br"
+
+
+def test_values_are_not_read_as_part_of_a_sentence():
+    assert str(message("{what} matches", what="{0} %s {what}")) == "{0} %s {what} matches"
+
+
+def test_a_message_may_hold_another_one():
+    assert str(message("{outside}; kept", outside=message("{n:g} days", n=2.5))) == "2.5 days; kept"
+
+
+def test_texts_of_others_stay_as_they_are():
+    assert PORTUGUESE.render("Connection reset by {peer}") == "Connection reset by {peer}"
+
+
+@pytest.mark.parametrize(
+    ("number", "places", "english", "portuguese"),
+    [(1234, 0, "1,234", "1.234"), (-0.4, 0, "0", "0"), (-1234.56, 1, "−1,234.6", "−1.234,6"), (0, 2, "0.00", "0,00")],
+)
+def test_numbers_are_written_as_each_language_writes_them(number, places, english, portuguese):
+    assert ENGLISH.number(number, places) == english
+    assert PORTUGUESE.number(number, places) == portuguese
+
+
+def test_sizes_and_spans():
+    assert [PORTUGUESE.size(size) for size in (0, 999, 1234, 5_600_000)] == ["0 B", "999 B", "1,23 kB", "5,60 MB"]
+    assert [ENGLISH.span(s) for s in (0.05, 3.5, 125, 12_000)] == ["50.0 ms", "3.5 s", "2 min 05 s", "3 h 20 min"]
+
+
+def test_names_of_languages_come_from_babel():
+    assert (ENGLISH.language_name("pt-BR"), PORTUGUESE.language_name("en")) == ("Portuguese", "Inglês")
+    assert ENGLISH.language_name("xx-nonsense") == ""
+
+
+def test_an_unknown_language_is_english():
+    assert translator("tlh") is ENGLISH
