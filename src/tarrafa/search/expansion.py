@@ -14,9 +14,9 @@ of pages that hold it (a little more, if they hold it often) and the share p of 
 several of the pages share come first, and words that stand everywhere last, in any language and without a list of stop
 words.
 
-Measured (DECISIONS): three pages, ten words and a tenth change the order of what is found anyway by next to nothing;
-ten pages and a share of 0.3 cost a sixth of the MRR of people who look for one page that they know. Of the pages that
-the authors of LibreOffice's help linked with a page, half are among the ten that are found to be like it.
+Measured (docs/decisions, 0154): three pages, ten words and a tenth change the order of what is found anyway by next to
+nothing; ten pages and a share of 0.3 cost a sixth of the MRR of people who look for one page that they know. Of the
+pages that the authors of LibreOffice's help linked with a page, half are among the ten that are found to be like it.
 """
 
 from collections import Counter
