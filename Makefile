@@ -13,23 +13,16 @@ CATALOGUE := src/tarrafa/i18n/pt_BR
 demo: $(READY) $(CATALOGUE).mo
 	$(BIN)/tarrafa demo $(ARGS)
 
-# Four processes share the tests, which mostly wait; their folders have short names, because sockets' paths must be short.
-# Style and types are checked meanwhile, and told in the end.
+# What fails beside others runs once more alone; what then passes is printed under FLAKY.
 test: $(READY) $(CATALOGUE).mo system
-	@folder=$$(mktemp -d /tmp/t.XXXX); \
-	  $(MAKE) --no-print-directory check > $$folder/check 2>&1 & checking=$$!; \
-	  $(BIN)/pytest -m "not long and not alone" -n 4 --dist worksteal --basetemp=$$folder/t && \
-	  $(BIN)/pytest -m "not long and alone" --basetemp=$$folder/a tests/journey; \
-	  result=$$?; wait $$checking || result=1; cat $$folder/check; rm -rf $$folder; exit $$result
+	$(BIN)/python tests/run_suite.py
 
 # Journeys with kills, soaks and fuzzing: run before a release.
 test-long: $(READY) $(CATALOGUE).mo system
 	$(BIN)/pytest -m long -s
 
 check: $(READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/python tests/run_suite.py check
 
 bench: $(READY)
 	$(BIN)/python benchmarks/crawl.py
