@@ -8,7 +8,7 @@ from protego import Protego
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from tests import markup_suites
-from tests.conformance import PLACE, cases
+from tests.conformance import CONFORMANCE_DIR, cases
 
 from benchmarks import markup_peers
 from benchmarks.rdfa_suite import rdfa
@@ -71,8 +71,8 @@ def _extruct(found: list[markup_suites.Case], extract: markup_suites.Extract) ->
 
 
 def main() -> None:
-    if not PLACE.exists():
-        sys.exit(f"{PLACE}: the conformance data is absent; set TARRAFA_CONFORMANCE to where it is")
+    if not CONFORMANCE_DIR.exists():
+        sys.exit(f"{CONFORMANCE_DIR}: the conformance data is absent; set TARRAFA_CONFORMANCE to where it is")
     sys.exit(0 if all([robots(), urls(), rdfa(row), jsonld(), microdata()]) else 1)
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 from tarrafa.revisit import policy
 from tarrafa.simulate import shelves as heads
-from tarrafa.simulate.steady import Visits, Web, index_above, judge, make_web
-from tarrafa.simulate.workload import HOUR_S, Floats, Numbers, uniform
+from tarrafa.simulate.steady import ServerVisits, SteadyWeb, index_timetable_at_price, measure_staleness, make_web
+from tarrafa.simulate.workload import HOUR_S, Floats, Numbers, uniform_numbers
 
 LEAST = 1_000_000  # decisions a second of one processor
 PAGES = (1_000, 10_000, 100_000)
@@ -26,15 +26,15 @@ RATIOS = (0.2, 1.0)
 
 def spread_rates(pages: int) -> Floats:
     """From one change in 40 days upwards, over 30 classes."""
-    return 0.001 * policy.RATE_STEP ** (CLASSES * uniform(pages)) / HOUR_S
+    return 0.001 * policy.RATE_STEP ** (CLASSES * uniform_numbers(pages)) / HOUR_S
 
 
 @heads.compiled
 def decide(shelves, numbers, slots, first):  # type: ignore[no-untyped-def]
     for slot in range(first, first + slots):
         now_s = slot * SLOT_S
-        page = heads.take(shelves, 0, heads.best(shelves, 0, now_s, 0.0))
-        heads.put(shelves, 0, numbers[page], page, now_s)
+        page = heads.take_head(shelves, 0, heads.best_class(shelves, 0, now_s, 0.0))
+        heads.append_page(shelves, 0, numbers[page], page, now_s)
 
 
 @heads.compiled
@@ -44,7 +44,7 @@ def scan(rates_per_s, last_s, times_s):  # type: ignore[no-untyped-def]
     for slot in range(len(times_s)):
         chosen, most = 0, -1.0
         for page in range(len(rates_per_s)):
-            value = heads.worth(rates_per_s[page], 1.0, times_s[slot] - last_s[page])
+            value = heads.compiled_visit_value(rates_per_s[page], 1.0, times_s[slot] - last_s[page])
             if value > most:
                 chosen, most = page, value
         last_s[chosen] = times_s[slot]
@@ -54,14 +54,14 @@ def scan(rates_per_s, last_s, times_s):  # type: ignore[no-untyped-def]
 
 def plain(rates_per_s: Floats) -> Callable[[int, int], None]:
     """The peer in Python: what the live frontier does, with its shelves in memory."""
-    index = policy.Index()
+    index = policy.IndexPolicy()
     queues: dict[int, deque[float]] = {}
     for rate in rates_per_s:
         queues.setdefault(policy.shelf_of(float(rate), 1.0), deque()).append(heads.LONG_AGO_S)
 
     def run(slots: int, first: int) -> None:
         for slot in range(first, first + slots):
-            shelf = policy.choose(index, ((shelf, queue[0]) for shelf, queue in queues.items()), slot * SLOT_S)
+            shelf = policy.choose_shelf(index, ((shelf, queue[0]) for shelf, queue in queues.items()), slot * SLOT_S)
             assert shelf is not None
             queues[shelf].popleft()
             queues[shelf].append(slot * SLOT_S)
@@ -87,9 +87,9 @@ def per_second(run: Callable[[int, int], None]) -> float:
 def speed(pages: int) -> bool:
     rates, weights = spread_rates(pages), np.ones(pages)
     classes = heads.classes_of(rates, weights)
-    numbers: Numbers = heads.numbers_of(classes, rates, weights)
+    numbers: Numbers = heads.class_numbers(classes, rates, weights)
     last_s = np.full(pages, heads.LONG_AGO_S)
-    shelves = heads.shelve(classes, numbers, np.zeros(pages, np.int64), 1, last_s)
+    shelves = heads.make_queues(classes, numbers, np.zeros(pages, np.int64), 1, last_s)
     ours = per_second(lambda slots, first: decide(shelves, numbers, slots, first))
     scans = per_second(lambda slots, first: scan(rates, last_s, np.arange(first, first + slots) * SLOT_S))
     python = per_second(plain(rates))
@@ -100,15 +100,15 @@ def speed(pages: int) -> bool:
     return ours >= LEAST
 
 
-def scanned(web: Web) -> Iterator[Visits]:
+def scanned(web: SteadyWeb) -> Iterator[ServerVisits]:
     times_s = np.arange(float(web.slots_per_day * web.days)) * web.politeness_s
-    yield Visits(times_s, scan(web.rates_per_s, np.full(len(web.rates_per_s), heads.LONG_AGO_S), times_s))
+    yield ServerVisits(times_s, scan(web.rates_per_s, np.full(len(web.rates_per_s), heads.LONG_AGO_S), times_s))
 
 
 def cost(ratio: float) -> None:
     for unit in ("hour", "day"):
         web = make_web(int(ratio * 1440), 1440, "hour" if unit == "hour" else "day", 1, 40, None, 0.0)
-        ours, exact = judge(web, index_above(web, 0.0))[0], judge(web, scanned(web))[0]
+        ours, exact = measure_staleness(web, index_timetable_at_price(web, 0.0))[0], measure_staleness(web, scanned(web))[0]
         print(f"{ratio:g} pages a slot, rates per {unit:4}: {ours:.6f} {exact:.6f} {100 * (ours / exact - 1):+.3f} %")
 
 

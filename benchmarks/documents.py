@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.web.chance import draw, uniform
-from tarrafa.web.prose import PT_FILLERS, PT_FRAMES, PT_PATTERNS, prose
+from tarrafa.web.prose import PT_FILLERS, PT_FRAMES, PT_PATTERNS, make_prose
 from tarrafa.web.words import lexicon, pt_adjective
 
 SEED = 6
@@ -56,7 +56,7 @@ def url_of(number: int) -> str:
 
 
 def title_of(number: int) -> str:
-    blocks, bits = prose("pt", SEED), draw(SEED, _TITLES, 0, number)
+    blocks, bits = make_prose("pt", SEED), draw(SEED, _TITLES, 0, number)
     return f"{blocks.heads[bits % len(blocks.heads)]} {blocks.tails[(bits >> 32) % len(blocks.tails)]}"
 
 

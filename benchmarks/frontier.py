@@ -29,11 +29,11 @@ from tests.contract.postgres import Postgres, programs
 
 from tarrafa import config
 from tarrafa.data import DataDirectory
-from tarrafa.frontier.protocol import Frontier, HostReport, Offer, Report
+from tarrafa.frontier.protocol import Frontier, HostReport, DiscoveredUrl, VisitReport
 from tarrafa.frontier.remote import RemoteFrontier
 from tarrafa.model import Outcome
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.process import myself
+from tarrafa.process import current_process
 
 URLS_PER_HOST = 500
 BATCH, HOSTS_PER_BATCH = 2_000, 100
@@ -65,14 +65,14 @@ class Done:
     memory_mb: float
 
 
-def offer(number: int, hosts: int) -> Offer:
+def offer(number: int, hosts: int) -> DiscoveredUrl:
     """URL number so many: neighbours in number are on different hosts, as links are."""
     url = f"http://www.h{number % hosts}.com.br/section-{number % 97}/page-{number}.html"
     key = host_key(url)
-    return Offer(host_id(key), url_id(url), url, key, 1 + number % 5)
+    return DiscoveredUrl(host_id(key), url_id(url), url, key, 1 + number % 5)
 
 
-def batch(rng: random.Random, fresh: range, known: int, hosts: int) -> list[Offer]:
+def batch(rng: random.Random, fresh: range, known: int, hosts: int) -> list[DiscoveredUrl]:
     """Some new ones, and some that were offered before, over a hundred hosts or so."""
     old = [rng.randrange(known) for _ in range(int(len(fresh) * KNOWN_SHARE / (1 - KNOWN_SHARE)))] if known else []
     return [offer(number, hosts) for number in (*fresh, *old)]
@@ -101,7 +101,7 @@ async def offer_links(frontier: Frontier, collection: int, task: Task, hosts: in
 
 async def crawl(frontier: Frontier, collection: int, task: Task, hosts: int) -> Done:
     rng, links, pages, at = random.Random(task.number), 0, 0, task.first
-    worker = (await frontier.join(f"w{task.number}", myself())).worker
+    worker = (await frontier.join(f"w{task.number}", current_process())).worker
     await frontier.renew(worker, "")
     leases = {lease.host: lease.visits for lease in await frontier.lease(worker, HOSTS_AT_ONCE)}
     begun = time.monotonic()
@@ -118,7 +118,7 @@ async def crawl(frontier: Frontier, collection: int, task: Task, hosts: int) -> 
             200, now, kept=True, type="text/html", content_id="0" * 32, length=20_000, external=LINKS_PER_PAGE
         )
         reports = [
-            HostReport(host, collection, [Report(one.id, one.number, outcome) for one in some], now, now, 0.0, True)
+            HostReport(host, collection, [VisitReport(one.id, one.number, outcome) for one in some], now, now, 0.0, True)
             for host, some in leases.items()
         ]
         answers = await frontier.finish(worker, reports)
@@ -204,9 +204,9 @@ class PostgreSql:
         self.dsn = self.server.database(NAME)
 
     async def connect(self) -> Any:
-        from tarrafa.frontier.store.postgres.cluster import open_cluster
+        from tarrafa.frontier.store.postgres.cluster import open_postgres_frontier
 
-        return await open_cluster([self.dsn])
+        return await open_postgres_frontier([self.dsn])
 
     def memory_mb(self) -> float:
         """What the server's processes hold now, its shared buffers (512 MB are allowed) counted once."""
@@ -241,8 +241,8 @@ class Run:
     def __init__(self, body: Any, workers: int, hosts: int, order: str) -> None:
         self.body, self.workers, self.hosts, self.known = body, workers, hosts, 0
         self._next = 10**9  # new URLs of the measurements have numbers of their own
-        collection = config.encode(
-            config.convert({"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]},
+        collection = config.encode_collection(
+            config.collection_from_table({"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]},
                             "politeness": {"delay": 0},
                             "strategy": {"order": order, "cycle": 2 * workers * HOSTS_AT_ONCE}}, "benchmark"),
         )  # fmt: skip

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from tarrafa.data import DataDirectory
 from tarrafa.graph import ranks
-from tarrafa.graph.arrays import read
-from tarrafa.graph.pagerank import DAMPING, TOLERANCE, Links, pagerank
+from tarrafa.graph.arrays import read_graph
+from tarrafa.graph.pagerank import DAMPING, TOLERANCE, LinkMatrix, pagerank
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.sites import Paging, SiteReader
+from tarrafa.graph.sites import SitePaging, SiteReader
 from tarrafa.graph.store import open_reader, open_writer, path_of
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -99,7 +99,7 @@ def make(data: DataDirectory, nodes: int, links: int) -> None:
         connection.execute("UPDATE counters SET value = ? WHERE name = 'turned'", (len(sources) + nodes,))
 
 
-def textbook(links: Links, spread: Spread) -> int:
+def textbook(links: LinkMatrix, spread: Spread) -> int:
     """The power iteration with its dangling mass, to the same tolerance; the sweeps that it takes."""
     size, dangling = links.nodes, links.links_of == 0
     share = DAMPING / np.maximum(links.links_of, 1)
@@ -113,12 +113,12 @@ def textbook(links: Links, spread: Spread) -> int:
     return 500
 
 
-def exchanged(links: Links) -> Links:
+def exchanged(links: LinkMatrix) -> LinkMatrix:
     """A hundredth of the links lead from somewhere else now."""
     rng, sources = np.random.default_rng(4), links.sources.copy()
     some = rng.integers(0, len(sources), len(sources) // 100)
     sources[some] = rng.permutation(sources[some])
-    return Links(links.pointers, sources, np.bincount(sources, minlength=links.nodes).astype(np.int32))
+    return LinkMatrix(links.pointers, sources, np.bincount(sources, minlength=links.nodes).astype(np.int32))
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -127,8 +127,8 @@ def timed(run: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def compare(links: Links, blocks: NDArray[np.int32]) -> bool:
-    pagerank(Links(links.pointers[:3], links.sources[:0], links.links_of[:2]), blocks[:2], compiled=True)  # compiles
+def compare(links: LinkMatrix, blocks: NDArray[np.int32]) -> bool:
+    pagerank(LinkMatrix(links.pointers[:3], links.sources[:0], links.links_of[:2]), blocks[:2], compiled=True)  # compiles
     cold = pagerank(links, blocks, compiled=True)
     ours_s = timed(lambda: pagerank(links, blocks, compiled=True))
     print(f"PageRank, {links.nodes:,} nodes, {len(links.sources):,} links that count:")
@@ -150,7 +150,7 @@ def compare(links: Links, blocks: NDArray[np.int32]) -> bool:
     return numpy_s / ours_s >= REACH_RATIO
 
 
-def peer(targets: Integers, links: Links, kind: str) -> None:
+def peer(targets: Integers, links: LinkMatrix, kind: str) -> None:
     began = time.process_time()
 
     def spread(gives: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -190,7 +190,7 @@ def survey_whole(data: DataDirectory) -> None:
         said = subprocess.run(
             [sys.executable, "-c", SURVEY, str(data.root)], capture_output=True, text=True, check=True
         ).stdout
-        stated = ranks.stated(data)
+        stated = ranks.read_header(data)
         assert stated is not None
         print(f"survey, {name}: {stated.took_s:.1f} s; {said.strip()}")
     sizes = {name: (data.graph / name).stat().st_size / 1e6 for name in ("graph.sqlite", "ranks.f32", "sites.sqlite")}
@@ -213,7 +213,7 @@ def ask(data: DataDirectory, nodes: int) -> None:
         "its in-links from the last on": lambda: reader.incoming(popular, limit=50, offset=total - 50),
         "a site": lambda: sites.site(f"site{rng.randint(0, nodes // NODES_PER_HOST // 3)}.com.br"),
         "the largest site": lambda: sites.site(largest),
-        "its list of sites, far down": lambda: sites.site(largest, paging=Paging(in_offset=1_000, out_offset=1_000)),
+        "its list of sites, far down": lambda: sites.site(largest, paging=SitePaging(in_offset=1_000, out_offset=1_000)),
     }
     total = reader.incoming(popular)[1]
     whole = sites.site(largest)
@@ -246,7 +246,7 @@ def main() -> None:
             print(f"a graph of {options.nodes:,} URLs is written ({time.monotonic() - began:.0f} s)")
         with closing(open_reader(data)) as connection:
             began = time.process_time()
-            found = read(connection, data.graph)
+            found = read_graph(connection, data.graph)
             print(f"read from SQLite into arrays: {time.process_time() - began:.1f} CPU-s, {found.edges:,} links")
         fast = compare(found.links, np.zeros(found.links.nodes, np.int32))
         size = found.links.nodes

@@ -11,7 +11,7 @@ from typing import Any
 from pyoxigraph import RdfFormat, parse, serialize
 from tests.markup_suites import Case
 
-from tarrafa.parse.statements import TYPE, Statements, iri, literal
+from tarrafa.parse.statements import RDF_TYPE, StatementSet, iri, literal
 
 
 def jsonld(case: Case) -> str:
@@ -33,17 +33,17 @@ def microdata(case: Case) -> str:
         MicrodataExtractor,
     )
 
-    statements = Statements()
+    statements = StatementSet()
     for item in MicrodataExtractor(strict=True).extract(case.markup, base_url=case.base):
         _tell(item, "", case.base, statements)
-    return statements.text()
+    return statements.to_nquads()
 
 
-def _tell(item: dict[str, Any], vocabulary: str, base: str, statements: Statements) -> str:
-    subject = (iri(item["id"]) if "id" in item else None) or statements.blank()
+def _tell(item: dict[str, Any], vocabulary: str, base: str, statements: StatementSet) -> str:
+    subject = (iri(item["id"]) if "id" in item else None) or statements.blank_node()
     for kind in item.get("type", []):
         if ":" in kind and (written := iri(kind)):
-            statements.add(subject, TYPE, written)
+            statements.add(subject, RDF_TYPE, written)
             vocabulary = kind[: max(kind.rfind("#"), kind.rfind("/")) + 1]
     for name, values in item.get("properties", {}).items():
         predicate = iri(name if ":" in name else f"{vocabulary}{name}" if vocabulary else f"{base}#{name}")
@@ -53,7 +53,7 @@ def _tell(item: dict[str, Any], vocabulary: str, base: str, statements: Statemen
     return subject
 
 
-def _terms(values: list[Any], vocabulary: str, base: str, statements: Statements) -> Iterator[str]:
+def _terms(values: list[Any], vocabulary: str, base: str, statements: StatementSet) -> Iterator[str]:
     for value in values:
         if isinstance(value, dict):
             yield _tell(value, vocabulary, base, statements)

@@ -21,19 +21,19 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Offer, Report, Weight
-from tarrafa.frontier.store.collections import TABLE
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, DiscoveredUrl, VisitReport, UrlWeight
+from tarrafa.frontier.store.collections import TABLE_SITES
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.schema import open_tables
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import HostId, Outcome, Status, Visit
-from tarrafa.process import myself
-from tarrafa.simulate.plots import Series, lines
-from tarrafa.web.links import links
-from tarrafa.web.notices import allowed
-from tarrafa.web.site import Kind, Resource, Role, path, redirect, role
-from tarrafa.web.truth import outcome as truth_of
+from tarrafa.process import current_process
+from tarrafa.simulate.plots import Series, draw_lines
+from tarrafa.web.links import outlinks
+from tarrafa.web.notices import is_allowed
+from tarrafa.web.site import ResourceKind, Resource, PageRole, path_of, redirect_target, role_of
+from tarrafa.web.truth import expected_response as truth_of
 from tarrafa.web.world import World
 
 ORDERS = ("breadth", "backlinks", "fifo", "random", "lifo")
@@ -70,22 +70,22 @@ class Surroundings:
         self._known: dict[str, Resource] = {}
 
     def _named(self, resource: Resource) -> str:
-        url = f"http://{self._world.authority(resource.no)}{path(self._world, resource)}"
+        url = f"http://{self._world.authority(resource.no)}{path_of(self._world, resource)}"
         self._known[url] = resource
         return url
 
     def roots(self) -> list[str]:
-        return [self._named(Resource(Kind.PAGE, 1, 0))]
+        return [self._named(Resource(ResourceKind.PAGE, 1, 0))]
 
     def visit(self, url: str) -> Page:
         world, resource = self._world, self._known[url]
-        if not allowed(world, resource):
+        if not is_allowed(world, resource):
             return Page(Status.ROBOTS, "", [])
         status, kind = truth_of(world, resource)
         if 300 <= status < 400:
-            return Page(status, kind, [], self._named(redirect(world, resource)[1]))
-        silent = resource.kind is Kind.PAGE and role(world.host(resource.no), resource.n) is Role.DEAD_END
-        ways = [] if silent else [self._named(link.to) for link in links(world, resource) if not link.nofollow]
+            return Page(status, kind, [], self._named(redirect_target(world, resource)[1]))
+        silent = resource.kind is ResourceKind.PAGE and role_of(world.host(resource.no), resource.n) is PageRole.DEAD_END
+        ways = [] if silent else [self._named(link.to) for link in outlinks(world, resource) if not link.nofollow]
         return Page(status, kind, list(dict.fromkeys(ways)))
 
     def latency_s(self, url: str) -> float:
@@ -97,17 +97,17 @@ class Graph:
 
     def __init__(self) -> None:
         self.in_links: defaultdict[str, int] = defaultdict(int)
-        self._news: dict[str, Offer] = {}
+        self._news: dict[str, DiscoveredUrl] = {}
 
-    def add(self, source: str, targets: list[Offer]) -> None:
+    def add(self, source: str, targets: list[DiscoveredUrl]) -> None:
         for target in targets:
             if target.url != source:
                 self.in_links[target.url] += 1
                 self._news[target.url] = target
 
-    def news(self) -> list[Weight]:
+    def news(self) -> list[UrlWeight]:
         news, self._news = self._news, {}
-        return [Weight(one.host, one.id, self.in_links[url]) for url, one in news.items()]
+        return [UrlWeight(one.host, one.id, self.in_links[url]) for url, one in news.items()]
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Walk:
     free_at: float
     ends_at: float = 0.0
     visited: int = 0
-    done: list[Report] = field(default_factory=list)
+    done: list[VisitReport] = field(default_factory=list)
 
 
 @dataclass
@@ -152,30 +152,30 @@ class Crawl:
         self.clock.moment[0] = 1_000_000.0
         self._collection = _collection(order, self.web.roots(), strategy)
         self._admission = Admission(self._collection)
-        self._store = Store(open_tables(":memory:", bundled_list()), self.clock, LeaseClock())
+        self._store = FrontierStore(open_database(":memory:", bundled_suffix_list()), self.clock, LeaseClock())
         self._places, self._walks, self._met = places, dict[HostId, Walk](), set[HostId]()
         self._offered: set[str] = set()
-        self._offers: list[Offer] = []
+        self._offers: list[DiscoveredUrl] = []
         self.kept: list[str] = []
         self.sites: set[HostId] = set()
         with self._transaction():
             self._number = self._store.open_collection(
-                config.encode(self._collection), list(self._admission.roots())
+                config.encode_collection(self._collection), list(self._admission.admit_roots())
             ).id
-            self._worker = self._store.hosts.join("w", myself()).worker
+            self._worker = self._store.hosts.join("w", current_process()).worker
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._store.db.connection.execute("BEGIN IMMEDIATE")
         yield
         self._store.counters.flush()
-        self._store.catalogue.flush()
+        self._store.collections.flush()
         self._store.db.connection.execute("COMMIT")
-        self._store.counters.settle()
+        self._store.counters.on_commit()
 
     @property
     def table(self) -> int:
-        return self._store.counters.value(self._number, TABLE)
+        return self._store.counters.value(self._number, TABLE_SITES)
 
     def tick(self, weigh: bool) -> None:
         """As the worker does a few times a second: links, then reports, then new hosts."""
@@ -187,7 +187,7 @@ class Crawl:
             offers, self._offers = self._offers, []
             self._store.urls.discover(self._number, offers)
             if weigh:
-                self._store.weigh(self._collection.name, self.graph.news())
+                self._store.update_weights(self._collection.name, self.graph.news())
             self._report()
             self._lease()
 
@@ -200,7 +200,7 @@ class Crawl:
             if ends_at > now:
                 return
             del walk.queue[0]
-            walk.done.append(Report(visit.id, visit.number, self._outcome(visit, ends_at)))
+            walk.done.append(VisitReport(visit.id, visit.number, self._outcome(visit, ends_at)))
             walk.ends_at, walk.free_at = ends_at, ends_at + DELAY_S
             walk.visited += 1
 
@@ -218,7 +218,7 @@ class Crawl:
         return Outcome(200, at, kept=True, type=page.type, external=external)
 
     def _learn(self, source: str, urls: list[str], depth: int) -> None:
-        offers = [found for url in urls if (found := self._admission.offer(url, depth)) is not None]
+        offers = [found for url in urls if (found := self._admission.admit(url, depth)) is not None]
         self.graph.add(source, offers)
         self._offers += [one for one in offers if one.url not in self._offered]
         self._offered.update(one.url for one in offers)
@@ -253,7 +253,7 @@ def _collection(order: str, roots: list[str], strategy: dict[str, int]) -> Colle
         "name": order, "roots": roots, "scope": {"hosts": ["*"]}, "strategy": {"order": order} | strategy,
         "network": {"suffixes": ["br.test", "pt.test", "com.test"]}, "politeness": {"delay": DELAY_S},
     }  # fmt: skip
-    return config.convert(table, order)
+    return config.collection_from_table(table, order)
 
 
 def run(order: str, world: World, places: int, duration_s: float, strategy: dict[str, int]) -> Course:
@@ -310,7 +310,7 @@ def draw(courses: list[Course], folder: Path, table_max: int) -> None:
             Series(course.order, course.times_s, one, markers=False)
             for course, one in zip(courses, values, strict=True)
         ]
-        lines(folder / name, series, title, "seconds of crawling", label)
+        draw_lines(folder / name, series, title, "seconds of crawling", label)
     breadth = next((course for course in courses if course.order == "breadth"), None)
     if breadth is not None:
         curves = [
@@ -318,7 +318,7 @@ def draw(courses: list[Course], folder: Path, table_max: int) -> None:
             Series("visited", breadth.times_s, breadth.sites, markers=False),
             Series("table_max", breadth.times_s, [table_max] * len(breadth.times_s), bound=True),
         ]
-        lines(folder / "table", curves, "The table of breadth fills up", "seconds of crawling", "sites")
+        draw_lines(folder / "table", curves, "The table of breadth fills up", "seconds of crawling", "sites")
 
 
 def main() -> None:

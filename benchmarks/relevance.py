@@ -42,18 +42,18 @@ from tantivy import Query as Said
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from tests.conformance import PLACE
+from tests.conformance import CONFORMANCE_DIR
 
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.index.analysis import terms, words
-from tarrafa.model import Outcome, Page, Record
+from tarrafa.index.analysis import analyze, words
+from tarrafa.model import Outcome, Page, VisitRecord
 from tarrafa.parse import fingerprint
 from tarrafa.parse.page import parse
-from tarrafa.search.question import Question
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
 
 PACKAGE = "libreoffice-help-pt-br"
@@ -79,7 +79,7 @@ class Known:
 
 
 def pira() -> Known | None:
-    place = PLACE / "relevance" / "pira-pt"
+    place = CONFORMANCE_DIR / "relevance" / "pira-pt"
     if not place.exists():
         print(f"pira: skipped, {place} is absent (TARRAFA_CONFORMANCE says where the conformance data is)")
         return None
@@ -160,20 +160,20 @@ def crawled(known: Known, folder: Path) -> Searcher:
     """As a crawl brings it: archived, then followed by graph and index."""
     data = DataDirectory(folder / "data")
     data.create()
-    writer = Writer(data.archive, "bench", AT)
+    writer = WarcWriter(data.archive, "bench", AT)
     for page in known.pages:
-        writer.append(Record(COLLECTION, page.url, 1, 1, Outcome(200, AT, True, "text/html"), page=page), None)
+        writer.append(VisitRecord(COLLECTION, page.url, 1, 1, Outcome(200, AT, True, "text/html"), page=page), None)
     writer.close()
     graph.rebuild(data)
     index.rebuild(data)
-    return Searcher.at(data)
+    return Searcher.open(data)
 
 
 def product(known: Known, searcher: Searcher, expand: bool = False) -> Contestant:
     numbers = {page.url: number for number, page in enumerate(known.pages)}
 
     def ask(question: str, n: int) -> Ranking:
-        asked = Question(question, n, expand=expand, copies=True, crowded=True)
+        asked = SearchRequest(question, n, expand=expand, copies=True, crowded=True)
         try:
             return [numbers[hit.url] for hit in searcher.search(asked).hits]
         except QueryError:
@@ -249,7 +249,7 @@ def parts(known: Known) -> Iterator[tuple[str, Contestant]]:
         words_in: str, title_share: float = 0.0, pair_share: float = 0.0, weight: str | None = None
     ) -> Contestant:
         def ask(question: str, n: int) -> Ranking:
-            said = terms(question, "pt").split()
+            said = analyze(question, "pt").split()
             some = [Said.term_query(layout, words_in, term) for term in dict.fromkeys(said)]
             if title_share:
                 titles = [Said.term_query(layout, "title", term) for term in dict.fromkeys(said)]
@@ -269,8 +269,8 @@ def parts(known: Known) -> Iterator[tuple[str, Contestant]]:
 
 
 def _weighted(page: Page, anchors: Sequence[str]) -> dict[str, list[str]]:
-    title, body = terms(page.title, page.language), terms(page.text, page.language)
-    lesser = [terms(text, page.language) for text in (*page.headings, *anchors[:12])]
+    title, body = analyze(page.title, page.language), analyze(page.text, page.language)
+    lesser = [analyze(text, page.language) for text in (*page.headings, *anchors[:12])]
     return {"title": [title], "body": [body], "all": [*[title] * 8, *lesser * 3, body]}
 
 

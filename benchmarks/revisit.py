@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.revisit.allocation import allocate, literal_greedy
-from tarrafa.revisit.slots import Schedule, ideal_times, merge
-from tarrafa.simulate.workload import workload
+from tarrafa.revisit.slots import VisitSchedule, ideal_times, merge
+from tarrafa.simulate.workload import make_workload
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -51,19 +51,19 @@ class Problem:
         caps = np.full(self.n_servers, CAP)
         return literal_greedy(self.rates, self.servers, caps, self.budget, HORIZON_S)
 
-    def merge(self, visits: Integers) -> Schedule:
+    def merge(self, visits: Integers) -> VisitSchedule:
         return merge(visits, self.servers, self.n_servers, HORIZON_S)
 
     def merge_by_sorting(self, visits: Integers) -> NDArray[np.int32]:
         page, due = ideal_times(visits, HORIZON_S)
         return page[np.lexsort((page, due, self.servers[page]))]
 
-    def plan(self) -> Schedule:
+    def plan(self) -> VisitSchedule:
         return self.merge(self.allocate())
 
 
 def problem_of(pages: int, theta: float, rates_theta: float | None) -> Problem:
-    web = workload(pages, pages // PAGES_PER_SERVER, theta, rates_theta)
+    web = make_workload(pages, pages // PAGES_PER_SERVER, theta, rates_theta)
     return Problem(web.rates_per_s, web.servers, web.n_servers, int(pages * VISITS_PER_PAGE))
 
 

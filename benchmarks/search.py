@@ -47,17 +47,17 @@ from tantivy import Occur
 from tantivy import Query as Said
 
 from benchmarks.documents import SEED, Text, texts, title_of, url_of
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.index import schema, shards
-from tarrafa.index.analysis import covering, terms, terms_of, words
-from tarrafa.index.documents import Standing, document
-from tarrafa.model import Link, Outcome, Page, Record
+from tarrafa.index.analysis import covering_pairs, analyze, analyzer_for, words
+from tarrafa.index.documents import LinkStanding, document
+from tarrafa.model import Link, Outcome, Page, VisitRecord
 from tarrafa.parse.fingerprint import content_id, fold, simhash
-from tarrafa.search.joined import here
+from tarrafa.search.joined import open_local_shard
 from tarrafa.search.matching import COMMON_SHARE
-from tarrafa.search.question import Question as Asked
+from tarrafa.search.question import SearchRequest as Asked
 from tarrafa.search.searcher import Searcher
 from tarrafa.web.chance import draw
 
@@ -98,9 +98,9 @@ class Question:
         return {ANY: " OR ", ALL: " AND ", NOT: " NOT "}[self.kind].join(quoted)
 
     def bare(self) -> Said:
-        found = terms(" ".join(self.words), "pt").split()
+        found = analyze(" ".join(self.words), "pt").split()
         if self.kind in (PHRASE, WORST):
-            pairs = covering(found)
+            pairs = covering_pairs(found)
             if len(pairs) == 1:
                 return Said.term_query(schema.SCHEMA, schema.PAIRS, pairs[0][1])
             return Said.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs])
@@ -113,7 +113,7 @@ def questions(count: int, common: float = COMMON_SHARE) -> dict[str, list[Questi
     """The same ones every time, from the same documents every time."""
     rng = random.Random(SEED)
     sample = list(islice(texts(min(count, SAMPLED)), SAMPLED))
-    forms = terms_of("pt")
+    forms = analyzer_for("pt")
     held = Counter(form for text in sample for form in set(map(forms, words(text.body))))
     known = {word for text in sample for word in words(text.body.lower())}
     telling = {word for word in known if held[forms(word)] <= common * len(sample)}
@@ -174,7 +174,7 @@ class Made:
     segments: int = 0
 
 
-def record_of(text: Text, count: int) -> Record:
+def record_of(text: Text, count: int) -> VisitRecord:
     """The page as it would have been archived. Old pages are linked to most."""
     folded = fold(f"{text.title}\n{text.body}")
     chances = [(draw(SEED, _LINKS, 0, text.number, n) & 0xFFFFFF) / (1 << 24) for n in range(LINKS_PER_PAGE)]
@@ -182,23 +182,23 @@ def record_of(text: Text, count: int) -> Record:
     links = tuple(Link(url_of(target), title_of(target)) for target in targets)
     page = Page(text.url, text.title, text.body, (text.heading,), links, "pt", "utf-8",
                 content_id=content_id(folded), simhash=simhash(folded))  # fmt: skip
-    return Record(COLLECTION, text.url, 1, 1, Outcome(200, AT + text.number, True, "text/html"), page=page)
+    return VisitRecord(COLLECTION, text.url, 1, 1, Outcome(200, AT + text.number, True, "text/html"), page=page)
 
 
 def make(data: DataDirectory, count: int, parts: int) -> Made:
     """The index, by the product's own documents and writers like its own; and the graph, from an archive."""
     made, clock = Made(count, parts), time.perf_counter
     data.create()
-    shards.choose(data, shards.Shards(parts, tuple(range(1, parts + 1))))
+    shards.set_layout(data, shards.ShardLayout(parts, tuple(range(1, parts + 1))))
     indexes = [schema.open_index(part, create=True) for part in shards.parts(data)]
-    writers, archive = [index.writer(HEAP_BYTES // parts, 1) for index in indexes], Writer(data.archive, "bench", AT)
+    writers, archive = [index.writer(HEAP_BYTES // parts, 1) for index in indexes], WarcWriter(data.archive, "bench", AT)
     for number, text in enumerate(texts(count), 1):
         record = record_of(text, count)
         assert record.page is not None
         begun = clock()
-        found = document(record, record.page, text.site, Standing([text.title]))
+        found = document(record, record.page, text.site, LinkStanding([text.title]))
         ready = clock()
-        writers[shards.number_of(text.url, parts) - 1].add_document(found)
+        writers[shards.shard_number(text.url, parts) - 1].add_document(found)
         made.make_s += ready - begun
         made.add_s += clock() - ready
         archive.append(replace(record, page=replace(record.page, text="")), None)
@@ -244,16 +244,16 @@ Ask = Callable[[Question], int]  # how many match
 
 
 def ask_ours(data: DataDirectory, offset: int = 0) -> Ask:
-    searcher = Searcher.at(data)
+    searcher = Searcher.open(data)
     return lambda question: searcher.search(Asked(question.ours(), n=HITS, offset=offset)).total
 
 
 def ask_best(data: DataDirectory) -> Ask:
-    shard = here(data)
+    shard = open_local_shard(data)
 
     def ask(question: Question) -> int:
         asked = Asked(question.ours(), n=HITS)
-        return shard.best(asked, shard.statistics(asked), HITS).total
+        return shard.top_matches(asked, shard.statistics(asked), HITS).total
 
     return ask
 

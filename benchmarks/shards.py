@@ -24,17 +24,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.graph import follower as graph
 from tarrafa.index import shards
-from tarrafa.index.making import make_again
-from tarrafa.model import Link, Outcome, Page, Record
+from tarrafa.index.making import rebuild_in_parallel
+from tarrafa.model import Link, Outcome, Page, VisitRecord
 from tarrafa.parse.fingerprint import content_id, fold, simhash
-from tarrafa.search.joined import here
+from tarrafa.search.joined import open_local_shard
 from tarrafa.search.local import LocalShard
-from tarrafa.search.question import Block, Question, Shard, Statistics
+from tarrafa.search.question import CandidateBlock, SearchRequest, Shard, ShardStatistics
 from tarrafa.search.remote import RemoteShard
 from tarrafa.search.searcher import Searcher
 from tarrafa.web.words import lexicon
@@ -50,7 +50,7 @@ REACH = 0.97
 TEN = 10
 
 
-def documents(count: int) -> Iterator[Record]:
+def documents(count: int) -> Iterator[VisitRecord]:
     """Always the same for the same count."""
     rng = np.random.default_rng(SEED)
     nouns = np.array([noun.singular for noun in lexicon("pt", SEED).nouns])
@@ -74,14 +74,14 @@ def _url(number: int, host: int) -> str:
     return f"http://www.s{host}.br/p/{number}.html"
 
 
-def _record(url: str, words: list[str], bounds: list[int], links: list[Link], at: float) -> Record:
+def _record(url: str, words: list[str], bounds: list[int], links: list[Link], at: float) -> VisitRecord:
     title, heading, text = " ".join(words[: bounds[0]]), " ".join(words[-bounds[1] :]), " ".join(words)
     folded = fold(f"{title}\n{text}")
     page = Page(
         url, title, text, (heading,), tuple(links), "pt", "utf-8",
         content_id=content_id(folded), simhash=simhash(folded),
     )  # fmt: skip
-    return Record(COLLECTION, url, 1, 1, Outcome(200, at, True, "text/html"), page=page)
+    return VisitRecord(COLLECTION, url, 1, 1, Outcome(200, at, True, "text/html"), page=page)
 
 
 def archive(data: DataDirectory, count: int) -> None:
@@ -90,23 +90,23 @@ def archive(data: DataDirectory, count: int) -> None:
         if number % PER_FILE == 0:
             if writer is not None:
                 writer.close()
-            writer = Writer(data.archive, f"w{number // PER_FILE}", AT)
+            writer = WarcWriter(data.archive, f"w{number // PER_FILE}", AT)
         assert writer is not None
         writer.append(record, None)
     assert writer is not None
     writer.close()
 
 
-def questions(count: int, wanted: int) -> list[Question]:
+def questions(count: int, wanted: int) -> list[SearchRequest]:
     """Neighbours of documents all over the collection."""
-    rng, found = random.Random(SEED), list[Question]()
+    rng, found = random.Random(SEED), list[SearchRequest]()
     every = max(1, count // wanted)
     for number, record in enumerate(documents(count)):
         if number % every == 0 and len(found) < wanted:
             assert record.page is not None
             words = record.page.text.split()
             start = rng.randrange(len(words) - 3)
-            found.append(Question(" ".join(words[start : start + rng.randint(1, 3)])))
+            found.append(SearchRequest(" ".join(words[start : start + rng.randint(1, 3)])))
     return found
 
 
@@ -119,11 +119,11 @@ class Alone:
     def __getattr__(self, name: str) -> object:
         return getattr(self._shard, name)
 
-    def best(self, question: Question, together: Statistics, limit: int) -> Block:
-        return self._shard.best(question, self._shard.statistics(question), limit)
+    def best(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+        return self._shard.top_matches(question, self._shard.statistics(question), limit)
 
 
-def found_by(searcher: Searcher, asked: Sequence[Question]) -> tuple[list[list[str]], list[float]]:
+def found_by(searcher: Searcher, asked: Sequence[SearchRequest]) -> tuple[list[list[str]], list[float]]:
     """The first ten of each, and how long each took, in ms; everything is asked once before."""
     hits, times = [], []
     for question in asked:
@@ -148,9 +148,9 @@ def cpu_s() -> float:
 
 def made(data: DataDirectory, into: int, processes: int) -> float:
     """How long it takes to make the index; it is there then."""
-    shards.choose(data, shards.parse(str(into), "--shards"))
+    shards.set_layout(data, shards.parse_layout(str(into), "--shards"))
     began, used = time.perf_counter(), cpu_s()
-    make_again(data, processes)
+    rebuild_in_parallel(data, processes)
     took, used = time.perf_counter() - began, cpu_s() - used
     print(
         f"  {into} part{'s' * (into > 1)}, {processes} process{'es' * (processes > 1)}: {took:7.1f} s, {used:.1f} CPU-s"
@@ -184,7 +184,7 @@ def halves(data: DataDirectory, folder: Path, of: int) -> list[DataDirectory]:
         for name in ("archive", "graph"):
             (half.root / name).rmdir()
             (half.root / name).symlink_to(data.root / name)
-        shards.choose(half, shards.Shards(of, tuple(numbers)))
+        shards.set_layout(half, shards.ShardLayout(of, tuple(numbers)))
         for part in shards.parts(half):
             part.index.symlink_to(data.root / "index" / part.part)
         found.append(half)
@@ -208,7 +208,7 @@ def main() -> None:
         print("making the index again:")
         several = made(data, 1, processors) if processors > 1 else 0.0
         alone = made(data, 1, 1)
-        one, one_ms = found_by(Searcher.at(data), asked)
+        one, one_ms = found_by(Searcher.open(data), asked)
         parts = made(data, options.shards, processors)
         if several:
             print(f"  {processors} processes make one index {alone / several:.2f} x as fast as one,", end=" ")
@@ -218,7 +218,7 @@ def main() -> None:
         remote = [stack.enter_context(served(half)) for half in halves(data, Path(folder), options.shards)]
         apart = [LocalShard(part) for part in shards.parts(data)]
         kinds: dict[str, Searcher] = {
-            f"{options.shards} parts, one process": Searcher([here(data)]),
+            f"{options.shards} parts, one process": Searcher([open_local_shard(data)]),
             f"{options.shards} shards, one process": Searcher(apart),
             "two machines over HTTP": Searcher(remote),
             "each by its own statistics": Searcher([Alone(shard) for shard in apart]),  # type: ignore[misc]

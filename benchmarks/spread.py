@@ -13,9 +13,9 @@ import time
 from tests.contract.postgres import Postgres
 
 from tarrafa import config
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.images import URLS_MAX, Place
-from tarrafa.frontier.protocol import Offer
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.frontier.images import URLS_MAX, FrontierCursor
+from tarrafa.frontier.protocol import DiscoveredUrl
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.spreading import Spread
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -25,37 +25,37 @@ TRAVELLERS = 10_000  # URLs that go as images, roughly
 NAME = "bench"
 
 
-def offer(number: int, per_host: int) -> Offer:
+def offer(number: int, per_host: int) -> DiscoveredUrl:
     url = f"http://www.h{number // per_host}.br/section-{number % 97}/page-{number}.html"
     key = host_key(url)
-    return Offer(host_id(key), url_id(url), url, key, 1 + number % 5)
+    return DiscoveredUrl(host_id(key), url_id(url), url, key, 1 + number % 5)
 
 
 async def fill(frontier: PostgresFrontier, urls: int, per_host: int) -> None:
-    collection = config.convert({"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}}, "bench")
-    row = await frontier.open_collection(config.encode(collection))
+    collection = config.collection_from_table({"name": NAME, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}}, "bench")
+    row = await frontier.open_collection(config.encode_collection(collection))
     for start in range(0, urls, BATCH):
         await frontier.discover(row.id, [offer(number, per_host) for number in range(start, min(start + BATCH, urls))])
 
 
 async def send_images(source: PostgresFrontier, target: PostgresFrontier) -> tuple[int, int, float]:
     """Hosts, URLs and seconds, for some of them."""
-    for collection in (await source.catalogue()).collections:
-        await target.restore_collection(collection)
+    for collection in (await source.export_catalogue()).collections:
+        await target.import_collection(collection)
     began, hosts, urls = time.monotonic(), 0, 0
-    place: Place | None = Place()
+    place: FrontierCursor | None = FrontierCursor()
     while place is not None and urls < TRAVELLERS:
-        album = await source.images(place, URLS_MAX)
-        await target.restore(album.images)
+        album = await source.export_hosts(place, URLS_MAX)
+        await target.import_hosts(album.images)
         for image in album.images:
-            await source.forget(image.id)
+            await source.forget_host(image.id)
         hosts, urls = hosts + len(album.images), urls + sum(image.urls for image in album.images)
         place = album.end
     return hosts, urls, time.monotonic() - began
 
 
 async def as_images(dsn: str, other: str) -> float:
-    source, target = PostgresFrontier([dsn], bundled_list()), PostgresFrontier([other], bundled_list())
+    source, target = PostgresFrontier([dsn], bundled_suffix_list()), PostgresFrontier([other], bundled_suffix_list())
     hosts, urls, took_s = await send_images(source, target)
     print(f"as images: {hosts:,} hosts, {urls:,} URLs, {hosts / took_s:,.0f} hosts/s, {urls / took_s:,.0f} URLs/s")
     await source.close()
@@ -71,7 +71,7 @@ def main() -> None:
     servers = [Postgres(durable=True), Postgres(durable=True)]
     try:
         dsns = [server.database("bench") for server in servers]
-        frontier = PostgresFrontier(dsns[:1], bundled_list())
+        frontier = PostgresFrontier(dsns[:1], bundled_suffix_list())
         asyncio.run(fill(frontier, options.urls, options.per_host))
         asyncio.run(frontier.close())
         steps: dict[str, float] = {}
@@ -82,7 +82,7 @@ def main() -> None:
             steps[step] = steps.get(step, 0.0) + now - last[0]
             last[0] = now
 
-        with Spread(dsns, bundled_list(), tell=tell) as moving:
+        with Spread(dsns, bundled_suffix_list(), tell=tell) as moving:
             done = moving.run()
         rate = done.urls / done.took_s
         print(f"spread: {done.hosts:,} hosts, {done.urls:,} URLs in {done.took_s:.1f} s:"

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-PLACE = Path(os.environ.get("TARRAFA_CONFORMANCE") or Path(__file__).parents[2] / "shared" / "conformance")
+CONFORMANCE_DIR = Path(os.environ.get("TARRAFA_CONFORMANCE") or Path(__file__).parents[2] / "shared" / "conformance")
 
 
 def cases(name: str) -> list[Any]:
     """The cases of one JSON file; none where the data is absent (then `need` says why nothing ran)."""
-    path = PLACE / name
+    path = CONFORMANCE_DIR / name
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
 
 
-def need(name: str) -> Any:
+def requires_data(name: str) -> Any:
     """Mark a test that is nothing without this file."""
-    reason = f"{PLACE / name} is absent: set TARRAFA_CONFORMANCE to where the conformance data is"
-    return pytest.mark.skipif(not (PLACE / name).exists(), reason=reason)
+    reason = f"{CONFORMANCE_DIR / name} is absent: set TARRAFA_CONFORMANCE to where the conformance data is"
+    return pytest.mark.skipif(not (CONFORMANCE_DIR / name).exists(), reason=reason)

@@ -6,25 +6,25 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-Answering = Callable[[socket.socket], None]
+RespondFunction = Callable[[socket.socket], None]
 
 
-class Liar(socketserver.ThreadingTCPServer):
+class FakeServer(socketserver.ThreadingTCPServer):
     """Takes any request, keeps it, and answers whatever it likes."""
 
     daemon_threads = True
 
-    def __init__(self, answer: bytes | Answering) -> None:
+    def __init__(self, answer: bytes | RespondFunction) -> None:
         self.answer, self.heard = answer, list[bytes]()
-        super().__init__(("127.0.0.1", 0), _Lying)
+        super().__init__(("127.0.0.1", 0), _FakeServerHandler)
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class _Lying(socketserver.BaseRequestHandler):
-    server: Liar
+class _FakeServerHandler(socketserver.BaseRequestHandler):
+    server: FakeServer
 
     def handle(self) -> None:
         self.server.heard.append(self.request.recv(65_536))
@@ -36,8 +36,8 @@ class _Lying(socketserver.BaseRequestHandler):
 
 
 @contextmanager
-def lying(answer: bytes | Answering) -> Iterator[Liar]:
-    with Liar(answer) as liar:
+def run_fake_server(answer: bytes | RespondFunction) -> Iterator[FakeServer]:
+    with FakeServer(answer) as liar:
         thread = threading.Thread(target=liar.serve_forever, args=(0.01,))
         thread.start()
         try:

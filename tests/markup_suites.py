@@ -8,9 +8,9 @@ from urllib.parse import urldefrag, urljoin
 import turbohtml
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
-from tarrafa.parse.statements import Statements
+from tarrafa.parse.statements import StatementSet
 from tarrafa.parse.structured import jsonld, microdata
-from tests.conformance import PLACE
+from tests.conformance import CONFORMANCE_DIR
 
 JSONLD = "jsonld/html-manifest.jsonld"
 MICRODATA = "microdata/manifest.jsonld"
@@ -59,40 +59,40 @@ def _base_of(markup: str, url: str) -> str:
 
 def jsonld_cases() -> list[Case]:
     """The toRdf cases; none where the data is absent."""
-    if not (PLACE / JSONLD).exists():
+    if not (CONFORMANCE_DIR / JSONLD).exists():
         return []
     cases = []
-    for entry in json.loads((PLACE / JSONLD).read_text(encoding="utf-8"))["sequence"]:
+    for entry in json.loads((CONFORMANCE_DIR / JSONLD).read_text(encoding="utf-8"))["sequence"]:
         if "jld:ToRDFTest" not in entry["@type"]:
             continue
         path, target = urldefrag(entry["input"])
         options = {**entry["option"], "target": target}
-        markup = (PLACE / "jsonld" / path).read_text(encoding="utf-8")
+        markup = (CONFORMANCE_DIR / "jsonld" / path).read_text(encoding="utf-8")
         base = _base_of(markup, options.get("base") or JSONLD_HOME + path)
-        wanted = (PLACE / "jsonld" / entry["expect"]).read_text(encoding="utf-8") if "expect" in entry else None
+        wanted = (CONFORMANCE_DIR / "jsonld" / entry["expect"]).read_text(encoding="utf-8") if "expect" in entry else None
         cases.append(Case(entry["@id"], entry["name"], markup, base, wanted, RdfFormat.N_QUADS, base, options))
     return cases
 
 
 def read_jsonld(case: Case) -> str:
     """As the suite has it: the first script, the one that the fragment names, or all as one document."""
-    statements = Statements()
+    statements = StatementSet()
     scripts: jsonld.Scripts = "together" if case.options.get("extractAllScripts") else "first"
     document = turbohtml.parse(case.markup, positions=False)
-    if jsonld.read(document, case.base, statements, scripts=scripts, target=case.options["target"]):
+    if jsonld.extract(document, case.base, statements, scripts=scripts, target=case.options["target"]):
         raise ValueError("not all could be read")
-    return statements.text()
+    return statements.to_nquads()
 
 
 def microdata_cases() -> list[Case]:
     """The cases with a graph to compare; none where the data is absent."""
-    if not (PLACE / MICRODATA).exists():
+    if not (CONFORMANCE_DIR / MICRODATA).exists():
         return []
     cases = []
-    for entry in json.loads((PLACE / MICRODATA).read_text(encoding="utf-8"))["@graph"][0]["entries"]:
+    for entry in json.loads((CONFORMANCE_DIR / MICRODATA).read_text(encoding="utf-8"))["@graph"][0]["entries"]:
         if "result" in entry:
-            markup = (PLACE / "microdata" / entry["action"]).read_text(encoding="utf-8")
-            wanted = (PLACE / "microdata" / entry["result"]).read_text(encoding="utf-8")
+            markup = (CONFORMANCE_DIR / "microdata" / entry["action"]).read_text(encoding="utf-8")
+            wanted = (CONFORMANCE_DIR / "microdata" / entry["result"]).read_text(encoding="utf-8")
             base, home = MICRODATA_HOME + entry["action"], MICRODATA_HOME + entry["result"]
             cases.append(Case(entry["@id"], entry["comment"], markup, base, wanted, RdfFormat.TURTLE, home, entry))
     return cases
@@ -100,13 +100,13 @@ def microdata_cases() -> list[Case]:
 
 def read_microdata(case: Case) -> str:
     """With the suite's own registry beside ours: two cases are about vocabularies that exist nowhere else."""
-    statements = Statements()
-    registry = json.loads((PLACE / "microdata" / "test-registry.json").read_text(encoding="utf-8"))
+    statements = StatementSet()
+    registry = json.loads((CONFORMANCE_DIR / "microdata" / "test-registry.json").read_text(encoding="utf-8"))
     known = {
         prefix: {name: next(iter(means.values())) for name, means in entry["properties"].items()}
         for prefix, entry in registry.items()
         if not prefix.startswith("@")
     }
     document = turbohtml.parse(case.markup, positions=False)
-    microdata.read(document, case.base, statements, {**microdata.REGISTRY, **known})
-    return statements.text()
+    microdata.extract(document, case.base, statements, {**microdata.REGISTRY, **known})
+    return statements.to_nquads()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-def held_port() -> socket.socket:
+def reserve_port() -> socket.socket:
     """Bound, and listened at by nobody: until it is closed nobody else is given its port, and whoever is told the
     number may listen there. A port that is looked for and let go again may be that of another test a moment later."""
     held = socket.socket()
@@ -15,7 +15,7 @@ def held_port() -> socket.socket:
 
 
 @contextmanager
-def a_port() -> Iterator[int]:
+def reserved_port() -> Iterator[int]:
     """Its number."""
-    with held_port() as held:
+    with reserve_port() as held:
         yield int(held.getsockname()[1])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pyoxigraph
 
 from tarrafa.parse import structured
-from tests.conformance import PLACE
+from tests.conformance import CONFORMANCE_DIR
 
 MANIFEST = "rdfa/manifest.jsonld"
 ADDRESS = "http://rdfa.info/test-suite/test-cases"
@@ -47,7 +47,7 @@ class Case(NamedTuple):
 @cache
 def cases() -> tuple[Case, ...]:
     """All that count; none where the data is absent."""
-    path = PLACE / MANIFEST
+    path = CONFORMANCE_DIR / MANIFEST
     if not path.exists():
         return ()
     found = []
@@ -62,7 +62,7 @@ def _case(entry: dict[str, object], version: str, suite: str, host: str) -> Case
     number = str(entry["num"])
     ending = "xhtml" if host.startswith("xhtml") else "html"
     place = f"{version}/{host}/{number}"
-    folder = PLACE / "rdfa" / "test-cases"
+    folder = CONFORMANCE_DIR / "rdfa" / "test-cases"
     return Case(
         suite or host,
         place,

@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from tarrafa.cli import commands, main
 from tarrafa.data import DataDirectory
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, tarrafa
-from tests.warc import check
+from tests.warc import check_warc_file
 
 ONE_PAGE = 'name = "c"\nroots = ["http://h0001.br.test/"]\n'
 
@@ -153,7 +153,7 @@ def test_a_full_disk_stops_the_crawl_with_one_line_and_nothing_is_damaged(tmp_pa
         done = tarrafa("crawl", file, "--data", data, "--quiet")
         assert done.returncode == 0, done.stderr
         for path in (data / "archive").glob("*.warc.gz"):
-            check(path)
+            check_warc_file(path)
 
 
 @pytest.mark.parametrize("limit", [60_000, 400_000])
@@ -168,9 +168,9 @@ def test_a_write_that_fails_stops_the_crawl_with_one_line_and_nothing_is_damaged
         assert "the disk is full" in full.stderr
         assert len(full.stderr.strip().splitlines()) == 1, full.stderr
         journey.crawl(file)
-        assert set(journey.kept()) == expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
+        assert set(journey.kept()) == expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
         for path in journey.data.archive.glob("*.warc.gz"):
-            check(path)
+            check_warc_file(path)
 
 
 def test_every_command_has_a_help_that_says_what_it_does():
@@ -185,8 +185,8 @@ def test_every_command_has_a_help_that_says_what_it_does():
 
 
 def test_init_writes_a_file_that_crawl_accepts_and_never_overwrites(tmp_path):
-    from tarrafa.crawl.collection import load
+    from tarrafa.crawl.collection import load_collection
 
     assert tarrafa("init", tmp_path / "My-site.toml", "--root", "https://www.usp.br/").returncode == 0
-    assert load(tmp_path / "My-site.toml").roots == ("https://www.usp.br/",)
+    assert load_collection(tmp_path / "My-site.toml").roots == ("https://www.usp.br/",)
     fails("exists already", "init", tmp_path / "My-site.toml")

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tarrafa.cli.running import control
+from tarrafa.cli.running import set_collection_state
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.address import UnixSocket
 from tests.contract.bodies import a_collection, a_remote, numbers
@@ -18,13 +18,13 @@ def test_what_waits_is_started_and_what_is_finished_begins_again_from_its_roots(
             await frontier.open_collection(a_collection("waits"), [], False)
             await first_run(frontier, [ABOUT])
             with pytest.raises(FrontierError, match="c is finished already"):
-                await control(address, "c", "paused", "")
+                await set_collection_state(address, "c", "paused", "")
             for name in ("waits", "c"):
-                await control(address, name, "running", "by somebody", again=True)
+                await set_collection_state(address, name, "running", "by somebody", again=True)
             now = {one.name: (one.state, one.run, one.reason) for one in (await frontier.overview()).collections}
             assert now == {"waits": ("running", 1, "by somebody"), "c": ("running", 2, "by somebody")}
-            await control(address, "c", "paused", "")
-            await control(address, "c", "running", "", again=True)
+            await set_collection_state(address, "c", "paused", "")
+            await set_collection_state(address, "c", "running", "", again=True)
             assert (await numbers(frontier)).run == 2, "what rests goes on"
 
     asyncio.run(scene())

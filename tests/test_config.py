@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.config import Collection, HostMatcher, Politeness, Weights
-from tarrafa.crawl.collection import load
+from tarrafa.config import Collection, HostMatcher, PolitenessConfig, UrlScoreWeights
+from tarrafa.crawl.collection import load_collection
 from tarrafa.errors import ConfigError
 
 GOOD = """
@@ -30,14 +30,14 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_good_file_is_complete_and_its_roots_are_canonical(tmp_path):
-    collection = load(written(tmp_path, GOOD))
+    collection = load_collection(written(tmp_path, GOOD))
     assert collection.roots == ("https://www.example.br/", "http://example.org/", "http://[2001:db8::1]:8080/a%20b")
     assert (collection.scope.size_max, collection.politeness.delay, collection.fetch.time_max) == (200_000, 0.5, 600.0)
-    assert config.decode(config.encode(collection)) == collection
+    assert config.decode_collection(config.encode_collection(collection)) == collection
 
 
 def test_hosts_absent_means_exactly_the_roots_hosts(tmp_path):
-    collection = load(written(tmp_path, 'name = "a"\nroots = ["http://a.br/x", "http://b.br:8080/"]'))
+    collection = load_collection(written(tmp_path, 'name = "a"\nroots = ["http://a.br/x", "http://b.br:8080/"]'))
     assert collection.scope.hosts == ("a.br", "b.br:8080")
     matches = collection.host_matcher.matches
     assert matches("a.br", "")
@@ -50,13 +50,13 @@ def test_roots_come_from_a_file_too_one_url_or_host_per_line(tmp_path):
     (tmp_path / "roots.txt").write_text(
         "# the universities\nusp.br  # the largest\n\nhttps://www.unicamp.br/unicamp/\n"
     )
-    collection = load(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"'))
+    collection = load_collection(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"'))
     assert collection.roots == ("http://usp.br/", "https://www.unicamp.br/unicamp/")
 
 
 def test_tens_of_thousands_of_roots_are_read(tmp_path):
     (tmp_path / "roots.txt").write_text("".join(f"host{number}.br\n" for number in range(50_000)))
-    assert len(load(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"')).roots) == 50_000
+    assert len(load_collection(written(tmp_path, 'name = "a"\nroots_file = "roots.txt"')).roots) == 50_000
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_tens_of_thousands_of_roots_are_read(tmp_path):
 def test_what_cannot_be_meant_is_refused_in_one_line_that_names_the_place(tmp_path, text, told):
     path = written(tmp_path, text)
     with pytest.raises(ConfigError) as refusal:
-        load(path)
+        load_collection(path)
     message = str(refusal.value)
     assert told in message
     assert message.startswith(str(tmp_path))
@@ -172,10 +172,10 @@ def test_host_patterns(pattern, name, port, expected):
 
 def test_a_strategy_is_complete_and_survives_the_frontier():
     table = {"order": "breadth", "favour": ["*.br"], "penalise": ["*/login*"], "weights": {"favour": 20}}
-    collection = config.convert({"name": "a", "roots": ["http://a.br/"], "strategy": table}, "test")
+    collection = config.collection_from_table({"name": "a", "roots": ["http://a.br/"], "strategy": table}, "test")
     assert (collection.strategy.table_max, collection.strategy.cycle) == (4_000, 100)
-    assert collection.strategy.weights == Weights(length=1, block=10, favour=20, penalty=200)
-    assert config.decode(config.encode(collection)).strategy == collection.strategy
+    assert collection.strategy.weights == UrlScoreWeights(length=1, block=10, favour=20, penalty=200)
+    assert config.decode_collection(config.encode_collection(collection)).strategy == collection.strategy
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_a_strategy_is_complete_and_survives_the_frontier():
     [({}, False), ({"languages": ["pt"]}, True), ({"languages": ["pt"], "beyond": False}, False)],
 )
 def test_whoever_names_languages_looks_beyond_the_hosts_unless_told_not_to(scope, expected):
-    assert config.convert({"name": "a", "roots": ["a.br"], "scope": scope}, "test").looks_beyond is expected
+    assert config.collection_from_table({"name": "a", "roots": ["a.br"], "scope": scope}, "test").explores_outside_hosts is expected
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_whoever_names_languages_looks_beyond_the_hosts_unless_told_not_to(scope
     ],
 )
 def test_a_name_server_is_an_address_with_or_without_a_port(text, expected):
-    assert config.name_server(text) == expected
+    assert config.parse_name_server(text) == expected
 
 
 PROXIED = """
@@ -229,9 +229,9 @@ proxy = "http://proxy.example.br:3128"
     ],
 )
 def test_a_proxy_is_taken_only_from_those_who_know_what_it_means(tmp_path, before, after, message):
-    assert load(written(tmp_path, PROXIED)).network.proxy
+    assert load_collection(written(tmp_path, PROXIED)).network.proxy
     with pytest.raises(ConfigError, match=message) as refusal:
-        load(written(tmp_path, PROXIED.replace(before, after)))
+        load_collection(written(tmp_path, PROXIED.replace(before, after)))
     assert "secret" not in str(refusal.value)
 
 
@@ -242,7 +242,7 @@ def test_all_that_is_wrong_with_a_file_is_told_at_once_each_with_its_place(tmp_p
         '[notify]\nstalled = 0\n[network]\nca_file = "none.pem"\n'
     )
     with pytest.raises(ConfigError) as told:
-        load(path)
+        load_collection(path)
     lines = str(told.value).splitlines()
     assert [line.removeprefix(f"{path}: ").split(":")[0] for line in lines] == [
         "unknown key 'colour' (allowed", "[scope] depth_max", "[notify] stalled must be 10s or more, got 0s",
@@ -256,7 +256,7 @@ def test_a_password_in_the_wrong_place_is_in_no_complaint(tmp_path):
     path = tmp_path / "c.toml"
     path.write_text('name = "a"\nroots = ["a.br"]\n[notify]\nwebhook = ["http://a.br/secret"]\n')
     with pytest.raises(ConfigError) as told:
-        load(path)
+        load_collection(path)
     assert "[notify] webhook: expected a text in quotation marks, got array" in str(told.value)
     assert "secret" not in str(told.value)
 
@@ -266,9 +266,9 @@ def test_a_password_in_the_wrong_place_is_in_no_complaint(tmp_path):
     "see http://example.br/.",
 ])  # fmt: skip
 def test_whoever_can_be_reached_is_a_contact(contact):
-    assert config.convert({"name": "a", "politeness": {"contact": contact}}, "test").politeness.contact == contact
+    assert config.collection_from_table({"name": "a", "politeness": {"contact": contact}}, "test").politeness.contact == contact
 
 
 def test_what_an_earlier_version_accepted_is_still_read_from_the_frontier():
-    kept = config.encode(replace(Collection(name="a"), politeness=Politeness(contact="abc", email="me")))
-    assert config.decode(kept).politeness.contact == "abc"
+    kept = config.encode_collection(replace(Collection(name="a"), politeness=PolitenessConfig(contact="abc", email="me")))
+    assert config.decode_collection(kept).politeness.contact == "abc"

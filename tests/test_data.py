@@ -7,9 +7,9 @@ import signal
 import apsw
 import pytest
 
-from tarrafa.coordinate.ledger import open_ledger
-from tarrafa.data import DataDirectory, open_to_read
-from tarrafa.frontier.store.schema import open_tables
+from tarrafa.coordinate.ledger import open_store
+from tarrafa.data import DataDirectory, open_sqlite_readonly
+from tarrafa.frontier.store.schema import open_database
 
 
 def die_while_writing(path):
@@ -26,7 +26,7 @@ def test_who_reads_can_read_what_a_killed_writer_left(tmp_path):
     child.start()
     child.join(30)
     assert path.with_name("file.sqlite-journal").exists(), "the kill must leave one"
-    connection = open_to_read(path)
+    connection = open_sqlite_readonly(path)
     assert connection.execute("SELECT count(*) FROM kept").fetchall() == [(1,)]
     with pytest.raises(apsw.ReadOnlyError):
         connection.execute("DELETE FROM kept")
@@ -34,7 +34,7 @@ def test_who_reads_can_read_what_a_killed_writer_left(tmp_path):
 
 def test_reading_makes_no_file(tmp_path):
     with pytest.raises(apsw.CantOpenError):
-        open_to_read(tmp_path / "none.sqlite")
+        open_sqlite_readonly(tmp_path / "none.sqlite")
     assert not list(tmp_path.iterdir())
 
 
@@ -48,8 +48,8 @@ def test_files_that_hold_secrets_are_their_owners_only_and_are_tightened(tmp_pat
 
     def open_it() -> apsw.Connection:
         if opened == "coordinator":
-            return open_ledger(data)
-        return open_tables(str(data.frontier), "").connection
+            return open_store(data)
+        return open_database(str(data.frontier), "").connection
 
     before = os.umask(0o022)
     try:

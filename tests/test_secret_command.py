@@ -27,7 +27,7 @@ def test_a_secret_is_read_from_standard_input_listed_without_it_and_removed(tmp_
     assert said(tmp_path, *add, given=f"{VALUE}\nanother line\n") == "c: password of ana for *.a.br, b.br\n"
     data = DataDirectory(tmp_path / "data")
     assert [one.value for one in secrets.read(data, "c")] == [VALUE]
-    assert stat.S_IMODE(secrets.path_of(data, "c").stat().st_mode) == 0o600
+    assert stat.S_IMODE(secrets.credentials_path(data, "c").stat().st_mode) == 0o600
     assert "in place of the old one" in said(tmp_path, *add, given=VALUE)
     assert '"kind": "basic"' in said(tmp_path, "list", "c", "--json")
     assert said(tmp_path, "remove", "c", "--host", "x.br") == "c: x.br was shown no such\n"

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from tarrafa import secrets
-from tarrafa.crawl.entering import Entrance, conceal
-from tarrafa.crawl.visit import request_bytes
+from tarrafa.crawl.entering import RequestCredentials, redact_response
+from tarrafa.crawl.visit import format_request
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.fetch.http import Head, Request, Response, header_lines
-from tarrafa.secrets import Keys, Kind, Secret
+from tarrafa.fetch.http import ResponseHead, FetchRequest, FetchResponse, header_lines
+from tarrafa.secrets import CredentialSet, CredentialKind, Credential
 
 VALUE = "do-not-tell-anybody-7"
 
@@ -28,9 +28,9 @@ def data(tmp_path):
 
 
 def a_secret(
-    *hosts: str, kind: Kind = "header", name: str = "X-Key", value: str = VALUE, insecure: bool = False
-) -> Secret:
-    return Secret(hosts or ("a.br",), kind, name, value, insecure)
+    *hosts: str, kind: CredentialKind = "header", name: str = "X-Key", value: str = VALUE, insecure: bool = False
+) -> Credential:
+    return Credential(hosts or ("a.br",), kind, name, value, insecure)
 
 
 def mode_of(path: Path) -> int:
@@ -43,19 +43,19 @@ def test_only_its_owner_may_read_a_file_of_secrets_whatever_the_umask(data):
         secrets.add(data, "c", a_secret())
     finally:
         os.umask(before)
-    assert mode_of(secrets.folder(data)) == 0o700
-    assert mode_of(secrets.path_of(data, "c")) == 0o600
+    assert mode_of(secrets.credentials_dir(data)) == 0o700
+    assert mode_of(secrets.credentials_path(data, "c")) == 0o600
     assert secrets.read(data, "c") == [a_secret()]
 
 
 def test_who_lists_or_prints_secrets_does_not_see_them(data):
     secrets.add(data, "c", a_secret("a.br", "*.b.br"))
     secrets.add(data, "c", a_secret(kind="basic", name="ana", insecure=True))
-    told = [str(one) for one in secrets.listed(data, "c")]
+    told = [str(one) for one in secrets.list_redacted(data, "c")]
     assert told == ["header X-Key for a.br, *.b.br", "password of ana for a.br (may be overheard)"]
-    said = f"{secrets.read(data, 'c')} {secrets.listed(data, 'c')} {msgspec.json.encode(secrets.listed(data, 'c'))!r}"
+    said = f"{secrets.read(data, 'c')} {secrets.list_redacted(data, 'c')} {msgspec.json.encode(secrets.list_redacted(data, 'c'))!r}"
     assert VALUE not in said
-    assert VALUE not in repr(Request("https://a.br/", [], secrets=(a_secret().line(),)))
+    assert VALUE not in repr(FetchRequest("https://a.br/", [], secret_headers=(a_secret().header_line(),)))
 
 
 def test_a_secret_takes_the_place_of_the_one_for_the_same_hosts_kind_and_name(data):
@@ -70,11 +70,11 @@ def test_a_host_is_taken_away_and_what_is_for_nobody_goes_with_the_file(data):
     secrets.add(data, "c", a_secret("a.br", kind="cookie", name=""))
     assert secrets.remove(data, "c", "x.br") == 0
     assert secrets.remove(data, "c", "a.br", "header", "x-KEY") == 1
-    assert [one.hosts for one in secrets.listed(data, "c")] == [("b.br",), ("a.br",)]
+    assert [one.hosts for one in secrets.list_redacted(data, "c")] == [("b.br",), ("a.br",)]
     assert secrets.remove(data, "c", "a.br") == 1
     assert secrets.remove(data, "c", "b.br") == 1
-    assert not secrets.path_of(data, "c").exists()
-    assert secrets.names(data) == []
+    assert not secrets.credentials_path(data, "c").exists()
+    assert secrets.collections_with_credentials(data) == []
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_secret_that_cannot_be_meant_is_refused_in_one_line_without_being_told
     with pytest.raises(ConfigError, match=message) as refusal:
         secrets.add(data, "c", wrong)
     assert not wrong.value or wrong.value not in str(refusal.value)
-    assert not secrets.path_of(data, "c").exists()
+    assert not secrets.credentials_path(data, "c").exists()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_secret_that_cannot_be_meant_is_refused_in_one_line_without_being_told
 )
 def test_a_file_that_makes_no_sense_is_refused_without_showing_what_is_in_it(data, content):
     secrets.add(data, "c", a_secret())
-    secrets.path_of(data, "c").write_bytes(content)
+    secrets.credentials_path(data, "c").write_bytes(content)
     with pytest.raises(DataError) as refusal:
         secrets.read(data, "c")
     assert VALUE not in str(refusal.value)
@@ -125,7 +125,7 @@ def test_a_file_that_makes_no_sense_is_refused_without_showing_what_is_in_it(dat
 
 def test_a_file_that_others_may_read_is_refused(data):
     secrets.add(data, "c", a_secret())
-    secrets.path_of(data, "c").chmod(0o640)
+    secrets.credentials_path(data, "c").chmod(0o640)
     with pytest.raises(DataError, match="others may read it"):
         secrets.read(data, "c")
 
@@ -133,7 +133,7 @@ def test_a_file_that_others_may_read_is_refused(data):
 @pytest.mark.parametrize("name", ["../c", "a/b", "", "C", ".hidden", "x" * 64])
 def test_no_name_leads_out_of_the_folder(data, name):
     with pytest.raises(ConfigError, match="may hold"):
-        secrets.path_of(data, name)
+        secrets.credentials_path(data, name)
 
 
 def test_another_machine_has_what_the_bundle_has_and_nothing_else(data, tmp_path):
@@ -142,24 +142,24 @@ def test_another_machine_has_what_the_bundle_has_and_nothing_else(data, tmp_path
     other = DataDirectory(tmp_path / "other")
     other.create()
     secrets.add(other, "old", a_secret())
-    secrets.take(other, secrets.bundle(data))
-    assert secrets.names(other) == ["c", "d"]
+    secrets.import_bundle(other, secrets.export_bundle(data))
+    assert secrets.collections_with_credentials(other) == ["c", "d"]
     assert secrets.read(other, "d") == secrets.read(data, "d")
-    assert mode_of(secrets.path_of(other, "d")) == 0o600
+    assert mode_of(secrets.credentials_path(other, "d")) == 0o600
     for nonsense in (b"", b'{"../c": []}', b'{"c": [{"hosts": ["*"], "kind": "cookie", "name": "", "value": "x"}]}'):
         with pytest.raises((ConfigError, DataError)):
-            secrets.take(other, nonsense)
-    assert secrets.names(other) == ["c", "d"]
-    secrets.take(other, secrets.bundle(DataDirectory(tmp_path / "empty")))
-    assert secrets.names(other) == []
+            secrets.import_bundle(other, nonsense)
+    assert secrets.collections_with_credentials(other) == ["c", "d"]
+    secrets.import_bundle(other, secrets.export_bundle(DataDirectory(tmp_path / "empty")))
+    assert secrets.collections_with_credentials(other) == []
 
 
-def shown(keys: Keys, name: str, port: str = "", *, private: bool = True) -> dict[str, str]:
-    return dict(secret.line() for secret in keys.of(name, port, private=private))
+def shown(keys: CredentialSet, name: str, port: str = "", *, private: bool = True) -> dict[str, str]:
+    return dict(secret.header_line() for secret in keys.for_host(name, port, private=private))
 
 
 def test_a_host_sees_what_is_for_it_and_of_one_header_what_is_most_exactly_for_it():
-    keys = Keys([
+    keys = CredentialSet([
         a_secret("*.a.br", value="for all"),
         a_secret("www.a.br", value="for one"),
         a_secret("www.a.br", kind="cookie", name="", value="s=1"),
@@ -187,15 +187,15 @@ def test_a_host_sees_what_is_for_it_and_of_one_header_what_is_most_exactly_for_i
 )
 def test_what_must_not_be_overheard_goes_over_tls_or_stays_on_this_machine(data, url, connect_to, insecure, is_shown):
     secrets.add(data, "c", a_secret(insecure=insecure))
-    request = Request(url, [("User-Agent", "Tarrafa")], connect_to=connect_to, tls="accept")
-    entrance = Entrance(data)
-    assert bool(entrance.prepare(request, "other")) is False
-    assert request.secrets == ()
-    assert bool(entrance.prepare(request, "c")) is is_shown
+    request = FetchRequest(url, [("User-Agent", "Tarrafa")], connect_to=connect_to, tls="accept")
+    entrance = RequestCredentials(data)
+    assert bool(entrance.attach(request, "other")) is False
+    assert request.secret_headers == ()
+    assert bool(entrance.attach(request, "c")) is is_shown
     assert (VALUE.encode() in b"".join(header_lines(request))) is is_shown
-    assert VALUE.encode() not in request_bytes(request), "what is archived"
+    assert VALUE.encode() not in format_request(request), "what is archived"
     if is_shown:
-        assert b"\r\nX-Key: (withheld)\r\n" in request_bytes(request)
+        assert b"\r\nX-Key: (withheld)\r\n" in format_request(request)
         wants_tls = url.startswith("https") and not insecure
         assert request.tls == ("strict" if wants_tls else "accept"), "nobody knows who has no good certificate"
 
@@ -203,39 +203,39 @@ def test_what_must_not_be_overheard_goes_over_tls_or_stays_on_this_machine(data,
 def test_workers_hear_of_a_changed_file_and_keep_to_the_last_good_one(data, monkeypatch, caplog):
     now = [0.0]
     monkeypatch.setattr(secrets, "boottime", lambda: now[0])
-    ring = secrets.KeyRing(data)
+    ring = secrets.CredentialCache(data)
 
     def seen() -> list[str]:
-        now[0] += secrets.LOOK_EVERY_S
-        return [secret.value for secret in ring.of("c").of("a.br", "", private=True)]
+        now[0] += secrets.RELOAD_EVERY_S
+        return [secret.value for secret in ring.for_collection("c").for_host("a.br", "", private=True)]
 
     assert seen() == []
     secrets.add(data, "c", a_secret())
-    assert ring.of("c").of("a.br", "", private=True) == [], "it was looked at a moment ago"
+    assert ring.for_collection("c").for_host("a.br", "", private=True) == [], "it was looked at a moment ago"
     assert seen() == [VALUE]
-    secrets.path_of(data, "c").write_text(f"[{VALUE}")
+    secrets.credentials_path(data, "c").write_text(f"[{VALUE}")
     assert seen() == [VALUE]
     assert seen() == [VALUE]
     assert len(caplog.records) == 1, "said once"
     assert VALUE not in caplog.text
     secrets.write(data, "c", [a_secret(value="a new one")])
     assert seen() == ["a new one"]
-    secrets.path_of(data, "c").unlink()
+    secrets.credentials_path(data, "c").unlink()
     assert seen() == []
 
 
 def test_what_a_server_repeats_in_its_header_is_not_kept():
     cookie = a_secret(kind="cookie", name="", value="lang=pt; sid=0123456789abcdef")
     basic = a_secret(kind="basic", name="ana")
-    sent = basic.line()[1].split()[1]
+    sent = basic.header_line()[1].split()[1]
     head = (
         "HTTP/1.1 302 Found\r\nSet-Cookie: sid=rotated; Path=/\r\nset-cookie: nameless\r\n"
         f"Location: /x?sid=0123456789abcdef&lang=pt\r\nX-Echo: {sent} {VALUE}\r\n\r\n"
     ).encode()
-    response = conceal(Response(302, Head(302, ()), head, b"body"), [cookie, basic])
+    response = redact_response(FetchResponse(302, ResponseHead(302, ()), head, b"body"), [cookie, basic])
     assert len(response.raw_head) == len(head)
     kept = response.raw_head.decode()
     assert not [word for word in ("0123456789abcdef", "rotated", "nameless", sent, VALUE) if word in kept]
     assert "Set-Cookie: sid=*******; Path=/\r\n" in kept
     assert response.head.get("location") == "/x?sid=****************&lang=pt"
-    assert conceal(response, []) is response
+    assert redact_response(response, []) is response

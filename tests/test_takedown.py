@@ -11,11 +11,11 @@ import pytest
 
 from tarrafa import takedown
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, Withheld
-from tarrafa.takedown import Entry, Orders, TakenDown, Target, act, append, entries, in_force, read_from, read_target
+from tarrafa.errors import ConfigError, DataError, PageTakenDown
+from tarrafa.takedown import TakedownEntry, TakedownSet, CurrentTakedowns, TakedownTarget, record_action, append_entries, read_entries, in_force, read_entries_from, parse_target
 
 NOW = 1_790_000_000.0
-PAGE, SITE, HOST = Target("url", "http://a.br/x"), Target("site", "b.br"), Target("host", "c.br")
+PAGE, SITE, HOST = TakedownTarget("url", "http://a.br/x"), TakedownTarget("site", "b.br"), TakedownTarget("host", "c.br")
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def data(tmp_path: Path) -> DataDirectory:
     return found
 
 
-def an_entry(at: int, action: Literal["add", "lift"] = "add", target: Target = SITE, who: str = "ana") -> Entry:
-    return Entry(datetime.fromtimestamp(NOW + at, UTC), action, target.kind, target.name, who)
+def an_entry(at: int, action: Literal["add", "lift"] = "add", target: TakedownTarget = SITE, who: str = "ana") -> TakedownEntry:
+    return TakedownEntry(datetime.fromtimestamp(NOW + at, UTC), action, target.kind, target.name, who)
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,14 @@ def an_entry(at: int, action: Literal["add", "lift"] = "add", target: Target = S
         ("site:B.br", SITE),
         ("Site:b.br.", SITE),
         ("host:c.br", HOST),
-        ("host:são.br", Target("host", "xn--so-sia.br")),
-        ("host:localhost", Target("host", "localhost")),
-        ("site:10.0.0.1", Target("site", "10.0.0.1")),
+        ("host:são.br", TakedownTarget("host", "xn--so-sia.br")),
+        ("host:localhost", TakedownTarget("host", "localhost")),
+        ("site:10.0.0.1", TakedownTarget("site", "10.0.0.1")),
     ],
 )
 def test_a_target_is_a_url_a_host_or_a_site(text, target):
-    assert read_target(text) == target
-    assert read_target(str(target)) == target
+    assert parse_target(text) == target
+    assert parse_target(str(target)) == target
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_target_is_a_url_a_host_or_a_site(text, target):
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(text, told):
     with pytest.raises(ConfigError) as error:
-        read_target(text)
+        parse_target(text)
     assert told in str(error.value)
 
 
@@ -83,12 +83,12 @@ def test_what_cannot_be_meant_is_refused_in_one_line(text, told):
     ],
 )
 def test_a_url_is_covered_by_itself_its_host_or_any_domain_above_it(url, covered):
-    assert Orders([PAGE, SITE, HOST]).covers(url) is covered
-    assert not Orders().covers(url)
+    assert TakedownSet([PAGE, SITE, HOST]).covers(url) is covered
+    assert not TakedownSet().covers(url)
 
 
 def test_a_url_is_covered_in_the_spellings_that_a_collection_may_fold_it_to():
-    orders = Orders([Target("url", "http://a.br/Some/Page/")])
+    orders = TakedownSet([TakedownTarget("url", "http://a.br/Some/Page/")])
     assert orders.covers("http://a.br/Some/Page/")
     assert orders.covers("http://a.br/some/page/")
     assert orders.covers("http://a.br/some/page")
@@ -96,58 +96,58 @@ def test_a_url_is_covered_in_the_spellings_that_a_collection_may_fold_it_to():
 
 
 def test_every_action_is_a_line_with_who_when_and_why(data):
-    assert act(data, "add", SITE, "ana@host", "court order\n12/2026", NOW) is not None
-    assert act(data, "add", SITE, "rui", "", NOW + 1) is None, "it is so already"
-    assert act(data, "lift", PAGE, "rui", "", NOW + 1) is None
-    assert act(data, "lift", SITE, "rui", "lifted", NOW + 2) is not None
-    first, second = takedown.path_of(data).read_text().splitlines()
+    assert record_action(data, "add", SITE, "ana@host", "court order\n12/2026", NOW) is not None
+    assert record_action(data, "add", SITE, "rui", "", NOW + 1) is None, "it is so already"
+    assert record_action(data, "lift", PAGE, "rui", "", NOW + 1) is None
+    assert record_action(data, "lift", SITE, "rui", "lifted", NOW + 2) is not None
+    first, second = takedown.takedown_log_path(data).read_text().splitlines()
     assert first == (
         '{"at":"2026-09-21T14:13:20Z","action":"add","kind":"site","name":"b.br","who":"ana@host",'
         '"reason":"court order\\n12/2026"}'
     )
     assert '"action":"lift"' in second
-    assert in_force(entries(data)) == {}
+    assert in_force(read_entries(data)) == {}
 
 
 def test_an_action_comes_after_what_it_answers_to_whatever_the_clock_says(data):
-    act(data, "add", SITE, "ana", "", NOW)
-    act(data, "lift", SITE, "rui", "", NOW - 1000)
-    assert list(in_force(entries(data))) == []
-    act(data, "add", SITE, "ana", "", NOW - 2000)
-    assert list(in_force(entries(data))) == [SITE]
+    record_action(data, "add", SITE, "ana", "", NOW)
+    record_action(data, "lift", SITE, "rui", "", NOW - 1000)
+    assert list(in_force(read_entries(data))) == []
+    record_action(data, "add", SITE, "ana", "", NOW - 2000)
+    assert list(in_force(read_entries(data))) == [SITE]
 
 
 def test_a_change_counts_from_the_next_question_on(data):
-    found = TakenDown(data)
+    found = CurrentTakedowns(data)
     assert not found.covers("http://b.br/")
-    act(data, "add", SITE, "ana", "", NOW)
+    record_action(data, "add", SITE, "ana", "", NOW)
     assert found.covers("http://b.br/")
     assert found.now() is found.now()
-    act(data, "lift", SITE, "ana", "", NOW + 1)
+    record_action(data, "lift", SITE, "ana", "", NOW + 1)
     assert not found.covers("http://b.br/")
 
 
 def test_who_asks_for_it_is_refused_however_he_spells_it(data):
-    act(data, "add", PAGE, "ana", "", NOW)
-    with pytest.raises(Withheld, match=r"HTTP://A\.br:80/x: was taken down"):
-        TakenDown(data).refuse("HTTP://A.br:80/x")
-    TakenDown(data).refuse("http://a.br/y")
-    TakenDown(data).refuse("no url")
+    record_action(data, "add", PAGE, "ana", "", NOW)
+    with pytest.raises(PageTakenDown, match=r"HTTP://A\.br:80/x: was taken down"):
+        CurrentTakedowns(data).raise_if_taken_down("HTTP://A.br:80/x")
+    CurrentTakedowns(data).raise_if_taken_down("http://a.br/y")
+    CurrentTakedowns(data).raise_if_taken_down("no url")
 
 
 def test_a_torn_line_is_dropped_with_a_warning_and_overwritten_by_the_next(data, caplog):
-    act(data, "add", SITE, "ana", "", NOW)
-    whole = takedown.path_of(data).read_bytes()
-    act(data, "add", PAGE, "ana", "", NOW)
-    torn = takedown.path_of(data).read_bytes()
+    record_action(data, "add", SITE, "ana", "", NOW)
+    whole = takedown.takedown_log_path(data).read_bytes()
+    record_action(data, "add", PAGE, "ana", "", NOW)
+    torn = takedown.takedown_log_path(data).read_bytes()
     for cut in range(len(whole) + 1, len(torn)):
-        takedown.path_of(data).write_bytes(torn[:cut])
+        takedown.takedown_log_path(data).write_bytes(torn[:cut])
         caplog.clear()
-        assert TakenDown(data).now().targets == {SITE}, cut
+        assert CurrentTakedowns(data).now().targets == {SITE}, cut
         assert "the last line is torn" in caplog.text
-    act(data, "add", HOST, "ana", "", NOW)
-    assert TakenDown(data).now().targets == {SITE, HOST}
-    assert takedown.path_of(data).read_bytes().startswith(whole)
+    record_action(data, "add", HOST, "ana", "", NOW)
+    assert CurrentTakedowns(data).now().targets == {SITE, HOST}
+    assert takedown.takedown_log_path(data).read_bytes().startswith(whole)
 
 
 @pytest.mark.parametrize(
@@ -162,21 +162,21 @@ def test_a_torn_line_is_dropped_with_a_warning_and_overwritten_by_the_next(data,
     ],
 )
 def test_a_damaged_log_is_not_half_obeyed_and_who_knew_better_keeps_to_it(data, line, caplog):
-    act(data, "add", SITE, "ana", "", NOW)
-    knew = TakenDown(data)
+    record_action(data, "add", SITE, "ana", "", NOW)
+    knew = CurrentTakedowns(data)
     assert knew.covers("http://b.br/")
-    with takedown.path_of(data).open("a") as file:
+    with takedown.takedown_log_path(data).open("a") as file:
         file.write(line)
     assert knew.covers("http://b.br/")
     assert "what was read before holds" in caplog.text
-    fresh = TakenDown(data)
+    fresh = CurrentTakedowns(data)
     for _ in range(2):
         with pytest.raises(DataError, match="the line at byte 97 cannot be read") as error:
             fresh.covers("http://b.br/")
         assert "\n" not in str(error.value)
     with pytest.raises(DataError):
-        act(data, "add", PAGE, "ana", "", NOW)
-    assert takedown.path_of(data).read_text().endswith(line), "nothing was written"
+        record_action(data, "add", PAGE, "ana", "", NOW)
+    assert takedown.takedown_log_path(data).read_text().endswith(line), "nothing was written"
 
 
 def test_logs_of_several_machines_say_the_same_in_whatever_order_they_are_merged(data, tmp_path):
@@ -185,33 +185,33 @@ def test_logs_of_several_machines_say_the_same_in_whatever_order_they_are_merged
     other.create()
     for one, order in ((data, news), (other, [news[3], news[1], news[0], news[2]])):
         for entry in order:
-            assert append(one, [entry, entry]) == [entry]
-        assert append(one, news) == []
-        assert TakenDown(one).now().targets == {PAGE}
-    late = Entry(datetime(9999, 1, 1, tzinfo=UTC), "add", "site", "b.br", "x")
-    assert append(data, [late]) == [], "nothing could ever answer to it"
+            assert append_entries(one, [entry, entry]) == [entry]
+        assert append_entries(one, news) == []
+        assert CurrentTakedowns(one).now().targets == {PAGE}
+    late = TakedownEntry(datetime(9999, 1, 1, tzinfo=UTC), "add", "site", "b.br", "x")
+    assert append_entries(data, [late]) == [], "nothing could ever answer to it"
 
 
 def test_the_log_is_read_in_parts(data):
-    news = [an_entry(at, target=Target("host", f"h{at}.br")) for at in range(25)]
-    append(data, news)
-    found: list[Entry] = []
+    news = [an_entry(at, target=TakedownTarget("host", f"h{at}.br")) for at in range(25)]
+    append_entries(data, news)
+    found: list[TakedownEntry] = []
     at = 0
-    while (part := read_from(data, at, 10))[0]:
+    while (part := read_entries_from(data, at, 10))[0]:
         found, at = found + part[0], part[1]
     assert found == news
-    assert read_from(data, 10**9, 100)[0] == news, "a place that is not there any more is the beginning"
+    assert read_entries_from(data, 10**9, 100)[0] == news, "a place that is not there any more is the beginning"
 
 
 def _add_many(root: Path, who: str) -> None:
     for number in range(20):
-        act(DataDirectory(root), "add", Target("host", f"{who}{number}.br"), who, "", NOW)
+        record_action(DataDirectory(root), "add", TakedownTarget("host", f"{who}{number}.br"), who, "", NOW)
 
 
 def test_processes_and_threads_may_write_and_read_at_once(data, caplog):
     spawn = multiprocessing.get_context("fork")
     writers = [spawn.Process(target=_add_many, args=(data.root, who)) for who in "abc"]
-    found, stop = TakenDown(data), threading.Event()
+    found, stop = CurrentTakedowns(data), threading.Event()
     seen: list[int] = []
 
     def read() -> None:

@@ -19,19 +19,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.cli.frame import BARS, PLAIN_BARS, draw, size, spark, words
-from tarrafa.cli.running import overview_of
-from tarrafa.cli.sight import Followers, Sight
-from tarrafa.cli.top import top
+from tarrafa.cli.frame import BARS, PLAIN_BARS, draw_frame, format_bytes, sparkline, progress_text
+from tarrafa.cli.running import fetch_overview
+from tarrafa.cli.sight import FollowerStates, TopSnapshot
+from tarrafa.cli.top import run_top
 from tarrafa.clock import Clock
-from tarrafa.config import convert
-from tarrafa.crawl.supervise import submit
+from tarrafa.config import collection_from_table
+from tarrafa.crawl.supervise import submit_collection
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
+from tarrafa.frontier.protocol import CollectionStatus, WorkerLeaseStatus, FrontierOverview
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.index.state import IndexState
-from tarrafa.triples.state import TriplesState
+from tarrafa.index.state import IndexStatus
+from tarrafa.triples.state import TriplesStatus
 from tarrafa.web.world import World
 from tests.journey.crawling import a_journey, tarrafa, wait_until_kept
 
@@ -46,17 +46,17 @@ def a_collection(name: str = "demo", state: str = "running", **more: object) -> 
     return CollectionStatus(**(fields | numbers | more))  # type: ignore[arg-type]
 
 
-def a_sight(collections: int = 1, workers: int = 2, notes: int = 0) -> Sight:
+def a_sight(collections: int = 1, workers: int = 2, notes: int = 0) -> TopSnapshot:
     found = [a_collection(f"collection-{number}") for number in range(collections)]
-    nodes = [NodeStatus(f"w{number}", 4_000 + number, 150, 25.0, "all is well " * 20) for number in range(workers)]
-    overview = Overview(found, nodes, [f"note {number}" for number in range(notes)])
-    followers = Followers(IndexState("1", 226, 840_767, False), TriplesState(159, 1_129, 0, 329, 0), 0, 10**9)
-    return Sight(1_795_176_000.0, overview, followers, 1_250_000)
+    nodes = [WorkerLeaseStatus(f"w{number}", 4_000 + number, 150, 25.0, "all is well " * 20) for number in range(workers)]
+    overview = FrontierOverview(found, nodes, [f"note {number}" for number in range(notes)])
+    followers = FollowerStates(IndexStatus("1", 226, 840_767, False), TriplesStatus(159, 1_129, 0, 329, 0), 0, 10**9)
+    return TopSnapshot(1_795_176_000.0, overview, followers, 1_250_000)
 
 
-def shown(sight: Sight, width: int = 80, height: int = 24, **more: object) -> list[str]:
+def shown(sight: TopSnapshot, width: int = 80, height: int = 24, **more: object) -> list[str]:
     trends = {one.name: deque([0.0, 10.0, 31.1]) for one in sight.overview.collections}
-    return [line.plain for line in draw(sight, trends, width, height, **more)]  # type: ignore[arg-type]
+    return [line.plain for line in draw_frame(sight, trends, width, height, **more)]  # type: ignore[arg-type]
 
 
 def data_with_a_collection(folder: Path) -> Path:
@@ -66,7 +66,7 @@ def data_with_a_collection(folder: Path) -> Path:
 
     async def fill() -> None:
         frontier = SqliteFrontier(data.frontier, Clock.real(), "br\n")
-        await submit(frontier, convert(table, "test"))
+        await submit_collection(frontier, collection_from_table(table, "test"))
         await frontier.close()
 
     asyncio.run(fill())
@@ -97,7 +97,7 @@ def test_a_frame_tells_collections_workers_and_how_far_the_followers_are(width, 
 def test_a_frame_shows_first_what_runs_and_counts_what_has_no_room():
     sight = a_sight(30, 50)
     late = a_collection("zebra", reason="busy")
-    lines = shown(Sight(sight.at, Overview([a_collection(f"c{n}", "finished") for n in range(29)] + [late],
+    lines = shown(TopSnapshot(sight.at, FrontierOverview([a_collection(f"c{n}", "finished") for n in range(29)] + [late],
                                            sight.overview.nodes), sight.followers))  # fmt: skip
     assert lines[3].startswith("zebra")
     assert "more collections" in "\n".join(lines)
@@ -105,33 +105,33 @@ def test_a_frame_shows_first_what_runs_and_counts_what_has_no_room():
 
 
 def test_a_frame_says_in_words_how_each_goes():
-    assert words(a_collection()) == "about 3 min 00 s left"
-    assert words(a_collection(pages_per_s=0.0)) == "waiting for hosts to answer"
-    assert words(a_collection(state="paused", reason="by you at 14:02")) == "by you at 14:02"
-    assert words(a_collection(keeps_fresh=True, revisits=10, changes=5)) == "kept fresh: 10 revisits, 50% had changed"
+    assert progress_text(a_collection()) == "about 3 min 00 s left"
+    assert progress_text(a_collection(pages_per_s=0.0)) == "waiting for hosts to answer"
+    assert progress_text(a_collection(state="paused", reason="by you at 14:02")) == "by you at 14:02"
+    assert progress_text(a_collection(keeps_fresh=True, revisits=10, changes=5)) == "kept fresh: 10 revisits, 50% had changed"
 
 
 def test_a_frame_lets_nothing_through_that_speaks_to_the_terminal():
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m"
     sight = a_sight(1, notes=1)
-    node = NodeStatus(f"w{evil}", 1, 1, 1.0, evil)
+    node = WorkerLeaseStatus(f"w{evil}", 1, 1, 1.0, evil)
     one = a_collection(f"c{evil}", "paused", reason=evil)
-    drawn = shown(Sight(sight.at, Overview([one], [node], [evil]), sight.followers, trouble=evil), where=evil)
+    drawn = shown(TopSnapshot(sight.at, FrontierOverview([one], [node], [evil]), sight.followers, trouble=evil), where=evil)
     assert all(line.isprintable() for line in drawn)
 
 
 def test_a_frame_before_anything_is_there_says_what_to_do():
-    lines = shown(Sight(0.0, Overview([], []), Followers()))
+    lines = shown(TopSnapshot(0.0, FrontierOverview([], []), FollowerStates()))
     assert any("`tarrafa crawl FILE` brings one" in line for line in lines)
     assert "nobody crawls at the moment" in lines
 
 
 def test_a_curve_has_its_highest_value_full_and_its_width():
-    assert spark([0, 1, 2, 4, 8], 10) == "▁▂▃▅█"
-    assert spark(range(100), 10) == spark(range(90, 100), 10)
-    assert spark([0, 0], 5) == "▁▁"
-    assert spark([], 5) == spark([1.0], 0) == ""
-    assert spark([0, 8], 5, PLAIN_BARS).isascii()
+    assert sparkline([0, 1, 2, 4, 8], 10) == "▁▂▃▅█"
+    assert sparkline(range(100), 10) == sparkline(range(90, 100), 10)
+    assert sparkline([0, 0], 5) == "▁▁"
+    assert sparkline([], 5) == sparkline([1.0], 0) == ""
+    assert sparkline([0, 8], 5, PLAIN_BARS).isascii()
     assert len(BARS) == len(PLAIN_BARS)
 
 
@@ -139,7 +139,7 @@ def test_a_curve_has_its_highest_value_full_and_its_width():
     ("count", "text"), [(0, "0 B"), (999, "999 B"), (1_300, "1.3 KB"), (314_000, "314 KB"), (5.2e15, "5,200.0 TB")]
 )
 def test_sizes_are_short(count, text):
-    assert size(count) == text
+    assert format_bytes(count) == text
 
 
 def test_one_frame_goes_into_a_pipe_without_colours(tmp_path):
@@ -158,7 +158,7 @@ def test_json_comes_one_line_a_time_and_says_what_status_says(tmp_path):
         lines = [json.loads(process.stdout.readline()) for _ in range(2)]
         process.terminate()
     assert process.returncode == 0
-    plain = msgspec.to_builtins(asyncio.run(overview_of(DataDirectory(root))))
+    plain = msgspec.to_builtins(asyncio.run(fetch_overview(DataDirectory(root))))
     assert lines[1]["at"] > lines[0]["at"]
     assert lines[0]["collections"] == plain["collections"]
     assert set(plain) | {"index", "triples"} <= set(lines[0])
@@ -166,7 +166,7 @@ def test_json_comes_one_line_a_time_and_says_what_status_says(tmp_path):
 
 def test_a_directory_without_data_is_told_in_one_line(tmp_path):
     with pytest.raises(DataError, match="no Tarrafa data here"):
-        top(DataDirectory(tmp_path / "nothing"), None)
+        run_top(DataDirectory(tmp_path / "nothing"), None)
 
 
 @pytest.mark.parametrize("key", [pytest.param(b"q", id="q"), pytest.param(b"", id="Ctrl-C", marks=pytest.mark.long)])

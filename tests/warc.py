@@ -16,7 +16,7 @@ WARCIO = (
 )
 
 
-def check(path: Path) -> int:
+def check_warc_file(path: Path) -> int:
     """`warcio check` accepts it and each record is a gzip member of its own; the number of records."""
     checked = subprocess.run([sys.executable, "-c", WARCIO, "check", "-v", path], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout

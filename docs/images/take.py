@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tarrafa.cli.demo import demo
+from tarrafa.cli.demo import run_demo
 from tarrafa.data import DataDirectory
 from tarrafa.serve.server import serve
 
@@ -83,7 +83,7 @@ def with_a_browser(address: str) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="t.") as folder:
         data = DataDirectory(Path(folder) / "d")
-        if asyncio.run(demo(data, PAGES, 0, leave=True)) == 0:
+        if asyncio.run(run_demo(data, PAGES, 0, leave=True)) == 0:
             asyncio.run(serving(data))
 
 

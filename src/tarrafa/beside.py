@@ -11,14 +11,14 @@ import os
 import socket
 import subprocess
 
-from tarrafa.process import LENGTH_BYTES, READY, module_line
+from tarrafa.process import LENGTH_BYTES, READY, module_command
 
 STARTS_MAX = 3
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # with more, nobody but root can leave the network
 FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}  # each reserves addresses, which a limit of memory counts
 
 
-class Beside:
+class SandboxProcess:
     """`python -m MODULE FD PARENT ARGUMENTS`, and the line to it. One message at a time."""
 
     def __init__(self, module: str, answer_bytes_max: int, *arguments: str, quiet: bool = False) -> None:
@@ -27,10 +27,10 @@ class Beside:
         self._process: subprocess.Popen[bytes] | None = None
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, content: bytes) -> bytes:
+    async def request(self, content: bytes) -> bytes:
         """What it answers. `asyncio.IncompleteReadError` or `ConnectionError`: it died of it. Whoever does not wait
         for the end must kill it: the next answer would not be for the next question."""
-        await self.be_ready()
+        await self.ensure_started()
         assert self._streams is not None
         incoming, outgoing = self._streams
         outgoing.write(len(content).to_bytes(LENGTH_BYTES, "big") + content)
@@ -40,7 +40,7 @@ class Beside:
             raise ConnectionError(f"an answer of {length} bytes")
         return await incoming.readexactly(length)
 
-    async def be_ready(self) -> None:
+    async def ensure_started(self) -> None:
         """Have it running: from then on, what becomes of it is the doing of what it is asked."""
         is_there = self._process is not None and self._process.poll() is None
         if is_there and self._streams is not None and not self._streams[0].at_eof():
@@ -48,7 +48,7 @@ class Beside:
         for _ in range(STARTS_MAX):
             self.kill()
             ours, theirs = socket.socketpair()
-            arguments = module_line(self._module, str(theirs.fileno()), str(os.getpid()), *self._arguments)
+            arguments = module_command(self._module, str(theirs.fileno()), str(os.getpid()), *self._arguments)
             with theirs:  # not asyncio's: libuv would make it listen to the terminal's Ctrl-C
                 self._process = subprocess.Popen(  # noqa: ASYNC220
                     arguments,

@@ -27,12 +27,12 @@ from typing import IO
 
 import apsw
 
-from tarrafa.errors import DataError, DiskFull, from_os
+from tarrafa.errors import DataError, DiskFull, data_error_from_os
 
-FORMAT = 1
+DATA_FORMAT = 1
 FREE_BYTES_MIN = 32 << 20  # below this we stop before the disk stops us
-OWNERS_ONLY = 0o600
-BUSY_MS = 10_000  # how long one waits for another who writes
+OWNER_ONLY_MODE = 0o600
+SQLITE_BUSY_TIMEOUT_MS = 10_000  # how long one waits for another who writes
 SOCKET_PATH_MAX = 100  # sun_path holds 108 bytes
 
 
@@ -107,9 +107,9 @@ class DataDirectory:
         text = self.version.read_text().strip()
         if not text.isdigit():
             raise DataError(f"{self.version}: not a data format number: {text[:40]!r}")
-        if int(text) > FORMAT:
+        if int(text) > DATA_FORMAT:
             raise DataError(
-                f"{self.version}: written by a newer Tarrafa (data format {text}, this one reads up to {FORMAT}); "
+                f"{self.version}: written by a newer Tarrafa (data format {text}, this one reads up to {DATA_FORMAT}); "
                 "use that version, or another --data directory"
             )
 
@@ -134,9 +134,9 @@ class DataDirectory:
             ):
                 folder.mkdir(parents=True, exist_ok=True)
             if not self.version.exists():
-                write_atomically(self.version, f"{FORMAT}\n".encode())
+                write_atomically(self.version, f"{DATA_FORMAT}\n".encode())
         except OSError as error:
-            raise from_os(error, self.root) from None
+            raise data_error_from_os(error, self.root) from None
 
     def check_space(self) -> None:
         free = shutil.disk_usage(self.root).free
@@ -155,7 +155,7 @@ def try_lock(path: Path) -> IO[bytes] | None:
     try:
         file = path.open("ab")
     except OSError as error:
-        raise from_os(error, path) from None
+        raise data_error_from_os(error, path) from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -164,7 +164,7 @@ def try_lock(path: Path) -> IO[bytes] | None:
     return file
 
 
-def state_of(path: Path) -> tuple[int, ...]:
+def file_fingerprint(path: Path) -> tuple[int, ...]:
     """Another one for each content of a file that is replaced or only grows; empty, if there is none."""
     try:
         found = path.stat()
@@ -173,36 +173,36 @@ def state_of(path: Path) -> tuple[int, ...]:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def owners_only(path: Path) -> None:
+def restrict_to_owner(path: Path) -> None:
     """A SQLite file that holds what is not for everybody, before it is opened to be written: made for its owner only if
     it is new, and tightened if it is ours and was not. What SQLite puts beside it later is as the file itself."""
     try:
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNERS_ONLY))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWNER_ONLY_MODE))
         for one in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm", "-journal"))):
             with suppress(FileNotFoundError):
                 found = one.stat()
                 if found.st_uid == os.geteuid() and found.st_mode & 0o077:
-                    one.chmod(OWNERS_ONLY)
+                    one.chmod(OWNER_ONLY_MODE)
     except OSError as error:
-        raise from_os(error, path) from None
+        raise data_error_from_os(error, path) from None
 
 
-def open_to_read(path: Path) -> apsw.Connection:
+def open_sqlite_readonly(path: Path) -> apsw.Connection:
     """A SQLite file that another process may be writing. Nothing can be written through it, but whoever was killed
     while the file was new left a journal, and one who may only read could not roll that back."""
-    connection = _opened(path, apsw.SQLITE_OPEN_READONLY)
+    connection = _open_sqlite(path, apsw.SQLITE_OPEN_READONLY)
     try:
         connection.pragma("schema_version")
     except apsw.ReadOnlyError:
-        connection = _opened(path, apsw.SQLITE_OPEN_READWRITE)  # never otherwise: it would touch what is damaged
+        connection = _open_sqlite(path, apsw.SQLITE_OPEN_READWRITE)  # never otherwise: it would touch what is damaged
         connection.pragma("query_only", True)
     return connection
 
 
-def _opened(path: Path, flags: int) -> apsw.Connection:
+def _open_sqlite(path: Path, flags: int) -> apsw.Connection:
     connection = apsw.Connection(str(path), flags=flags)
-    connection.set_busy_timeout(BUSY_MS)
+    connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
     return connection
 
 
@@ -223,7 +223,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replace_atomically(path: Path) -> Iterator[IO[bytes]]:
     """A file to write into, however large, that takes the other one's place when it is whole and durable."""
     temporary = path.with_name(path.name + ".new")
     try:
@@ -235,7 +235,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
             temporary.replace(path)
             sync_directory(path.parent)
         except OSError as error:
-            raise from_os(error, path) from None
+            raise data_error_from_os(error, path) from None
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)

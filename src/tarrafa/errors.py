@@ -36,11 +36,11 @@ class ConfigError(TarrafaError):
     """A collection file or an option that cannot be meant."""
 
 
-class NoSuchThing(ConfigError):
+class NotFound(ConfigError):
     """A name that nobody here knows: of a collection, a node, a preset."""
 
 
-class Stale(TarrafaError):
+class EditConflict(TarrafaError):
     """An edit of something that was changed meanwhile."""
 
 
@@ -56,7 +56,7 @@ class Locked(DataError):
     """Another process is at it."""
 
 
-class NotYet(DataError):
+class NotReady(DataError):
     """What is asked for has not been made yet: nothing is wrong."""
 
 
@@ -64,7 +64,7 @@ class QueryError(TarrafaError):
     """A search that cannot be understood."""
 
 
-class TooCostly(TarrafaError):
+class QueryLimitExceeded(TarrafaError):
     """A question that takes more time or memory than it may have."""
 
 
@@ -72,11 +72,11 @@ class Busy(TarrafaError):
     """All who could answer are at it; it is worth asking again."""
 
 
-class ShardAway(TarrafaError):
+class ShardUnavailable(TarrafaError):
     """A part of the index that does not answer; the others may."""
 
 
-class Withheld(TarrafaError):
+class PageTakenDown(TarrafaError):
     """Somebody asks for what was taken down."""
 
 
@@ -92,23 +92,23 @@ class Unreachable(FrontierError):
     """The URL server does not answer; it may come back."""
 
 
-class Refused(FrontierError):
+class AccessRefused(FrontierError):
     """The URL server will not have us, however often we ask."""
 
 
-class NameTaken(Refused):
+class NameTaken(AccessRefused):
     """Another living worker has that name."""
 
 
-class ServeError(TarrafaError):
+class ListenError(TarrafaError):
     """A port that cannot be listened on."""
 
 
-FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
-def from_os(error: OSError, where: Path | str) -> DataError:
+def data_error_from_os(error: OSError, where: Path | str) -> DataError:
     """Turn an operating system's refusal to write into our own words."""
-    if error.errno in FULL_ERRNOS:
+    if error.errno in DISK_FULL_ERRNOS:
         return DiskFull(f"{where}: the disk is full ({error.strerror}); free some space and run the command again")
     return DataError(f"{where}: cannot write ({error.strerror or error})")

@@ -73,8 +73,8 @@ STATUS_MEANING: dict[int, str] = {
 # What a status means for what comes next, in one place.
 BUSY = frozenset({429, 503})  # "not now": the host rests, nobody is blamed
 UNREACHED = frozenset({Status.TOO_SLOW, Status.SYSTEM_ERROR})  # the host may be in trouble, or we are
-UNBLAMED = BUSY | {Status.STARVED}  # the URL has not had its try
-TRANSIENT = UNBLAMED | UNREACHED | {500, 502, 504}  # the URL is tried again
+ATTEMPT_NOT_COUNTED = BUSY | {Status.STARVED}  # the URL has not had its try
+TRANSIENT = ATTEMPT_NOT_COUNTED | UNREACHED | {500, 502, 504}  # the URL is tried again
 GIVEN_UP = TRANSIENT | {  # no answer worth the name: FAILED in the end
     Status.INVALID_RESPONSE, Status.ADDRESS_REFUSED, Status.TLS_ERROR, Status.HOSTILE, Status.HOST_GIVEN_UP,
 }  # fmt: skip
@@ -83,13 +83,13 @@ NO_REQUEST = frozenset({
     Status.NOT_FOUND_AGAIN,
 })  # fmt: skip
 GONE = frozenset({404, 410})
-WEATHER = TRANSIENT | {  # says nothing about the page: what is kept of it stays
+INCONCLUSIVE = TRANSIENT | {  # says nothing about the page: what is kept of it stays
     304, Status.INVALID_RESPONSE, Status.NAME_UNKNOWN, Status.HOST_GIVEN_UP, Status.ADDRESS_REFUSED, Status.TLS_ERROR,
 }  # fmt: skip
 
 
-def is_weather(status: int) -> bool:
-    return status in WEATHER or status >= 500
+def is_inconclusive(status: int) -> bool:
+    return status in INCONCLUSIVE or status >= 500
 
 
 def can_be_retried(status: int) -> bool:
@@ -100,7 +100,7 @@ def can_be_retried(status: int) -> bool:
 
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-NOT_FOLLOWED = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
+NOFOLLOW_RELS = frozenset({"nofollow", "ugc", "sponsored"})  # in a link's rel
 
 
 class UrlState(IntEnum):
@@ -116,7 +116,7 @@ class UrlState(IntEnum):
     ASIDE = 7  # waited when an earlier run ended, and waits for this one to come across it
 
 
-class Role(IntEnum):
+class UrlRole(IntEnum):
     """What a URL is for."""
 
     PAGE = 0
@@ -134,7 +134,7 @@ class Link(msgspec.Struct, frozen=True, array_like=True):
     @property
     def is_followed(self) -> bool:
         """Its author does not vouch for some links; those are recorded, not walked."""
-        return not self.rel or NOT_FOLLOWED.isdisjoint(self.rel.lower().split())
+        return not self.rel or NOFOLLOW_RELS.isdisjoint(self.rel.lower().split())
 
 
 class RobotsMeta(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -169,7 +169,7 @@ class Page(msgspec.Struct, frozen=True, omit_defaults=True):
     parser: str = ""
 
 
-class Listed(msgspec.Struct, frozen=True, array_like=True):
+class ListingEntry(msgspec.Struct, frozen=True, array_like=True):
     """One entry of a sitemap or feed. `changed` is when its author says that it last changed, 0 if he does not."""
 
     url: str
@@ -179,8 +179,8 @@ class Listed(msgspec.Struct, frozen=True, array_like=True):
 class Listing(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a sitemap or a feed lists: pages, and further sitemaps (of an index)."""
 
-    entries: tuple[Listed, ...] = ()
-    sitemaps: tuple[Listed, ...] = ()
+    entries: tuple[ListingEntry, ...] = ()
+    sitemaps: tuple[ListingEntry, ...] = ()
     kind: str = ""  # "sitemap", "sitemapindex", "text", "rss", "atom"; empty: none of these
     cut: bool = False  # there was more than one file may list, or its end was missing
 
@@ -199,7 +199,7 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
     etag: str | None = None
     last_modified: str | None = None
     content_id: str | None = None
-    role: int = Role.PAGE
+    role: int = UrlRole.PAGE
     parent: bytes = b""  # of the page that led here, if on the same host: the first half of its content id
     payload: str = ""  # digest of the body as last archived
     archived: float = 0.0  # and when that was
@@ -224,7 +224,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_after_s: float = 0.0
     error: str = ""
     tls: str = ""  # why the certificate would not do, where the collection accepts it all the same
-    role: int = Role.PAGE
+    role: int = UrlRole.PAGE
     requested: bool = True  # False: it was settled without asking the host
     payload: str = ""  # digest of the body, where it was archived
     external: int = 0  # distinct URLs on it that lead to other sites; counted where the order of discovery asks for it
@@ -232,7 +232,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     server: str = ""  # the software that answered, as it calls itself
 
 
-class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+class VisitRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the archive tells its followers about one visit: the `metadata` record; `page.text` and `page.statements`
     come from its `conversion` records."""
 
@@ -295,7 +295,7 @@ class DeletedNote(msgspec.Struct, frozen=True, tag="deleted"):
 Note = CollectionNote | HostNote | ListingNote | RebuiltNote | DeletedNote
 
 
-class Declared(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeclaredEntity(msgspec.Struct, frozen=True, omit_defaults=True):
     """A thing that a page declares, in short. `kind` and the names of facts are short names of IRIs: schema:Event."""
 
     kind: str
@@ -317,7 +317,7 @@ class Hit(msgspec.Struct, frozen=True):
     type: str = ""  # MIME
     site: str = ""  # the name of its host
     pinned: bool = False  # put here by those who run the engine
-    declared: tuple[Declared, ...] = ()  # what the page's structured data says, in short
+    declared: tuple[DeclaredEntity, ...] = ()  # what the page's structured data says, in short
 
 
 class ShardReport(msgspec.Struct, frozen=True):
@@ -341,7 +341,7 @@ class SearchResult(msgspec.Struct, frozen=True, omit_defaults=True):
     instead: str = ""  # nothing was found, and so another "spelling" was tried, or "some" of the words for all of them
 
 
-class Neighbour(msgspec.Struct, frozen=True):
+class LinkedPage(msgspec.Struct, frozen=True):
     """The other end of a link."""
 
     url: str
@@ -349,12 +349,12 @@ class Neighbour(msgspec.Struct, frozen=True):
     rel: str = ""
 
 
-class Neighbours(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+class InAndOutLinks(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
     """Who links to a URL and whom it links to, as `links --json` gives it."""
 
     url: str
-    incoming: list[Neighbour]
-    outgoing: list[Neighbour]
+    incoming: list[LinkedPage]
+    outgoing: list[LinkedPage]
     in_total: int = 0
     out_total: int = 0
     rank: float = 1.0  # of the URL: N times PageRank, with the mean 1

@@ -19,11 +19,11 @@ from pathlib import Path
 import msgspec
 
 from tarrafa.clock import boot_id
-from tarrafa.errors import FrontierError, Refused, TarrafaError, Unreachable
+from tarrafa.errors import FrontierError, AccessRefused, TarrafaError, Unreachable
 
 PR_SET_PDEATHSIG = 1
 EXIT_ERROR = 2  # a message for a person was printed
-EXIT_AWAY = 69  # EX_UNAVAILABLE: the frontier does not answer: start us again when it does
+EXIT_UNAVAILABLE = 69  # EX_UNAVAILABLE: the frontier does not answer: start us again when it does
 EXIT_RETRY = 75  # EX_TEMPFAIL: the supervisor should simply start us again
 PR_SET_NO_NEW_PRIVS = 38
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
@@ -52,11 +52,11 @@ def start_ticks(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def myself() -> ProcessId:
-    return ProcessId(boot_id(), os.getpid(), start_ticks(os.getpid()) or 0, pid_space())
+def current_process() -> ProcessId:
+    return ProcessId(boot_id(), os.getpid(), start_ticks(os.getpid()) or 0, pid_namespace())
 
 
-def pid_space() -> str:
+def pid_namespace() -> str:
     """Containers count their own pids: the same number elsewhere is another process."""
     try:
         return str(Path("/proc/self/ns/pid").readlink())
@@ -66,11 +66,11 @@ def pid_space() -> str:
 
 def is_dead(process: ProcessId) -> bool:
     """True only when the process provably ran where we do, and is gone. Of other machines nobody here can tell."""
-    here = process.boot == boot_id() and process.space in ("", pid_space())
+    here = process.boot == boot_id() and process.space in ("", pid_namespace())
     return here and start_ticks(process.pid) != process.started
 
 
-def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> None:
+def die_with_parent(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> None:
     """Die with the process that started us, and leave Ctrl-C in the terminal to it."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, death)
     if os.getppid() != parent_pid:  # it died before prctl
@@ -78,7 +78,7 @@ def become_child(parent_pid: int, death: signal.Signals = signal.SIGKILL) -> Non
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def module_line(module: str, *arguments: str) -> list[str]:
+def module_command(module: str, *arguments: str) -> list[str]:
     """The command that runs a module of ours. -P: nothing is imported from the folder that somebody stands in, where a
     file named copy.py may lie that is not Python's."""
     return [sys.executable, "-Pm", module, *arguments]
@@ -93,20 +93,20 @@ def raise_file_limit(wanted: int) -> int:
     return soft if soft >= 0 else wanted
 
 
-def give_up_rights() -> None:
+def drop_privileges() -> None:
     """No network, no files written and no new privileges, as far as the system allows. Before any thread is started:
     with more than one, nobody but root can leave the network."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if libc.unshare(CLONE_NEWNET) != 0:
         libc.unshare(CLONE_NEWUSER | CLONE_NEWNET)
-    _open_no_sockets(libc)
+    _forbid_sockets(libc)
     with contextlib.suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _open_no_sockets(libc: ctypes.CDLL) -> None:
+def _forbid_sockets(libc: ctypes.CDLL) -> None:
     """Have the kernel refuse new sockets: containers often do not let a process leave the network, but this they do."""
     known = SOCKET_CALLS.get(os.uname().machine)
     if known is None:
@@ -126,32 +126,32 @@ def limit_memory(more_bytes: int | None) -> None:
     if more_bytes is None:
         resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         return
-    resource.setrlimit(resource.RLIMIT_AS, (_memory()[0] + more_bytes, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (_address_space_and_resident_bytes()[0] + more_bytes, resource.RLIM_INFINITY))
 
 
 def resident_bytes() -> int:
     """What this process has in memory now. (The most that it ever had, as getrusage tells it, is at first what whoever
     started it had.)"""
-    return _memory()[1]
+    return _address_space_and_resident_bytes()[1]
 
 
-def _memory() -> tuple[int, int]:
+def _address_space_and_resident_bytes() -> tuple[int, int]:
     """Addresses, and what is in memory, in bytes."""
     with open("/proc/self/statm") as file:  # noqa: PTH123
         addresses, resident = file.read().split()[:2]
     return int(addresses) * resource.getpagesize(), int(resident) * resource.getpagesize()
 
 
-def hear(line: socket.socket) -> bytearray:
+def receive_message(line: socket.socket) -> bytearray:
     """The next thing that whoever started us says; without him we end."""
-    return _exactly(line, int.from_bytes(_exactly(line, LENGTH_BYTES), "big"))
+    return _receive_exactly(line, int.from_bytes(_receive_exactly(line, LENGTH_BYTES), "big"))
 
 
-def say(line: socket.socket, content: bytes) -> None:
+def send_message(line: socket.socket, content: bytes) -> None:
     line.sendall(len(content).to_bytes(LENGTH_BYTES, "big") + content)
 
 
-def _exactly(line: socket.socket, count: int) -> bytearray:
+def _receive_exactly(line: socket.socket, count: int) -> bytearray:
     whole = bytearray(count)
     rest = memoryview(whole)
     while rest:
@@ -171,9 +171,9 @@ def run_child(main: Callable[[], None]) -> None:
     try:
         main()
     except TarrafaError as error:
-        if isinstance(error, FrontierError) and not isinstance(error, Refused):
+        if isinstance(error, FrontierError) and not isinstance(error, AccessRefused):
             sys.stderr.write(f"{error}\n")
-            sys.exit(EXIT_AWAY if isinstance(error, Unreachable) else EXIT_RETRY)
+            sys.exit(EXIT_UNAVAILABLE if isinstance(error, Unreachable) else EXIT_RETRY)
         with contextlib.suppress(OSError):
             sys.stderr.write(f"error: {error}\n")
         sys.exit(EXIT_ERROR)

@@ -21,11 +21,11 @@ from msgspec import Meta
 
 from tarrafa.data import DataDirectory
 
-PULSE_EVERY_S = 1.0
-SEEN_MAX = 5  # of each kind, in one pulse
+PROCESS_HEARTBEAT_EVERY_S = 1.0
+VISIT_SAMPLES_MAX = 5  # of each kind, in one pulse
 URL_CHARS_MAX, TEXT_CHARS_MAX, NAME_CHARS_MAX = 300, 300, 80
-PULSE_BYTES_MAX = 16_384  # a datagram
-HEARD_AT_ONCE = 64  # then others have their turn
+PROCESS_HEARTBEAT_BYTES_MAX = 16_384  # a datagram
+RECEIVED_AT_ONCE_MAX = 64  # then others have their turn
 COUNT_MAX, AMOUNT_MAX = 1 << 60, 1e18
 
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
@@ -34,7 +34,7 @@ Name = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 
 
-class Seen(msgspec.Struct, frozen=True, array_like=True):
+class VisitSample(msgspec.Struct, frozen=True, array_like=True):
     """A visit worth showing: one of the newest, a failure, or a slow one."""
 
     at: Amount
@@ -46,10 +46,10 @@ class Seen(msgspec.Struct, frozen=True, array_like=True):
     error: Text = ""
 
 
-Few = Annotated[tuple[Seen, ...], Meta(max_length=SEEN_MAX)]
+VisitSamples = Annotated[tuple[VisitSample, ...], Meta(max_length=VISIT_SAMPLES_MAX)]
 
 
-class Pulse(msgspec.Struct, frozen=True, omit_defaults=True):
+class ProcessHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one process says of itself. What grows is counted from its start on."""
 
     name: Name  # w1, graph, index, index-2, triples, frontier
@@ -63,45 +63,45 @@ class Pulse(msgspec.Struct, frozen=True, omit_defaults=True):
     lag_s: Amount = 0.0  # how late its loop was in the last second
     behind_bytes: Count = 0  # how far its cursor is behind the archive
     note: Text = ""  # what it has to say to people
-    newest: Few = ()
-    failures: Few = ()
-    slowest: Few = ()
+    newest: VisitSamples = ()
+    failures: VisitSamples = ()
+    slowest: VisitSamples = ()
 
 
-def path_of(data: DataDirectory) -> Path:
+def heartbeat_socket_path(data: DataDirectory) -> Path:
     return data.run / "pulse"
 
 
-def shown(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:
+def printable_text(text: str, chars_max: int = TEXT_CHARS_MAX) -> str:
     """What somebody else says, cut, and with a blank for everything that is no sign to be seen."""
     text = text[:chars_max]
     return text if text.isprintable() else "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def cleaned(value: Any) -> Any:
+def sanitize(value: Any) -> Any:
     """Something decoded, with its texts fit to be shown. How long they may be is not decided here."""
     if isinstance(value, str):
-        return shown(value, len(value))
+        return printable_text(value, len(value))
     if isinstance(value, list):
-        return [cleaned(one) for one in value]
+        return [sanitize(one) for one in value]
     if isinstance(value, dict):
-        return {cleaned(key): cleaned(one) for key, one in value.items()}
+        return {sanitize(key): sanitize(one) for key, one in value.items()}
     return value
 
 
-class Sender:
+class HeartbeatSender:
     """Speaks to whoever listens in a data directory, if anybody does."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._path = str(path_of(data))
+        self._path = str(heartbeat_socket_path(data))
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.setblocking(False)
 
-    def send(self, pulse: Pulse) -> None:
+    def send(self, pulse: ProcessHeartbeat) -> None:
         """By path each time: a listener that was started again is another one. Nobody there, too busy, too much to say:
         the next pulse comes in a second."""
         content = msgspec.msgpack.encode(pulse)
-        if len(content) > PULSE_BYTES_MAX:
+        if len(content) > PROCESS_HEARTBEAT_BYTES_MAX:
             content = msgspec.msgpack.encode(msgspec.structs.replace(pulse, newest=(), failures=(), slowest=()))
         with contextlib.suppress(OSError):
             self._socket.sendto(content, self._path)
@@ -110,12 +110,12 @@ class Sender:
         self._socket.close()
 
 
-def send_from_thread(data: DataDirectory, make: Callable[[], Pulse], every_s: float = PULSE_EVERY_S) -> None:
+def send_from_thread(data: DataDirectory, make: Callable[[], ProcessHeartbeat], every_s: float = PROCESS_HEARTBEAT_EVERY_S) -> None:
     """For a process without an event loop: a thread that asks `make` and sends, as long as the process lives. What is
     wrong with a pulse must not harm what the process is for."""
 
     def beat() -> None:
-        sender, pause = Sender(data), threading.Event()
+        sender, pause = HeartbeatSender(data), threading.Event()
         while True:
             with contextlib.suppress(Exception):
                 sender.send(make())
@@ -124,26 +124,26 @@ def send_from_thread(data: DataDirectory, make: Callable[[], Pulse], every_s: fl
     threading.Thread(target=beat, name="pulse", daemon=True).start()
 
 
-class Listener:
+class HeartbeatListener:
     """Hears the pulses of a data directory, in the loop that is running; nobody but this user can send any."""
 
-    def __init__(self, data: DataDirectory, heard: Callable[[Pulse], None]) -> None:
-        self._path, self._heard = path_of(data), heard
+    def __init__(self, data: DataDirectory, heard: Callable[[ProcessHeartbeat], None]) -> None:
+        self._path, self._heard = heartbeat_socket_path(data), heard
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.setblocking(False)
         self._socket.bind(str(self._path))
         self._path.chmod(0o600)
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._socket.fileno(), self._hear)
+        self._loop.add_reader(self._socket.fileno(), self._receive)
 
-    def _hear(self) -> None:
-        for _ in range(HEARD_AT_ONCE):
+    def _receive(self) -> None:
+        for _ in range(RECEIVED_AT_ONCE_MAX):
             try:
-                content = self._socket.recv(PULSE_BYTES_MAX + 1)
+                content = self._socket.recv(PROCESS_HEARTBEAT_BYTES_MAX + 1)
             except OSError:
                 return
-            if len(content) <= PULSE_BYTES_MAX and (pulse := decode(content)) is not None:
+            if len(content) <= PROCESS_HEARTBEAT_BYTES_MAX and (pulse := decode_heartbeat(content)) is not None:
                 self._heard(pulse)
 
     def close(self) -> None:
@@ -152,9 +152,9 @@ class Listener:
         self._path.unlink(missing_ok=True)
 
 
-def decode(content: bytes) -> Pulse | None:
+def decode_heartbeat(content: bytes) -> ProcessHeartbeat | None:
     """A pulse, or None: it is none."""
     try:
-        return msgspec.convert(cleaned(msgspec.msgpack.decode(content)), Pulse)
+        return msgspec.convert(sanitize(msgspec.msgpack.decode(content)), ProcessHeartbeat)
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError, ValueError):
         return None

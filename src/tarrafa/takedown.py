@@ -26,78 +26,78 @@ import msgspec
 from msgspec import Meta
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.data import DataDirectory, state_of, sync_directory
-from tarrafa.errors import ConfigError, DataError, Withheld, from_os
+from tarrafa.data import DataDirectory, file_fingerprint, sync_directory
+from tarrafa.errors import ConfigError, DataError, PageTakenDown, data_error_from_os
 from tarrafa.model import UrlId
-from tarrafa.parse.domain import LABELS_MAX, above, domain, is_address
-from tarrafa.parse.url import URL_LENGTH_MAX, Identity, canonical, host_name, url_id
+from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, parse_domain, is_ip_address
+from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_name, url_id
 
 LOG_BYTES_MAX = 64 << 20  # some 300,000 actions
 WHO_CHARS_MAX, REASON_CHARS_MAX = 200, 1_000
 YEAR_MAX = 3_000  # what another machine dates later is not taken in: nothing could ever come after it
-HOSTS_JUDGED_MAX = 50_000
+HOSTS_CACHED_MAX = 50_000
 _TICK = timedelta(microseconds=1)
 # A collection may fold its URLs (`[identity]`): the page is the same, under whichever of its spellings.
-_SPELLINGS = [Identity(fold, strip) for fold in (False, True) for strip in (False, True)]
+_SPELLINGS = [UrlIdentity(fold, strip) for fold in (False, True) for strip in (False, True)]
 
-Kind = Literal["url", "host", "site"]
+TargetKind = Literal["url", "host", "site"]
 log = logging.getLogger(__name__)
 
 
-class Target(NamedTuple):
+class TakedownTarget(NamedTuple):
     """What an action is about: a canonical URL, a host's name, or a domain with everything below it."""
 
-    kind: Kind
+    kind: TargetKind
     name: str
 
     def __str__(self) -> str:
         return self.name if self.kind == "url" else f"{self.kind}:{self.name}"
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TakedownEntry(msgspec.Struct, frozen=True):
     """One line of the log."""
 
     at: Annotated[datetime, Meta(tz=True)]
     action: Literal["add", "lift"]
-    kind: Kind
+    kind: TargetKind
     name: Annotated[str, Meta(max_length=URL_LENGTH_MAX)]
     who: Annotated[str, Meta(max_length=WHO_CHARS_MAX)]
     reason: Annotated[str, Meta(max_length=REASON_CHARS_MAX)] = ""
 
     @property
-    def target(self) -> Target:
-        return Target(self.kind, self.name)
+    def target(self) -> TakedownTarget:
+        return TakedownTarget(self.kind, self.name)
 
 
-def read_target(text: str) -> Target:
+def parse_target(text: str) -> TakedownTarget:
     """`https://a.br/page`, `host:www.a.br` or `site:a.br`, as a person types it."""
     kind, colon, name = text.strip().partition(":")
     if colon and kind.lower() in ("host", "site"):
-        found = domain(name)
+        found = parse_domain(name)
         if found is None:
             raise ConfigError(f"{text[:200]!r}: {kind}: needs a name such as {kind}:ufmg.br")
         if kind.lower() == "host":
-            return Target("host", found)
+            return TakedownTarget("host", found)
         labels = found.count(".") + 1
-        if not is_address(found) and not 1 < labels <= LABELS_MAX:
+        if not is_ip_address(found) and not 1 < labels <= LABELS_MAX:
             why = "is a whole top-level domain" if labels == 1 else f"has more than {LABELS_MAX} labels"
             raise ConfigError(f"{text[:200]!r}: {found[:80]} {why}; host:NAME takes one host down")
-        return Target("site", found)
+        return TakedownTarget("site", found)
     url = canonical(text.strip())
     if url is None:
         raise ConfigError(f"{text[:200]!r}: write an http(s) URL, host:NAME, or site:NAME (with everything below it)")
-    return Target("url", url)
+    return TakedownTarget("url", url)
 
 
 # -- one state ---------------------------------------------------------------------------------------------------------
 
 
-class Orders:
+class TakedownSet:
     """What is taken down at one moment. URLs that are asked about must be canonical."""
 
     __slots__ = ("_digest", "_judged", "hosts", "sites", "targets", "urls")
 
-    def __init__(self, targets: Iterable[Target] = ()) -> None:
+    def __init__(self, targets: Iterable[TakedownTarget] = ()) -> None:
         self.targets = frozenset(targets)
         named = [name for kind, name in self.targets if kind == "url"]
         self.urls: frozenset[UrlId] = frozenset(url_id(one.fold(name)) for name in named for one in _SPELLINGS)
@@ -129,48 +129,48 @@ class Orders:
             return False
         known = self._judged.get(name)
         if known is None:
-            if len(self._judged) >= HOSTS_JUDGED_MAX:
+            if len(self._judged) >= HOSTS_CACHED_MAX:
                 self._judged.clear()
-            known = name.rstrip(".") in self.hosts or not self.sites.isdisjoint(above(name))
+            known = name.rstrip(".") in self.hosts or not self.sites.isdisjoint(domain_and_parents(name))
             self._judged[name] = known
         return known
 
 
-NOTHING = Orders()
+NO_TAKEDOWNS = TakedownSet()
 
 
-def in_force(entries: Iterable[Entry]) -> dict[Target, Entry]:
+def in_force(entries: Iterable[TakedownEntry]) -> dict[TakedownTarget, TakedownEntry]:
     """The last action on each target that is taken down, the earliest first."""
-    last: dict[Target, Entry] = {}
+    last: dict[TakedownTarget, TakedownEntry] = {}
     for entry in sorted(entries, key=_rank):
         last.pop(entry.target, None)
         last[entry.target] = entry
     return {target: entry for target, entry in last.items() if entry.action == "add"}
 
 
-def _rank(entry: Entry) -> tuple[datetime, bytes]:
+def _rank(entry: TakedownEntry) -> tuple[datetime, bytes]:
     return entry.at, _encode(entry)
 
 
 # -- the log -----------------------------------------------------------------------------------------------------------
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(TakedownEntry).decode
 
 
-def path_of(data: DataDirectory) -> Path:
+def takedown_log_path(data: DataDirectory) -> Path:
     return data.root / "takedown.jsonl"
 
 
-def entries(data: DataDirectory) -> list[Entry]:
+def read_entries(data: DataDirectory) -> list[TakedownEntry]:
     """The whole log, as it was written."""
-    return read_from(data, 0)[0]
+    return read_entries_from(data, 0)[0]
 
 
-def read_from(data: DataDirectory, offset: int, limit: int | None = None) -> tuple[list[Entry], int]:
+def read_entries_from(data: DataDirectory, offset: int, limit: int | None = None) -> tuple[list[TakedownEntry], int]:
     """The actions from a place of the log on, at most so many, and where to go on after them. A place that is not
     there any more is the beginning."""
-    path = path_of(data)
+    path = takedown_log_path(data)
     try:
         with path.open("rb") as file:
             if offset > os.fstat(file.fileno()).st_size:
@@ -181,15 +181,15 @@ def read_from(data: DataDirectory, offset: int, limit: int | None = None) -> tup
         return [], 0
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
-    found, whole = _parsed(path, content, limit)
+    found, whole = _parse_lines(path, content, limit)
     return found, offset + whole
 
 
-def _parsed(path: Path, content: bytes, limit: int | None = None) -> tuple[list[Entry], int]:
+def _parse_lines(path: Path, content: bytes, limit: int | None = None) -> tuple[list[TakedownEntry], int]:
     """The whole lines, and how many bytes they are."""
     if len(content) > LOG_BYTES_MAX:
         raise DataError(f"{path}: larger than the {LOG_BYTES_MAX >> 20} MB allowed")
-    found: list[Entry] = []
+    found: list[TakedownEntry] = []
     at = 0
     while (end := content.find(b"\n", at)) >= 0 and (limit is None or len(found) < limit):
         try:
@@ -204,21 +204,21 @@ def _parsed(path: Path, content: bytes, limit: int | None = None) -> tuple[list[
     return found, at
 
 
-def append(data: DataDirectory, news: Sequence[Entry]) -> list[Entry]:
+def append_entries(data: DataDirectory, news: Sequence[TakedownEntry]) -> list[TakedownEntry]:
     """Write down what is not there yet, durably; those that were new."""
-    path = path_of(data)
+    path = takedown_log_path(data)
     try:
         with path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             return _append(file, path, news)
     except OSError as error:
-        raise from_os(error, path) from None
+        raise data_error_from_os(error, path) from None
 
 
-def _append(file: IO[bytes], path: Path, news: Sequence[Entry]) -> list[Entry]:
+def _append(file: IO[bytes], path: Path, news: Sequence[TakedownEntry]) -> list[TakedownEntry]:
     file.seek(0)
     content = file.read(LOG_BYTES_MAX + 1)
-    known, whole = _parsed(path, content)
+    known, whole = _parse_lines(path, content)
     there = set(known)
     fresh = [entry for entry in dict.fromkeys(news) if entry not in there and entry.at.year <= YEAR_MAX]
     lines = b"".join(_encode(entry) + b"\n" for entry in fresh)
@@ -235,44 +235,44 @@ def _append(file: IO[bytes], path: Path, news: Sequence[Entry]) -> list[Entry]:
     return fresh
 
 
-def act(
-    data: DataDirectory, action: Literal["add", "lift"], target: Target, who: str, reason: str, now: float
-) -> Entry | None:
+def record_action(
+    data: DataDirectory, action: Literal["add", "lift"], target: TakedownTarget, who: str, reason: str, now: float
+) -> TakedownEntry | None:
     """Take down, or lift; None: it is so already. The entry is in the log, durably, when this returns."""
-    path = path_of(data)
+    path = takedown_log_path(data)
     try:
         with path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            known, _ = _parsed(path, file.read(LOG_BYTES_MAX + 1))
+            known, _ = _parse_lines(path, file.read(LOG_BYTES_MAX + 1))
             if (target in in_force(known)) == (action == "add"):
                 return None
             last = max((entry.at for entry in known if entry.target == target), default=None)
             at = datetime.fromtimestamp(now, UTC)
             at = at if last is None else max(at, last + _TICK)
-            entry = Entry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason[:REASON_CHARS_MAX])
+            entry = TakedownEntry(at, action, target.kind, target.name, who[:WHO_CHARS_MAX], reason[:REASON_CHARS_MAX])
             _append(file, path, [entry])
             return entry
     except OSError as error:
-        raise from_os(error, path) from None
+        raise data_error_from_os(error, path) from None
 
 
 # -- looked at again and again -----------------------------------------------------------------------------------------
 
 
-class TakenDown:
+class CurrentTakedowns:
     """The orders of a data directory as they are now. Who asks thousands of times a second asks `now` now and then."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._data, self._path = data, path_of(data)
+        self._data, self._path = data, takedown_log_path(data)
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] | None = None
-        self._orders: Orders | None = None
+        self._orders: TakedownSet | None = None
         self._error: DataError | None = None
 
-    def now(self) -> Orders:
+    def now(self) -> TakedownSet:
         """What holds at this moment; the same object for as long as nothing changes."""
-        orders, seen = self._orders, state_of(self._path)
+        orders, seen = self._orders, file_fingerprint(self._path)
         if orders is not None and seen == self._seen:
             return orders
         with self._lock:
@@ -287,15 +287,15 @@ class TakenDown:
         """Whether a canonical URL is taken down now."""
         return self.now().covers(url)
 
-    def refuse(self, url: str) -> None:
+    def raise_if_taken_down(self, url: str) -> None:
         """Raise `Withheld` if somebody asks for what is taken down, however he spells it."""
         plain = canonical(url)
         if plain is not None and self.now().covers(plain):
-            raise Withheld(f"{url[:200]}: was taken down")
+            raise PageTakenDown(f"{url[:200]}: was taken down")
 
     def _read(self, seen: tuple[int, ...]) -> None:
         try:
-            self._orders, self._error = Orders(in_force(entries(self._data))) if seen else NOTHING, None
+            self._orders, self._error = TakedownSet(in_force(read_entries(self._data))) if seen else NO_TAKEDOWNS, None
         except DataError as error:
             log.error("%s%s", error, "; what was read before holds" if self._orders is not None else "")
             self._error = error

@@ -10,35 +10,35 @@ import msgspec
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.follow import behind, entry_at, follow, published
-from tarrafa.archive.writer import Exchange, Writer, recover
+from tarrafa.archive.follow import bytes_behind, read_entry, follow, visit_lengths
+from tarrafa.archive.writer import WarcExchange, WarcWriter, recover_archive
 from tarrafa.errors import DataError, DiskFull
-from tarrafa.model import Link, Outcome, Page, Record
-from tests.warc import check
+from tarrafa.model import Link, Outcome, Page, VisitRecord
+from tests.warc import check_warc_file
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 
 
-def a_record(number: int, text: str = "corpo da página") -> Record:
+def a_record(number: int, text: str = "corpo da página") -> VisitRecord:
     url = f"http://h1.br.test/{number}"
     page = Page(url=url, title=f"Título {number}", text=text, links=(Link("http://x.test/", "x", "nofollow"),))
-    return Record("c", url, number, 1, Outcome(200, 1_700_000_000.25 + number, kept=True, type="text/html"), page=page)
+    return VisitRecord("c", url, number, 1, Outcome(200, 1_700_000_000.25 + number, kept=True, type="text/html"), page=page)
 
 
-def an_exchange(number: int) -> Exchange:
+def an_exchange(number: int) -> WarcExchange:
     body = b"<p>" + os.urandom(300)
     request = b"GET /%d HTTP/1.1\r\nHost: h1.br.test\r\n\r\n" % number
-    return Exchange(f"http://h1.br.test/{number}", 1_700_000_000.25, request, HEAD + body, len(HEAD), "127.0.0.1")
+    return WarcExchange(f"http://h1.br.test/{number}", 1_700_000_000.25, request, HEAD + body, len(HEAD), "127.0.0.1")
 
 
-def write(directory: Path, numbers: range, worker: str = "w1") -> Writer:
-    writer = Writer(directory, worker, 1_700_000_000.0)
+def write(directory: Path, numbers: range, worker: str = "w1") -> WarcWriter:
+    writer = WarcWriter(directory, worker, 1_700_000_000.0)
     for number in numbers:
         writer.append(a_record(number), an_exchange(number))
     return writer
 
 
-def killed(writer: Writer) -> None:
+def killed(writer: WarcWriter) -> None:
     """Its process is gone, and with it its lock."""
     os.close(writer._durable_fd)
 
@@ -68,13 +68,13 @@ def test_following_from_any_entry_shows_exactly_what_came_after_it(tmp_path):
     for position, entry in enumerate(entries):
         cursor[entry.file] = entry.end
         assert list(follow(tmp_path, cursor)) == entries[position + 1 :]
-    assert behind(tmp_path, cursor) == 0
-    assert cursor == published(tmp_path)
+    assert bytes_behind(tmp_path, cursor) == 0
+    assert cursor == visit_lengths(tmp_path)
 
 
 def test_a_visit_without_text_or_exchange_still_leaves_its_record(tmp_path):
-    writer = Writer(tmp_path, "w1", 0.0)
-    failed = Record("c", "http://h1.br.test/x", 1, 2, Outcome(-11, 1.0, error="refused"))
+    writer = WarcWriter(tmp_path, "w1", 0.0)
+    failed = VisitRecord("c", "http://h1.br.test/x", 1, 2, Outcome(-11, 1.0, error="refused"))
     writer.append(failed, None)
     writer.close()
     assert [entry.record for entry in follow(tmp_path, {})] == [failed]
@@ -88,13 +88,13 @@ def test_what_a_page_states_is_kept_beside_its_text_as_other_tools_read_it(tmp_p
         page = told[number].page
         assert page is not None
         told[number] = msgspec.structs.replace(told[number], page=msgspec.structs.replace(page, statements=said))
-    writer = Writer(tmp_path, "w1", 0.0)
+    writer = WarcWriter(tmp_path, "w1", 0.0)
     for record in told:
         writer.append(record, None)
     writer.close()
     entries = list(follow(tmp_path, {}))
     assert [entry.record for entry in entries] == told
-    found = entry_at(tmp_path, entries[2].file, entries[2].start)
+    found = read_entry(tmp_path, entries[2].file, entries[2].start)
     assert found is not None
     assert found.record == told[2]
     with next(tmp_path.glob("*.meta.warc.gz")).open("rb") as stream:
@@ -109,7 +109,7 @@ def test_other_tools_open_the_files_and_each_record_is_its_own_gzip_member(tmp_p
     write(tmp_path, range(7)).close()
     files = sorted(tmp_path.glob("*.warc.gz"))
     assert len(files) == 2
-    assert [check(path) for path in files] == [15, 15], "warcinfo, then 7 pairs"
+    assert [check_warc_file(path) for path in files] == [15, 15], "warcinfo, then 7 pairs"
 
 
 @pytest.mark.parametrize("torn", [1, 17, 200, 5000])
@@ -120,9 +120,9 @@ def test_recovery_cuts_what_was_not_made_durable_and_nothing_else(tmp_path, torn
     for path in tmp_path.glob("*.warc.gz"):
         with path.open("ab") as file:
             file.write(os.urandom(torn))
-    assert recover(tmp_path) == 0, "its writer lives"
+    assert recover_archive(tmp_path) == 0, "its writer lives"
     killed(writer)
-    assert recover(tmp_path) == 2 * torn
+    assert recover_archive(tmp_path) == 2 * torn
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -147,10 +147,10 @@ def test_damage_within_the_durable_part_is_reported(tmp_path):
 
 def test_recovery_removes_files_that_never_published(tmp_path):
     writer = write(tmp_path, range(3))
-    recover(tmp_path)
+    recover_archive(tmp_path)
     assert len(list(tmp_path.iterdir())) == 3, "its writer lives"
     killed(writer)
-    recover(tmp_path)
+    recover_archive(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -159,7 +159,7 @@ def test_a_file_shorter_than_what_was_made_durable_is_reported_not_hidden(tmp_pa
     victim = next(tmp_path.glob("*.meta.warc.gz"))
     os.truncate(victim, victim.stat().st_size - 1)
     with pytest.raises(DataError, match="made durable"):
-        recover(tmp_path)
+        recover_archive(tmp_path)
 
 
 def test_a_damaged_length_is_reported(tmp_path):
@@ -186,12 +186,12 @@ def test_wherever_a_durable_file_is_lost_from_that_is_said_and_never_taken_for_i
 
 def test_files_are_rotated_and_two_writers_of_one_name_do_not_meet(tmp_path, monkeypatch):
     monkeypatch.setattr("tarrafa.archive.writer.FILE_BYTES_MAX", 2000)
-    writer = Writer(tmp_path, "w1", 0.0)
+    writer = WarcWriter(tmp_path, "w1", 0.0)
     for number in range(20):
         writer.append(a_record(number), an_exchange(number))
         writer.seal()()
     writer.close()
-    again = Writer(tmp_path, "w1", 0.0)
+    again = WarcWriter(tmp_path, "w1", 0.0)
     again.append(a_record(20), None)
     again.close()
     assert len(list(tmp_path.glob("*.durable"))) > 3
@@ -217,7 +217,7 @@ except DiskFull as error:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert "the disk is full" in done.stdout, done.stderr
-    recover(tmp_path)
+    recover_archive(tmp_path)
     visits = [entry.record.visit for entry in follow(tmp_path, {})]
     assert visits == list(range(len(visits)))
     assert visits
@@ -230,14 +230,14 @@ def test_disk_full_is_a_data_error():
 
 
 def test_a_file_without_a_visit_keeps_nobody_waiting(tmp_path):
-    writer = Writer(tmp_path, "w1", 1_700_000_000.0)
+    writer = WarcWriter(tmp_path, "w1", 1_700_000_000.0)
     writer.append_exchange(an_exchange(1))  # a robots.txt
     writer.seal()()
-    assert published(tmp_path) == {}
-    assert behind(tmp_path, {}) == 0
+    assert visit_lengths(tmp_path) == {}
+    assert bytes_behind(tmp_path, {}) == 0
     writer.append(a_record(1), None)
     writer.close()
     assert [entry.record.visit for entry in follow(tmp_path, {})] == [1]
-    assert behind(tmp_path, {}) > 0
-    recover(tmp_path)
-    assert sum(check(path) for path in tmp_path.glob("*.warc.gz")) == 6
+    assert bytes_behind(tmp_path, {}) > 0
+    recover_archive(tmp_path)
+    assert sum(check_warc_file(path) for path in tmp_path.glob("*.warc.gz")) == 6

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.archive.deletions import Deletions, note_down
-from tarrafa.archive.writer import recover
+from tarrafa.archive.deletions import ArchiveDeletions, record_deletions
+from tarrafa.archive.writer import recover_archive
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import follower as index
-from tarrafa.model import Record
+from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.triples import follower as triples
 from tests.graph.small_web import FIRST_AT, new_data, write
@@ -28,7 +28,7 @@ def data(tmp_path: Path) -> DataDirectory:
     return new_data(tmp_path / "data")
 
 
-def page(url: str, name: str, visit: int = 1, at: float = FIRST_AT, collection: str = "c", *links: str) -> Record:
+def page(url: str, name: str, visit: int = 1, at: float = FIRST_AT, collection: str = "c", *links: str) -> VisitRecord:
     return a_page(url, visit, a_person(name), at=at, collection=collection, links=links, title=name)
 
 
@@ -55,7 +55,7 @@ def test_all_that_belongs_to_a_deleted_collection_goes_and_nothing_else(data):
     follow(data)
     assert names(data) == {"Ana", "Bia"}  # of two, what was fetched last stands for the page
     assert (in_links(data, B, "c"), in_links(data, B, "d")) == (1, 1)
-    note_down(data.archive, {"c": DELETED_AT}, DELETED_AT)
+    record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
     follow(data)
     assert shown(data) == {("d", A, "Eva")}
     assert names(data) == {"Eva"}
@@ -65,7 +65,7 @@ def test_all_that_belongs_to_a_deleted_collection_goes_and_nothing_else(data):
 def test_another_one_of_the_same_name_begins_anew_and_late_files_bring_nothing_back(data):
     write(data, [page(A, "Ana", 7), page(B, "Bia", 7)])
     follow(data)
-    note_down(data.archive, {"c": DELETED_AT}, DELETED_AT)
+    record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
     write(data, [page(A, "Eva", 1, DELETED_AT + 10)], "w2")
     follow(data)
     assert shown(data) == {("c", A, "Eva")}
@@ -85,7 +85,7 @@ def test_another_one_of_the_same_name_begins_anew_and_late_files_bring_nothing_b
 def test_what_follows_nothing_now_drops_it_when_it_is_asked_to(data):
     write(data, [page(A, "Ana")])
     follow(data)
-    note_down(data.archive, {"c": DELETED_AT}, DELETED_AT)
+    record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
     assert graph.drop_deleted(data)
     assert index.drop_deleted(data)
     assert triples.drop_deleted(data)
@@ -104,7 +104,7 @@ def test_what_is_archived_while_somebody_looks_for_deletions_waits_for_the_next_
         drop(follower)
         if left:
             left.pop()
-            note_down(data.archive, {"c": DELETED_AT}, DELETED_AT)
+            record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
             write(data, [page(A, "Eva", 1, DELETED_AT + 10, "c", B)], "w2")
 
     monkeypatch.setattr(room.Follower, "drop_deleted", drop_and_lose_time)
@@ -120,15 +120,15 @@ def test_however_many_hear_of_a_deletion_it_is_noted_once(data):
     """And nothing that a killed one has left half done is in the way."""
     (data.archive / "tarrafa-20260101000000-deleted-00001.durable").touch()
     with ThreadPoolExecutor(8) as many:
-        heard = [many.submit(note_down, data.archive, {"c": 5.0, "d": 6.0}, 7.0) for _ in range(16)]
+        heard = [many.submit(record_deletions, data.archive, {"c": 5.0, "d": 6.0}, 7.0) for _ in range(16)]
         assert [one.result() for one in heard] == [None] * 16
     assert len(list(data.archive.glob("*.meta.warc.gz"))) == 1
-    note_down(data.archive, {"c": 5.0, "d": 8.0}, 9.0)
+    record_deletions(data.archive, {"c": 5.0, "d": 8.0}, 9.0)
     assert len(list(data.archive.glob("*.meta.warc.gz"))) == 2
-    deletions = Deletions(data.archive)
-    assert deletions.now() == {"c": 5.0, "d": 8.0}
-    recover(data.archive)
-    assert deletions.now() == {"c": 5.0, "d": 8.0}
+    deletions = ArchiveDeletions(data.archive)
+    assert deletions.latest() == {"c": 5.0, "d": 8.0}
+    recover_archive(data.archive)
+    assert deletions.latest() == {"c": 5.0, "d": 8.0}
 
 
 @pytest.mark.parametrize(
@@ -137,21 +137,21 @@ def test_however_many_hear_of_a_deletion_it_is_noted_once(data):
     ids=["our clock is ahead", "it is behind", "we were away"],
 )
 def test_what_a_clock_that_is_ahead_has_dated_later_was_there_before_all_the_same(data, now, at):
-    note_down(data.archive, {"c": 100.0}, now, apart=1.0)
-    deletions = Deletions(data.archive)
-    assert (deletions.now(), deletions.told) == ({"c": at}, {"c": 100.0})
-    note_down(data.archive, {"c": 100.0}, now + 50.0, apart=1.0)
-    assert Deletions(data.archive).now() == {"c": at}, "that is this very deletion"
-    note_down(data.archive, {"c": 100.2}, now + 50.0, apart=1.0)
-    assert Deletions(data.archive).now() == {"c": 101.2}, "and that another"
+    record_deletions(data.archive, {"c": 100.0}, now, apart=1.0)
+    deletions = ArchiveDeletions(data.archive)
+    assert (deletions.latest(), deletions.by_frontier_clock) == ({"c": at}, {"c": 100.0})
+    record_deletions(data.archive, {"c": 100.0}, now + 50.0, apart=1.0)
+    assert ArchiveDeletions(data.archive).latest() == {"c": at}, "that is this very deletion"
+    record_deletions(data.archive, {"c": 100.2}, now + 50.0, apart=1.0)
+    assert ArchiveDeletions(data.archive).latest() == {"c": 101.2}, "and that another"
 
 
 def test_each_note_is_read_once_and_the_last_one_counts(data):
-    deletions = Deletions(data.archive)
-    assert deletions.now() == {}
-    note_down(data.archive, {"c": DELETED_AT}, DELETED_AT)
-    note_down(data.archive, {"c": DELETED_AT + 5.0}, DELETED_AT + 5.0)
-    note_down(data.archive, {"d": DELETED_AT}, DELETED_AT)
-    assert deletions.now() == {"c": DELETED_AT + 5.0, "d": DELETED_AT}
+    deletions = ArchiveDeletions(data.archive)
+    assert deletions.latest() == {}
+    record_deletions(data.archive, {"c": DELETED_AT}, DELETED_AT)
+    record_deletions(data.archive, {"c": DELETED_AT + 5.0}, DELETED_AT + 5.0)
+    record_deletions(data.archive, {"d": DELETED_AT}, DELETED_AT)
+    assert deletions.latest() == {"c": DELETED_AT + 5.0, "d": DELETED_AT}
     assert deletions.covers(page(A, "Ana", 1, DELETED_AT))
     assert not deletions.covers(page(A, "Ana", 1, DELETED_AT + 6.0))

@@ -6,22 +6,22 @@ import msgspec
 import pytest
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from tarrafa.archive.follow import behind, follow, published
-from tarrafa.archive.history import happenings, lengths, survey, worker_of
-from tarrafa.archive.writer import Writer, _record, read_durable, recover
+from tarrafa.archive.follow import bytes_behind, follow, visit_lengths
+from tarrafa.archive.history import read_events, durable_lengths, survey_archive, worker_of
+from tarrafa.archive.writer import WarcWriter, _record, read_durable, recover_archive
 from tarrafa.errors import DataError
-from tarrafa.model import CollectionNote, HostNote, Listed, Listing, ListingNote, RebuiltNote, Record
+from tarrafa.model import CollectionNote, HostNote, ListingEntry, Listing, ListingNote, RebuiltNote, VisitRecord
 from tests.archive.test_archive import a_record
-from tests.warc import check
+from tests.warc import check_warc_file
 
 CONFIGURED = CollectionNote("c", 2, msgspec.Raw(b'{"name":"c"}'))
 HOST = HostNote("c", "http://h1.br.test:80", 1, 2.5, ("http://h1.br.test/s.xml",), 200, 9.0, b"Disallow: /\xff\n")
-LISTED = ListingNote("c", "http://h1.br.test/s.xml", 3, Listing((Listed("http://h1.br.test/x", 7.0),), kind="sitemap"))
+LISTED = ListingNote("c", "http://h1.br.test/s.xml", 3, Listing((ListingEntry("http://h1.br.test/x", 7.0),), kind="sitemap"))
 T = 1_700_000_000.0
 
 
 def test_notes_are_told_in_their_place_and_followers_do_not_see_them(tmp_path):
-    writer = Writer(tmp_path, "w-1", T)
+    writer = WarcWriter(tmp_path, "w-1", T)
     writer.append_note(CONFIGURED, T)
     writer.append(a_record(1), None)
     writer.append_note(LISTED, T + 2)
@@ -29,65 +29,65 @@ def test_notes_are_told_in_their_place_and_followers_do_not_see_them(tmp_path):
     writer.append_note(HOST, T + 3)
     writer.close()
     assert [entry.record.visit for entry in follow(tmp_path, {})] == [1, 2]
-    found = survey(tmp_path)
+    found = survey_archive(tmp_path)
     assert (found.names, found.visited, found.visits) == ({"c"}, {"c"}, 2)
     assert bytes(found.configs["c"].config) == b'{"name":"c"}'
-    told = [happening.what for happening in happenings(tmp_path, found.starts)]
-    assert [type(what) for what in told] == [CollectionNote, Record, ListingNote, Record, HostNote]
+    told = [happening.content for happening in read_events(tmp_path, found.starts)]
+    assert [type(what) for what in told] == [CollectionNote, VisitRecord, ListingNote, VisitRecord, HostNote]
     assert (told[2], told[4]) == (LISTED, HOST)
     (file,) = found.starts
     assert worker_of(file) == "w-1"
     for path in tmp_path.glob("*.warc.gz"):
-        check(path)
+        check_warc_file(path)
 
 
 def test_notes_behind_the_last_visit_keep_nobody_waiting_and_survive_a_crash(tmp_path):
-    writer = Writer(tmp_path, "w1", T)
+    writer = WarcWriter(tmp_path, "w1", T)
     writer.append_note(CONFIGURED, T)
     writer.seal()()
-    assert published(tmp_path) == {}, "there is no visit yet"
+    assert visit_lengths(tmp_path) == {}, "there is no visit yet"
     writer.append(a_record(1), None)
     writer.seal()()
     (first,) = follow(tmp_path, {})
     cursor = {first.file: first.end}
     writer.append_note(HOST, T + 1)
     writer.seal()()
-    assert behind(tmp_path, cursor) == 0
+    assert bytes_behind(tmp_path, cursor) == 0
     assert list(follow(tmp_path, cursor)) == []
-    recover(tmp_path)
-    assert [type(one.what) for one in happenings(tmp_path, survey(tmp_path).starts)] == [
+    recover_archive(tmp_path)
+    assert [type(one.content) for one in read_events(tmp_path, survey_archive(tmp_path).starts)] == [
         CollectionNote,
-        Record,
+        VisitRecord,
         HostNote,
     ]
     writer.append(a_record(2), None)
     writer.close()
     assert [entry.record.visit for entry in follow(tmp_path, cursor)] == [2]
-    assert survey(tmp_path, after=cursor).visits == 1
+    assert survey_archive(tmp_path, after=cursor).visits == 1
 
 
 def test_all_files_are_read_in_the_order_of_time_and_few_are_open_at_once(tmp_path, monkeypatch):
     monkeypatch.setattr("tarrafa.archive.writer.FILE_BYTES_MAX", 3_000)
-    writers = {name: Writer(tmp_path, name, T) for name in ("w1", "w2")}
+    writers = {name: WarcWriter(tmp_path, name, T) for name in ("w1", "w2")}
     for number in range(60):
         writer = writers["w1" if number % 3 else "w2"]
         writer.append(a_record(number), None)
         writer.seal()()
     for writer in writers.values():
         writer.close()
-    found = survey(tmp_path)
+    found = survey_archive(tmp_path)
     assert len(found.starts) > 6
-    at = [happening.at for happening in happenings(tmp_path, found.starts)]
+    at = [happening.at for happening in read_events(tmp_path, found.starts)]
     assert at == sorted(at)
     assert len(at) == found.visits == 60
     read: list[int] = []
-    assert sum(1 for _ in happenings(tmp_path, found.starts, read.append)) == 60
-    assert sum(read) == sum(lengths(tmp_path).values())
+    assert sum(1 for _ in read_events(tmp_path, found.starts, read.append)) == 60
+    assert sum(read) == sum(durable_lengths(tmp_path).values())
 
 
 def test_a_file_of_an_earlier_version_has_visits_only(tmp_path):
     """Its line of lengths has two numbers."""
-    writer = Writer(tmp_path, "w1", T)
+    writer = WarcWriter(tmp_path, "w1", T)
     writer.append(a_record(1), None)
     writer.close()
     line = next(tmp_path.glob("*.durable"))
@@ -99,12 +99,12 @@ def test_a_file_of_an_earlier_version_has_visits_only(tmp_path):
 
 
 def test_a_note_that_cannot_be_read_is_named(tmp_path):
-    writer = Writer(tmp_path, "w1", T)
+    writer = WarcWriter(tmp_path, "w1", T)
     writer.append_note(RebuiltNote(5), T)
     writer._files()[1].write(_strange())
     writer.close()
     with pytest.raises(DataError, match=r"the note at \d+ cannot be read"):
-        survey(tmp_path)
+        survey_archive(tmp_path)
 
 
 def _strange() -> WarcRecord:

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.archive.writer import NOT_MODIFIED, SAME_PAYLOAD, Exchange, Writer, payload_digest
+from tarrafa.archive.writer import NOT_MODIFIED, SAME_PAYLOAD, WarcExchange, WarcWriter, payload_digest
 from tests.archive.test_archive import HEAD, a_record, an_exchange
-from tests.warc import check
+from tests.warc import check_warc_file
 
 UNCHANGED = b'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'
 
@@ -26,13 +26,13 @@ def test_an_unchanged_page_becomes_a_revisit_record_that_other_tools_read(tmp_pa
     first = replace(an_exchange(1), at=at)
     digest = payload_digest(first.response[len(HEAD) :])
     same = replace(first, at=at + 50, payload=digest, same_as=at)
-    unchanged = Exchange(first.url, at + 90, first.request, UNCHANGED, len(UNCHANGED), payload=digest, same_as=at)
-    writer = Writer(tmp_path, "w1", 0.0)
+    unchanged = WarcExchange(first.url, at + 90, first.request, UNCHANGED, len(UNCHANGED), payload=digest, same_as=at)
+    writer = WarcWriter(tmp_path, "w1", 0.0)
     for number, exchange in enumerate((first, same, unchanged)):
         writer.append(a_record(number), exchange)
     writer.close()
     (path,) = [path for path in tmp_path.glob("*.warc.gz") if "meta" not in path.name]
-    check(path)
+    check_warc_file(path)
     found = [one for one in records(path) if one[0] in ("response", "revisit")]
     assert [kind for kind, _, _ in found] == ["response", "revisit", "revisit"]
     whole = found[0][1]

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.frontier import door, remote
-from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, Offer, Report, Terms
+from tarrafa.frontier.protocol import CollectionStatus, Frontier, HostReport, Lease, DiscoveredUrl, VisitReport, WorkerRegistration
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.session import DatabaseLeaseClock
@@ -60,7 +60,7 @@ async def a_sqlite(path: Path) -> AsyncIterator[Frontier]:
 @asynccontextmanager
 async def a_remote(path: Path) -> AsyncIterator[Frontier]:
     async with a_sqlite(path) as inner:
-        server = await remote.serve(inner, str(path / "f.sock"))
+        server = await remote.serve_unix(inner, str(path / "f.sock"))
         client = await remote.RemoteFrontier.connect(str(path / "f.sock"))
         try:
             yield client
@@ -69,10 +69,10 @@ async def a_remote(path: Path) -> AsyncIterator[Frontier]:
             server.close()
 
 
-class Confirmed(PostgresFrontier):
+class ConfirmedPostgresFrontier(PostgresFrontier):
     """Renews at once, as a worker's heartbeat does: of several servers, those count that it renewed with."""
 
-    async def join(self, name: str, process: ProcessId) -> Terms:
+    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         terms = await super().join(name, process)
         if terms.lease_s > 0:
             await self.renew(terms.worker, "")
@@ -100,7 +100,7 @@ async def two_postgres(path: Path) -> AsyncIterator[Frontier]:
 
 @asynccontextmanager
 async def _on(dsns: list[str], path: Path) -> AsyncIterator[Frontier]:
-    frontier = Confirmed(dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), path / "outbox.sqlite")
+    frontier = ConfirmedPostgresFrontier(dsns, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock(), path / "outbox.sqlite")
     try:
         yield frontier
     finally:
@@ -111,7 +111,7 @@ async def _on(dsns: list[str], path: Path) -> AsyncIterator[Frontier]:
 async def a_tcp(path: Path) -> AsyncIterator[Frontier]:
     token = Token(b"known to both ends only")
     async with a_sqlite(path) as inner:
-        server = await door.listen(inner, "127.0.0.1", 0, token)
+        server = await door.serve_tcp(inner, "127.0.0.1", 0, token)
         host, port = server.sockets[0].getsockname()
         client = await remote.RemoteFrontier.connect_tcp(host, port, token)
         try:
@@ -128,12 +128,12 @@ BODIES = {
 
 def a_collection(name: str = "c", **sections: dict[str, object]) -> bytes:
     table = {"name": name, "roots": ["http://a.br/"], "scope": {"hosts": ["*"]}} | sections
-    return config.encode(config.convert(table, "test"))
+    return config.encode_collection(config.collection_from_table(table, "test"))
 
 
-def offer(url: str, depth: int = 0, redirects: int = 0) -> Offer:
+def offer(url: str, depth: int = 0, redirects: int = 0) -> DiscoveredUrl:
     key = host_key(url)
-    return Offer(host_id(key), url_id(url), url, key, depth, redirects)
+    return DiscoveredUrl(host_id(key), url_id(url), url, key, depth, redirects)
 
 
 def urls(leases: list[Lease]) -> list[str]:
@@ -142,7 +142,7 @@ def urls(leases: list[Lease]) -> list[str]:
 
 def done(lease: Lease | Visit, visits: list[Visit], outcome: Outcome | None = None, **more: object) -> HostReport:
     outcome = outcome or Outcome(200, 1_000_000.0, kept=True, type="text/html")
-    reports = [Report(visit.id, visit.number, outcome) for visit in visits]
+    reports = [VisitReport(visit.id, visit.number, outcome) for visit in visits]
     settings = {"next_at": 1_000_000.0, "ended_at": 1_000_000.0, "delay_s": 1.0, "keep": True} | more
     return HostReport(lease.host, lease.collection, reports, **settings)  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.ports import held_port
+from tests.ports import reserve_port
 
 FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql", "/opt/homebrew/opt")
 WHY_NOT = "PostgreSQL's server programs (initdb, pg_ctl) are not installed"
@@ -37,7 +37,7 @@ class Postgres:
         self._user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
         if os.getuid() == 0:
             shutil.chown(self.folder, self._user)
-        self._held = held_port()  # also while it is stopped
+        self._held = reserve_port()  # also while it is stopped
         self.port: int = self._held.getsockname()[1]
         self._listen, self._password, self._durable = listen, password, durable
         how = ["--auth=trust"]

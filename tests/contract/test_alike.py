@@ -2,11 +2,11 @@
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.images import Place
-from tarrafa.frontier.protocol import Frontier, Retried
-from tarrafa.model import Outcome, Role, Status
+from tarrafa.frontier.images import FrontierCursor
+from tarrafa.frontier.protocol import Frontier, RetryBatch
+from tarrafa.model import Outcome, UrlRole, Status
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
 from tests.contract.test_revisits import DAY_S, advance, now
 from tests.contract.test_revisits import visit_all as keep_fresh
@@ -21,17 +21,17 @@ async def visited(frontier: Frontier, outcomes: dict[str, Outcome]) -> int:
     """A collection whose URLs ended so; the number of its worker."""
     now = 1_000_000.0 + FalseClock.shift[0]
     await frontier.open_collection(a_collection(fetch={"retries": 0}), [offer(url) for url in outcomes])
-    worker = (await frontier.join("w", myself())).worker
+    worker = (await frontier.join("w", current_process())).worker
     await visit_all(frontier, worker, {url: replace(one, at=now) for url, one in outcomes.items()})
     return worker
 
 
 async def retried(frontier: Frontier, status: int, limit: int) -> tuple[int, int]:
     """How many wait again, and how many calls that took."""
-    place: Place | None = Place()
+    place: FrontierCursor | None = FrontierCursor()
     count, calls = 0, 0
     while place is not None:
-        some = await frontier.retry_alike("c", status, place, limit)
+        some = await frontier.retry_by_status("c", status, place, limit)
         place, count, calls = some.end, count + some.urls, calls + 1
     return count, calls
 
@@ -97,7 +97,7 @@ def test_a_page_that_is_asked_for_once_more_is_fetched_whole(play):
 def test_the_hosts_of_what_is_tried_again_rest_no_longer_than_politeness_asks(play):
     async def scene(frontier):
         await frontier.open_collection(a_collection(fetch={"retries": 0}), [offer(A), offer(f"{A}x")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         ended = FalseClock.shift[0] + 1_000_000.0
         report = done(lease, lease.visits[:1], TOO_SLOW, keep=False, failures=1, next_at=ended + 9_000.0,
@@ -118,7 +118,7 @@ def test_what_is_kept_or_was_refused_for_what_it_is_is_left_alone(play):
     async def scene(frontier):
         await visited(frontier, {A: PAGE, f"{A}private": ROBOTS})
         for one in (200, Status.ROBOTS, Status.TAKEN_DOWN):
-            assert await frontier.retry_alike("c", one, Place(), 100) == Retried(0, None)
+            assert await frontier.retry_alike("c", one, FrontierCursor(), 100) == RetryBatch(0, None)
         status = await numbers(frontier)
         assert (status.pending, status.fetched, status.excluded) == (0, 1, 1)
 
@@ -128,13 +128,13 @@ def test_what_is_kept_or_was_refused_for_what_it_is_is_left_alone(play):
 def test_a_sitemap_that_is_read_every_day_keeps_its_own_time(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit={"weigh": "equal"}))
-        await frontier.discover(row.id, [replace(offer(f"{A}sitemap.xml"), role=int(Role.SITEMAP))])
-        worker = (await frontier.join("w", myself())).worker
-        await keep_fresh(frontier, worker, lambda visit: Outcome(200, now(), type="text/xml", role=int(Role.SITEMAP)))
+        await frontier.discover(row.id, [replace(offer(f"{A}sitemap.xml"), role=int(UrlRole.SITEMAP))])
+        worker = (await frontier.join("w", current_process())).worker
+        await keep_fresh(frontier, worker, lambda visit: Outcome(200, now(), type="text/xml", role=int(UrlRole.SITEMAP)))
         advance(DAY_S)
-        await keep_fresh(frontier, worker, lambda visit: Outcome(502, now(), role=int(Role.SITEMAP)), rounds=1)
+        await keep_fresh(frontier, worker, lambda visit: Outcome(502, now(), role=int(UrlRole.SITEMAP)), rounds=1)
         assert (await frontier.alike("c", 502)).urls == 1
-        assert await frontier.retry_alike("c", 502, Place(), 100) == Retried(0, None)
+        assert await frontier.retry_alike("c", 502, FrontierCursor(), 100) == RetryBatch(0, None)
         facts = await frontier.look_up(host_id("http://a.br:80"), url_id(f"{A}sitemap.xml"))
         assert facts.urls[0].freshness is not None
         assert (await numbers(frontier)).pending == 0

@@ -3,8 +3,8 @@
 import pytest
 
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.protocol import Deletion, Frontier
-from tarrafa.process import myself
+from tarrafa.frontier.protocol import DeletedCollection, Frontier
+from tarrafa.process import current_process
 from tests.contract.bodies import FalseClock, FalseLeaseClock, a_collection, done, offer
 from tests.contract.test_runs import ABOUT, NEWS, OTHER, ROOT, leased
 
@@ -23,7 +23,7 @@ async def delete(frontier: Frontier, name: str) -> None:
         pass
 
 
-def told(found: list[Deletion]) -> list[tuple[str, float]]:
+def told(found: list[DeletedCollection]) -> list[tuple[str, float]]:
     return [(one.collection, one.at) for one in found]
 
 
@@ -95,7 +95,7 @@ def test_whoever_deletes_without_a_word_is_heard_of_all_the_same(play):
 def test_nothing_is_noted_of_what_is_kept_or_while_a_visit_is_out(play):
     async def scene(frontier):
         await frontier.open_collection(a_collection(), [offer(ROOT)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         await frontier.control("c", "stopped", "")
         with pytest.raises(FrontierError, match="is not being deleted"):
@@ -114,7 +114,7 @@ def test_nothing_is_noted_of_what_is_kept_or_while_a_visit_is_out(play):
 def test_visits_of_a_machine_that_is_gone_are_waited_for_until_its_lease_is_over(play):
     async def scene(frontier):
         await frontier.open_collection(a_collection(), [offer(ROOT)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await leased(frontier, worker)
         await frontier.control("c", "stopped", "")
         await frontier.delete_collection("c", 0)

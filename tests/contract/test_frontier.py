@@ -13,20 +13,20 @@ from msgspec.structs import replace
 
 from tarrafa.errors import ConfigError, FrontierError, LeaseLost, TarrafaError
 from tarrafa.frontier.protocol import (
-    Continuation,
+    NextVisits,
     Frontier,
     HostReport,
-    Instant,
-    Offer,
+    ClockReading,
+    DiscoveredUrl,
     PastVisit,
-    RobotsCopy,
-    Standing,
-    Weight,
+    CachedRobots,
+    FrontierCollectionState,
+    UrlWeight,
 )
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.model import Outcome, Role, Status
+from tarrafa.model import Outcome, UrlRole, Status
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.process import ProcessId, myself, start_ticks
+from tarrafa.process import ProcessId, current_process, start_ticks
 from tests.contract.bodies import (
     FIRST_SCHEMA,
     SUFFIXES,
@@ -45,12 +45,12 @@ def test_a_discovered_url_is_handed_out_once_and_its_end_is_counted(play):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
         await frontier.discover(row.id, [offer("http://a.br/")])
-        terms = await frontier.join("w", myself())
+        terms = await frontier.join("w", current_process())
         leases = await frontier.lease(terms.worker, 10)
         assert urls(leases) == ["http://a.br/", "http://b.br/"]
         assert await frontier.lease(terms.worker, 10) == []
         answers = await frontier.finish(terms.worker, [done(lease, lease.visits) for lease in leases])
-        assert answers == [Continuation(False, []), Continuation(False, [])]
+        assert answers == [NextVisits(False, []), NextVisits(False, [])]
         status = await numbers(frontier)
         assert (status.known, status.fetched, status.pending, status.handed_out) == (2, 2, 0, 0)
         assert (status.hosts, status.visits, status.statuses, status.types) == (2, 2, {"200": 2}, {"text/html": 2})
@@ -62,11 +62,11 @@ def test_a_host_is_with_one_worker_at_a_time(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(30)])
-        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        one, two = await frontier.join("one", current_process()), await frontier.join("two", current_process())
         (lease,) = await frontier.lease(one.worker, 10)
         assert await frontier.lease(two.worker, 10) == []
         (answer,) = await frontier.finish(two.worker, [done(lease, lease.visits)])
-        assert answer == Continuation(False, [])
+        assert answer == NextVisits(False, [])
         assert (await numbers(frontier)).fetched == 0
 
     play(scene)
@@ -76,7 +76,7 @@ def test_who_has_forgotten_what_it_holds_is_told_so_and_gives_back_what_it_only_
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://{name}.br/{n}") for name in "ab" for n in range(2)])
-        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        one, two = await frontier.join("one", current_process()), await frontier.join("two", current_process())
         leases = await frontier.lease(one.worker, 1) + await frontier.lease(two.worker, 1)
         (held,) = await frontier.held(one.worker)
         assert sorted(held.visits, key=lambda visit: visit.url) == leases[0].visits
@@ -98,7 +98,7 @@ def test_hosts_are_shared_out_fairly(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://h{n}.br/") for n in range(40)])
-        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        one, two = await frontier.join("one", current_process()), await frontier.join("two", current_process())
         assert len(await frontier.lease(one.worker, 500)) == 20
         assert len(await frontier.lease(two.worker, 500)) == 20
 
@@ -109,7 +109,7 @@ def test_a_host_is_not_leased_before_its_next_time(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(2)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 10)
         await frontier.finish(worker, [done(lease, lease.visits[:1], next_at=1_000_007.0, keep=False)])
         assert await frontier.lease(worker, 10) == []
@@ -127,7 +127,7 @@ def test_what_a_holder_hands_back_unvisited_waits_again_under_a_new_number(play)
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (first,) = await frontier.lease(worker, 1)
         await frontier.finish(worker, [done(first, [], keep=False)])
         (second,) = await frontier.lease(worker, 1)
@@ -141,7 +141,7 @@ def test_finish_brings_the_next_visits_and_is_idempotent(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(12)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert len(lease.visits) == 8
         report = done(lease, lease.visits[:3])
@@ -149,19 +149,19 @@ def test_finish_brings_the_next_visits_and_is_idempotent(play):
         assert answer.held
         assert len(answer.visits) == 3
         (again,) = await frontier.finish(worker, [report])
-        assert again == Continuation(True, [])
+        assert again == NextVisits(True, [])
         assert (await numbers(frontier)).fetched == 3
 
     play(scene)
 
 
 def test_everything_survives_closing_and_a_dead_worker_gives_its_hosts_back(play):
-    ghost = ProcessId(myself().boot, os.getpid(), 1)
+    ghost = ProcessId(current_process().boot, os.getpid(), 1)
 
     async def before(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(3)])
-        worker = (await frontier.join("ghost", myself())).worker
+        worker = (await frontier.join("ghost", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         await frontier.finish(worker, [done(lease, lease.visits[:1])])
         await frontier.leave(worker)
@@ -170,7 +170,7 @@ def test_everything_survives_closing_and_a_dead_worker_gives_its_hosts_back(play
     async def after(frontier):
         status = await numbers(frontier)
         assert (status.known, status.fetched, status.pending, status.handed_out) == (3, 1, 2, 0)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         FalseClock.shift[0] = 1.0
         (lease,) = await frontier.lease(worker, 1)
         assert [visit.number for visit in lease.visits] == [2, 2]
@@ -184,12 +184,12 @@ def test_a_killed_worker_is_noticed_at_once_and_its_host_rests_for_its_delay(pla
         row = await frontier.open_collection(a_collection(politeness={"delay": "5s"}))
         await frontier.discover(row.id, [offer("http://a.br/")])
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-        theirs = ProcessId(myself().boot, child.pid, start_ticks(child.pid) or 0)
+        theirs = ProcessId(current_process().boot, child.pid, start_ticks(child.pid) or 0)
         victim = (await frontier.join("victim", theirs)).worker
         assert len(await frontier.lease(victim, 1)) == 1
         child.kill()
         child.wait()
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         assert await frontier.lease(worker, 1) == []
         FalseClock.shift[0] = 5.0
         assert len(await frontier.lease(worker, 1)) == 1
@@ -216,7 +216,7 @@ def test_who_is_buried_gives_everything_back_and_nobody_else_does(play):
         with pytest.raises(LeaseLost):
             await frontier.renew(one, "")
         await frontier.renew(two, "")
-        heir = (await frontier.join("one", myself())).worker
+        heir = (await frontier.join("one", current_process())).worker
         FalseClock.shift[0] = 1.1  # its delay is kept: the last request may have gone out just now
         assert len(await frontier.lease(heir, 2)) == 1
 
@@ -226,7 +226,7 @@ def test_who_is_buried_gives_everything_back_and_nobody_else_does(play):
 def test_the_frontier_tells_what_time_it_is_there(play):
     async def scene(frontier):
         FalseClock.shift[0] = 5.0
-        assert await frontier.time() == Instant(1_000_005.0, 1.0)
+        assert await frontier.time() == ClockReading(1_000_005.0, 1.0)
 
     play(scene)
 
@@ -237,16 +237,16 @@ def test_a_worker_that_does_not_renew_loses_its_hosts_and_can_report_nothing(pla
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(fetch={"time_max": "40s"}))
         await frontier.discover(row.id, [offer("http://a.br/")])
-        silent = (await frontier.join("silent", myself())).worker
+        silent = (await frontier.join("silent", current_process())).worker
         with pytest.raises(LeaseLost):
             await frontier.lease(silent, 1)
         monkeypatch.setattr("tarrafa.frontier.store.hosts.LEASE_S", 30.0)
-        silent = (await frontier.join("silent", myself())).worker
+        silent = (await frontier.join("silent", current_process())).worker
         (lease,) = await frontier.lease(silent, 1)
         FalseLeaseClock.shift[0] = 31.0
         with pytest.raises(LeaseLost):
             await frontier.finish(silent, [done(lease, lease.visits)])
-        heir = (await frontier.join("heir", myself())).worker
+        heir = (await frontier.join("heir", current_process())).worker
         FalseClock.shift[0] = 39.0
         assert await frontier.lease(heir, 1) == [], "the silent one may still be waiting for an answer"
         FalseClock.shift[0] = 41.0
@@ -266,7 +266,7 @@ def test_depth_is_the_smallest_and_reopens_what_it_cut(play):
         await frontier.discover(row.id, [offer("http://a.br/x", 1)])
         status = await numbers(frontier)
         assert (status.pending, status.too_deep) == (2, 0)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert {visit.url: visit.depth for visit in lease.visits} == {"http://a.br/x": 1, "http://a.br/y": 2}
 
@@ -278,8 +278,8 @@ def test_a_depth_that_fell_in_the_graph_reopens_too_and_unknown_urls_are_ignored
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "depth_max": 2}))
         deep, elsewhere = offer("http://a.br/x", 3), offer("http://z.com/")
         await frontier.discover(row.id, [deep])
-        await frontier.weigh("c", [Weight(deep.host, deep.id, 5, 2), Weight(elsewhere.host, elsewhere.id, 9, 0)])
-        await frontier.weigh("unheard-of", [Weight(deep.host, deep.id, 5, 0)])
+        await frontier.weigh("c", [UrlWeight(deep.host, deep.id, 5, 2), UrlWeight(elsewhere.host, elsewhere.id, 9, 0)])
+        await frontier.weigh("unheard-of", [UrlWeight(deep.host, deep.id, 5, 0)])
         status = await numbers(frontier)
         assert (status.known, status.pending, status.too_deep) == (1, 1, 0)
 
@@ -304,7 +304,7 @@ def test_a_rank_is_written_down_when_it_differs_by_more_than_a_quarter_and_makes
             (float("nan"), 0.3),
             (-1.0, 0.3),
         ):
-            await frontier.weigh("c", [Weight(one.host, one.id, 0, rank=told)])
+            await frontier.weigh("c", [UrlWeight(one.host, one.id, 0, rank=told)])
             (facts,) = (await frontier.look_up(one.host, one.id)).urls
             assert facts.rank == known, told
 
@@ -332,8 +332,8 @@ def test_orders_of_discovery(play, order, expected):
         offers = [offer(f"http://a.br/{n}") for n in range(4)]
         for one in offers:
             await frontier.discover(row.id, [one])
-        await frontier.weigh("c", [Weight(offers[n].host, offers[n].id, count) for n, count in ((1, 3), (2, 7))])
-        worker = (await frontier.join("w", myself())).worker
+        await frontier.weigh("c", [UrlWeight(offers[n].host, offers[n].id, count) for n, count in ((1, 3), (2, 7))])
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert [int(visit.url[-1]) for visit in lease.visits] == expected
 
@@ -346,7 +346,7 @@ def test_changing_the_order_reorders_what_waits(play):
         for n in range(4):
             await frontier.discover(row.id, [offer(f"http://a.br/{n}")])
         await frontier.open_collection(a_collection(strategy={"order": "lifo"}))
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert [int(visit.url[-1]) for visit in lease.visits] == [3, 2, 1, 0]
 
@@ -357,7 +357,7 @@ def test_pages_max_is_never_passed(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 5}))
         await frontier.discover(row.id, [offer(f"http://h{n % 4}.br/{n}") for n in range(40)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         while leases := await frontier.lease(worker, 10):
             for lease in leases:
                 visits = lease.visits
@@ -376,7 +376,7 @@ def test_one_bad_url_does_not_stand_in_the_way_of_the_others(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(30)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         bad = lease.visits[0]
         await frontier.finish(worker, [done(lease, [bad], Outcome(Status.SYSTEM_ERROR, 0.0), keep=False, failures=1)])
@@ -390,7 +390,7 @@ def test_a_host_that_is_busy_is_not_blamed_and_its_url_keeps_all_its_tries(play)
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(fetch={"retries": 0}))
         await frontier.discover(row.id, [offer("http://a.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         for _ in range(5):
             (lease,) = await frontier.lease(worker, 1)
             await frontier.finish(worker, [done(lease, lease.visits, Outcome(429, 0.0), keep=False)])
@@ -404,7 +404,7 @@ def test_only_a_kept_page_leaves_its_validators(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         error = Outcome(503, 0.0, etag='"of-the-error"', last_modified="yesterday")
         await frontier.finish(worker, [done(lease, lease.visits, error, keep=False)])
@@ -418,7 +418,7 @@ def test_a_root_that_was_visited_as_something_deeper_is_visited_again(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/x", 3)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         kept = Outcome(200, 1_000_000.0, kept=True, etag='"1"', last_modified="yesterday")
         await frontier.finish(worker, [done(lease, lease.visits, kept)])
@@ -447,12 +447,12 @@ def test_a_collection_that_waits_for_a_host_gets_it_though_the_holder_still_has_
         one = await frontier.open_collection(a_collection("one"))
         two = await frontier.open_collection(a_collection("two"))
         await frontier.discover(one.id, [offer(f"http://a.br/{n}") for n in range(100)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         await frontier.discover(two.id, [offer("http://a.br/")])
         for number, visit in enumerate(lease.visits):
             (answer,) = await frontier.finish(worker, [done(lease, [visit])])
-            assert answer == Continuation(number < 7, []), "it brings home what it has, and no more"
+            assert answer == NextVisits(number < 7, []), "it brings home what it has, and no more"
         seen = {found.collection for _ in range(2) for found in await frontier.lease(worker, 1)}
         assert len(seen) == 1
 
@@ -463,12 +463,12 @@ def test_requests_max_counts_requests_only(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "requests_max": 3}))
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(20)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits, Outcome(Status.ROBOTS, 0.0))])
         assert len(answer.visits) == 3, "what robots.txt forbids is no request"
         (answer,) = await frontier.finish(worker, [done(lease, answer.visits)])
-        assert answer == Continuation(False, [])
+        assert answer == NextVisits(False, [])
 
     play(scene)
 
@@ -477,7 +477,7 @@ def test_fifo_is_the_order_of_discovery_within_a_batch_too(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(8)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert [int(visit.url[-1]) for visit in lease.visits] == list(range(8))
 
@@ -488,7 +488,7 @@ def test_types_that_servers_invent_are_counted_within_bounds(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(300)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         visits, number = lease.visits, 0
         while visits:
@@ -506,13 +506,13 @@ def test_the_weather_is_tried_again_and_then_given_up(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(fetch={"retries": 1}))
         await frontier.discover(row.id, [offer("http://a.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         slow = Outcome(Status.TOO_SLOW, 1_000_000.0)
         (lease,) = await frontier.lease(worker, 1)
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits, slow)])
         assert [visit.attempts for visit in answer.visits] == [1]
         (answer,) = await frontier.finish(worker, [done(lease, answer.visits, slow)])
-        assert answer == Continuation(False, [])
+        assert answer == NextVisits(False, [])
         status = await numbers(frontier)
         assert (status.failed, status.pending, status.visits) == (1, 0, 2)
 
@@ -524,7 +524,7 @@ def test_a_host_that_only_fails_is_given_up_with_all_that_waits_on_it(play):
         settings = a_collection(fetch={"host_failures_max": 1})
         row = await frontier.open_collection(settings)
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(20)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         for failures, later in ((1, 1_000_000.0), (2, 1_000_060.0)):
             (lease,) = await frontier.lease(worker, 1)
             await frontier.finish(worker, [done(lease, [], keep=False, failures=failures, next_at=later)])
@@ -547,14 +547,14 @@ def test_robots_are_kept_with_the_host_for_all_collections(play):
         first = await frontier.open_collection(a_collection("one"))
         second = await frontier.open_collection(a_collection("two"))
         await frontier.discover(first.id, [offer("http://a.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         assert lease.robots is None
         text = b"User-agent: *\nDisallow: /x\n"
-        await frontier.finish(worker, [done(lease, lease.visits, robots=RobotsCopy(200, b"digest", 1_086_400.0, text))])
+        await frontier.finish(worker, [done(lease, lease.visits, robots=CachedRobots(200, b"digest", 1_086_400.0, text))])
         await frontier.discover(second.id, [offer("http://a.br/")])
         (lease,) = await frontier.lease(worker, 1)
-        assert (lease.robots, lease.collection) == (RobotsCopy(200, b"digest", 1_086_400.0), second.id)
+        assert (lease.robots, lease.collection) == (CachedRobots(200, b"digest", 1_086_400.0), second.id)
         assert await frontier.robots_text(b"digest") == text
         assert await frontier.robots_text(b"unknown") == b""
 
@@ -566,7 +566,7 @@ def test_two_collections_fetch_the_same_url_separately_but_never_share_the_host_
         for name in ("one", "two"):
             row = await frontier.open_collection(a_collection(name))
             await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(10)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         seen = set()
         for _ in range(10):
             leases = await frontier.lease(worker, 10)
@@ -586,13 +586,13 @@ def test_a_paused_collection_hands_nothing_out_and_goes_on_when_resumed(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(f"http://a.br/{n}") for n in range(10)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await frontier.lease(worker, 1)
         await frontier.control("c", "paused", "by you")
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits[:2])])
-        assert answer == Continuation(True, []), "what it holds it may bring home"
+        assert answer == NextVisits(True, []), "what it holds it may bring home"
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits[2:])])
-        assert answer == Continuation(False, [])
+        assert answer == NextVisits(False, [])
         assert await frontier.lease(worker, 1) == []
         await frontier.control("c", "running", "")
         (lease,) = await frontier.lease(worker, 1)
@@ -631,7 +631,7 @@ def test_an_address_is_with_one_host_at_a_time_and_rests_between_two(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(politeness={"delay": "2s"}))
         await frontier.discover(row.id, [offer(f"http://{name}.br/") for name in ("one", "two")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         one, two = await frontier.lease(worker, 10)
         assert await frontier.claim(worker, one.host, "192.0.2.1") == 0
         assert await frontier.claim(worker, one.host, "192.0.2.1") == 0, "it has it already"
@@ -649,7 +649,7 @@ def test_an_address_cannot_be_claimed_for_a_host_that_is_not_held(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/")])
-        one, two = await frontier.join("one", myself()), await frontier.join("two", myself())
+        one, two = await frontier.join("one", current_process()), await frontier.join("two", current_process())
         (lease,) = await frontier.lease(one.worker, 1)
         with pytest.raises(LeaseLost):
             await frontier.claim(two.worker, lease.host, "192.0.2.1")
@@ -660,10 +660,10 @@ def test_an_address_cannot_be_claimed_for_a_host_that_is_not_held(play):
 async def a_worker(frontier: Frontier, **sections: Any) -> tuple[int, int]:
     """A collection and a worker."""
     row = await frontier.open_collection(a_collection(**sections), [])
-    return row.id, (await frontier.join("w", myself())).worker
+    return row.id, (await frontier.join("w", current_process())).worker
 
 
-def refusal(url: str, status: int) -> Offer:
+def refusal(url: str, status: int) -> DiscoveredUrl:
     return msgspec.structs.replace(offer(url, 1), status=status)
 
 
@@ -758,7 +758,7 @@ def test_what_a_walk_remembers_of_a_host_is_given_to_the_next_one(play):
 def test_a_host_may_be_borrowed_for_an_errand_by_one_worker_at_a_time_and_never_before_its_time(play):
     async def scene(frontier):
         number, worker = await a_worker(frontier)
-        other = (await frontier.join("other", myself())).worker
+        other = (await frontier.join("other", current_process())).worker
         key = "https://elsewhere.com:443"
         host = host_id(key)
         loan = await frontier.borrow(worker, number, host, key)
@@ -766,9 +766,9 @@ def test_a_host_may_be_borrowed_for_an_errand_by_one_worker_at_a_time_and_never_
         refused = await frontier.borrow(other, number, host, key)
         assert not refused.granted
         assert refused.free_at > 1_000_000.0
-        robots = RobotsCopy(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
+        robots = CachedRobots(200, b"d" * 16, 2_000_000.0, b"User-agent: *")
         report = HostReport(host, number, [], 1_000_030.0, 1_000_000.0, 1.0, keep=False, robots=robots)
-        assert await frontier.finish(worker, [report]) == [Continuation(False, [])]
+        assert await frontier.finish(worker, [report]) == [NextVisits(False, [])]
         again = await frontier.borrow(other, number, host, key)
         assert (again.granted, again.free_at) == (False, 1_000_030.0), "its delay holds"
         assert again.robots is not None
@@ -858,7 +858,7 @@ def test_a_file_of_the_first_schema_is_brought_up_to_date_with_all_it_knows(tmp_
         assert (status.known, status.fetched, status.pending) == (2, 1, 1)
         facts = await frontier.look_up(host_id("http://a.br:80"), url_id("http://a.br/"))
         assert [(visit.number, visit.status) for visit in facts.urls[0].history] == [(1, 200)]
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         assert urls(await frontier.lease(worker, 5)) == ["http://a.br/x"]
         assert await frontier.deletions(0) == []
         await frontier.close()
@@ -907,10 +907,10 @@ def test_a_sitemap_that_was_turned_away_as_a_page_waits_again_as_what_it_is(play
         (lease,) = await frontier.lease(worker, 1)
         away = Outcome(Status.TYPE_NOT_WANTED, 0.0, type="application/xml")
         await frontier.finish(worker, [done(lease, lease.visits, away, keep=False)])
-        await frontier.discover(number, [msgspec.structs.replace(plain, role=Role.SITEMAP)])
+        await frontier.discover(number, [msgspec.structs.replace(plain, role=UrlRole.SITEMAP)])
         FalseClock.shift[0] += 10
         (lease,) = await frontier.lease(worker, 1)
-        assert lease.visits[0].role == Role.SITEMAP
+        assert lease.visits[0].role == UrlRole.SITEMAP
 
     play(scene)
 
@@ -934,7 +934,7 @@ def test_every_root_is_visited_however_many_hosts_its_site_has(play):
         roots = [offer(f"http://h{n}.a.br/") for n in range(4)]
         content = a_collection(scope={"hosts": ["*"], "site_hosts_max": 1})
         await frontier.open_collection(content, roots)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         assert len(await frontier.lease(worker, 10)) == 4
 
     play(scene)
@@ -960,14 +960,14 @@ def test_who_asks_every_second_hears_of_edits_and_pauses_without_the_configurati
     async def scene(frontier):
         assert await frontier.standings() == []
         row = await frontier.open_collection(a_collection(), [offer("http://a.br/")])
-        assert await frontier.standings() == [Standing(row.id, "running", row.revision, "c")]
+        assert await frontier.standings() == [FrontierCollectionState(row.id, "running", row.revision, "c")]
         await frontier.control("c", "paused", "by a test")
-        assert await frontier.standings() == [Standing(row.id, "paused", row.revision, "c")]
+        assert await frontier.standings() == [FrontierCollectionState(row.id, "paused", row.revision, "c")]
         await frontier.control("c", "running", "")
         edited = await frontier.open_collection(a_collection(politeness={"delay": 7}), [])
         assert edited.revision > row.revision
         other = await frontier.open_collection(a_collection("d"), [])
-        told = [Standing(row.id, "running", edited.revision, "c"), Standing(other.id, "running", other.revision, "d")]
+        told = [FrontierCollectionState(row.id, "running", edited.revision, "c"), FrontierCollectionState(other.id, "running", other.revision, "d")]
         assert await frontier.standings() == told
         rows = await frontier.collections()
         assert [(one.id, one.revision) for one in rows] == [(one.id, one.revision) for one in told]
@@ -984,7 +984,7 @@ def test_more_roots_of_a_collection_need_not_bring_its_configuration_along(play)
         await frontier.seed(row.id, [offer("http://b.br/x"), offer("http://c.br/")])
         await frontier.seed(row.id, [offer("http://c.br/")])
         assert (await frontier.collections())[0] == row
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         visits = [visit for lease in await frontier.lease(worker, 10) for visit in lease.visits]
         depths = {visit.url: visit.depth for visit in visits}
         assert depths == {"http://a.br/": 0, "http://b.br/x": 0, "http://b.br/y": 2, "http://c.br/": 0}
@@ -1000,7 +1000,7 @@ def test_a_lease_has_the_delay_of_its_host(play):
         politeness = {"delay": 3, "delays": {"*.usp.br": 10, "quick.br": 0.5}}
         roots = [offer(url) for url in ("http://www.usp.br/", "http://quick.br/", "http://a.br/")]
         await frontier.open_collection(a_collection(politeness=politeness), roots)
-        terms = await frontier.join("w", myself())
+        terms = await frontier.join("w", current_process())
         leases = await frontier.lease(terms.worker, 10)
         assert {lease.host_key: lease.delay_s for lease in leases} == {
             "http://www.usp.br:80": 10.0, "http://quick.br:80": 0.5, "http://a.br:80": 3.0,
@@ -1011,15 +1011,15 @@ def test_a_lease_has_the_delay_of_its_host(play):
 
 def test_a_name_is_one_living_workers(play):
     async def scene(frontier):
-        await frontier.join("w", myself())
+        await frontier.join("w", current_process())
         parent = os.getppid()
         with pytest.raises(FrontierError, match="named 'w' is at work already"):
-            await frontier.join("w", ProcessId(myself().boot, parent, start_ticks(parent) or 0))
-        again = await frontier.join("w", myself())  # it did not hear the answer
+            await frontier.join("w", ProcessId(current_process().boot, parent, start_ticks(parent) or 0))
+        again = await frontier.join("w", current_process())  # it did not hear the answer
         assert [node.name for node in (await frontier.overview()).nodes] == ["w"]
         await frontier.renew(again.worker, "")
         FalseLeaseClock.shift[0] = 31.0
-        await frontier.join("w", myself())
+        await frontier.join("w", current_process())
 
     play(scene)
 

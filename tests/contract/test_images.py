@@ -10,10 +10,10 @@ import pytest
 
 from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.frontier import wire
-from tarrafa.frontier.images import Catalogue, HostImage, Place, Share, UrlImage
-from tarrafa.frontier.protocol import Frontier, Offer, PastVisit, RobotsCopy
-from tarrafa.model import Outcome, Role, Status, Visit
-from tarrafa.process import myself
+from tarrafa.frontier.images import ExportCatalogue, HostExport, FrontierCursor, HostCollectionExport, UrlExport
+from tarrafa.frontier.protocol import Frontier, DiscoveredUrl, PastVisit, CachedRobots
+from tarrafa.model import Outcome, UrlRole, Status, Visit
+from tarrafa.process import current_process
 from tests.contract.bodies import BODIES, FalseClock, FalseLeaseClock, a_collection, done, numbers, offer, urls
 
 
@@ -36,33 +36,33 @@ def move(request, tmp_path):
     return run
 
 
-async def everything(frontier: Frontier, limit: int = 3) -> list[HostImage]:
+async def everything(frontier: Frontier, limit: int = 3) -> list[HostExport]:
     """As it would cross a wire, in small parts."""
-    images: list[HostImage] = []
-    place: Place | None = Place()
+    images: list[HostExport] = []
+    place: FrontierCursor | None = FrontierCursor()
     while place is not None:
-        album = await frontier.images(place, limit)
+        album = await frontier.export_hosts(place, limit)
         assert sum(image.urls for image in album.images) <= limit
         images += album.images
         place = album.end
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(images), type=list[HostImage])
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(images), type=list[HostExport])
 
 
-async def take_in(frontier: Frontier, catalogue: Catalogue, images: list[HostImage]) -> None:
+async def take_in(frontier: Frontier, catalogue: ExportCatalogue, images: list[HostExport]) -> None:
     for collection in catalogue.collections:
-        await frontier.restore_collection(collection)
+        await frontier.import_collection(collection)
     for image in images:
-        await frontier.restore([image])
+        await frontier.import_hosts([image])
     for collection in catalogue.collections:
-        await frontier.control(collection.name, "paused", "")
-        await frontier.control(collection.name, "running", "")
+        await frontier.set_state(collection.name, "paused", "")
+        await frontier.set_state(collection.name, "running", "")
 
 
 async def a_worker(frontier: Frontier, name: str = "w") -> int:
-    return (await frontier.join(name, myself())).worker
+    return (await frontier.join(name, current_process())).worker
 
 
-ROBOTS = RobotsCopy(200, b"d" * 16, 2_000_000.0, b"User-agent: *\nDisallow: /x\n")
+ROBOTS = CachedRobots(200, b"d" * 16, 2_000_000.0, b"User-agent: *\nDisallow: /x\n")
 
 
 def test_all_that_is_known_of_urls_and_hosts_comes_in_as_it_went_out(move):
@@ -178,7 +178,7 @@ def test_a_host_that_was_only_asked_for_its_robots_txt_is_part_of_it_too(move):
     move(first, second)
 
 
-def lease_of(found: Offer, collection: int) -> Visit:
+def lease_of(found: DiscoveredUrl, collection: int) -> Visit:
     """Enough of a lease to report on."""
     return Visit(collection, found.host, found.id, found.url, 0, 0, 1)
 
@@ -261,13 +261,13 @@ def test_an_image_that_cannot_be_true_is_refused_and_changes_nothing(tmp_path, b
             (share,) = image.shares
             bad = [msgspec.structs.replace(share.urls[0], **harm), *share.urls[1:]]
             with pytest.raises(TarrafaError, match=told):
-                await frontier.restore([msgspec.structs.replace(image, shares=[replaced(share, bad)])])
+                await frontier.import_hosts([msgspec.structs.replace(image, shares=[replaced(share, bad)])])
             assert (await everything(frontier), await numbers(frontier)) == before
 
     asyncio.run(scene())
 
 
-def replaced(share: Share, found: list[UrlImage]) -> Share:
+def replaced(share: HostCollectionExport, found: list[UrlExport]) -> HostCollectionExport:
     return msgspec.structs.replace(share, urls=found)
 
 
@@ -323,7 +323,7 @@ def test_a_host_that_was_moved_away_is_forgotten_with_all_its_numbers(play):
         pages = [offer(f"http://{host}.br/{n}") for host in "ab" for n in range(4)]
         row = await frontier.open_collection(config, pages[:4])
         alone = await numbers(frontier), await everything(frontier)
-        listing = msgspec.structs.replace(offer("http://b.br/s.xml"), role=int(Role.SITEMAP))
+        listing = msgspec.structs.replace(offer("http://b.br/s.xml"), role=int(UrlRole.SITEMAP))
         await frontier.discover(row.id, [*pages[4:], listing])
         worker = await a_worker(frontier)
         moved = offer("http://b.br/").host

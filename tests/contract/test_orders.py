@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from tarrafa.crawl.ending import finish_reason, is_exhausted
-from tarrafa.frontier.images import Place
-from tarrafa.frontier.protocol import Frontier, Lease, Offer, SiteFacts, UrlFacts, Weight
-from tarrafa.model import Outcome, Role, Status, Visit
+from tarrafa.frontier.images import FrontierCursor
+from tarrafa.frontier.protocol import Frontier, Lease, DiscoveredUrl, SiteFacts, UrlFacts, UrlWeight
+from tarrafa.model import Outcome, UrlRole, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.process import ProcessId, myself
+from tarrafa.process import ProcessId, current_process
 from tests.contract.bodies import FalseClock, FalseLeaseClock, a_collection, done, numbers, offer
 
 NOW = 1_000_000.0
@@ -25,10 +25,10 @@ def page(external: int = 0) -> Outcome:
     return Outcome(200, NOW, kept=True, type="text/html", external=external)
 
 
-def mentioned(**counts: int) -> list[Weight]:
+def mentioned(**counts: int) -> list[UrlWeight]:
     """So often, the front page of each `NAME.br`."""
     found = [(offer(f"http://{name}.br/"), count) for name, count in counts.items()]
-    return [Weight(one.host, one.id, count) for one, count in found]
+    return [UrlWeight(one.host, one.id, count) for one, count in found]
 
 
 async def opened(frontier: Frontier, content: bytes, *roots: str) -> int:
@@ -70,7 +70,7 @@ async def stages(frontier: Frontier, *names: str) -> list[str]:
 
 
 async def a_worker(frontier: Frontier, name: str = "w") -> int:
-    return (await frontier.join(name, myself())).worker
+    return (await frontier.join(name, current_process())).worker
 
 
 @pytest.mark.one_server
@@ -90,14 +90,14 @@ def test_mentions_are_those_of_all_urls_of_a_site_on_all_its_hosts(play):
     async def scene(frontier):
         urls = ["http://a.br/x", "http://www.a.br/", "http://b.br/", "http://c.br/"]
         await opened(frontier, breadth(), *urls)
-        weights = [Weight(one.host, one.id, count) for one, count in zip(map(offer, urls), (2, 2, 3, 1), strict=True)]
+        weights = [UrlWeight(one.host, one.id, count) for one, count in zip(map(offer, urls), (2, 2, 3, 1), strict=True)]
         for _ in range(3):  # absolute values: telling them again changes nothing
             await frontier.weigh("c", weights)
             await frontier.discover(1, [offer(url) for url in urls])
         site = await site_of(frontier, "http://www.a.br/")
         assert (site.name, site.mentions, site.best) == ("a.br", 4, "http://www.a.br/")
         assert (await walk(frontier, await a_worker(frontier), 0))[0] == "http://www.a.br/"
-        await frontier.weigh("c", [Weight(weights[0].host, weights[0].id, 0)])
+        await frontier.weigh("c", [UrlWeight(weights[0].host, weights[0].id, 0)])
         site = await site_of(frontier, "http://a.br/x")
         assert site.mentions == 2, "links may also disappear"
 
@@ -139,7 +139,7 @@ def test_internal_links_are_taken_in_the_order_of_their_score_as_they_become_kno
         (lease,) = await frontier.lease(worker, 1)
         links = ["http://a.br/login", "http://a.br/b/c/d", "http://a.br/long-name.html", "http://a.br/sitemap.xml"]
         found = [offer(url) for url in links]
-        await frontier.discover(number, [*found[:3], Offer(*_with_role(found[3]))])
+        await frontier.discover(number, [*found[:3], DiscoveredUrl(*_with_role(found[3]))])
         (answer,) = await frontier.finish(worker, [done(lease, lease.visits, page(1 << 20))])
         seen = []
         while answer.visits:
@@ -150,8 +150,8 @@ def test_internal_links_are_taken_in_the_order_of_their_score_as_they_become_kno
     play(scene)
 
 
-def _with_role(found: Offer) -> tuple[Any, ...]:
-    return (found.host, found.id, found.url, found.host_key, found.depth, 0, int(Role.SITEMAP))
+def _with_role(found: DiscoveredUrl) -> tuple[Any, ...]:
+    return (found.host, found.id, found.url, found.host_key, found.depth, 0, int(UrlRole.SITEMAP))
 
 
 def test_a_walk_goes_from_host_to_host_of_its_site_and_never_has_two_pages_out(play):
@@ -252,7 +252,7 @@ def test_a_chosen_site_stays_chosen_whatever_is_said_of_it_and_over_a_restart(pl
 
 
 def test_what_a_dead_worker_held_waits_again_and_the_walk_goes_on_from_there(play):
-    ghost = ProcessId(myself().boot, 999_999_999, 1)
+    ghost = ProcessId(current_process().boot, 999_999_999, 1)
 
     async def before(frontier):
         await opened(frontier, breadth(), "http://a.br/", "http://a.br/x", "http://b.br/y/y")
@@ -504,7 +504,7 @@ def test_a_host_that_moves_away_leaves_the_walk_to_the_others_of_its_site(play):
         (lease,) = await frontier.lease(worker, 1)
         await frontier.finish(worker, [done(lease, lease.visits, page(2), keep=False, next_at=NOW + 60)])
         assert (await site_of(frontier, urls[2])).best == urls[1]
-        album = await frontier.images(Place(), 100)
+        album = await frontier.images(FrontierCursor(), 100)
         await frontier.forget(lease.host)
         site = await site_of(frontier, urls[2])
         assert (site.stage, site.mentions, site.best) == ("chosen", 0, urls[2])
@@ -522,7 +522,7 @@ def test_what_turns_out_to_be_a_feed_is_not_the_best_url_of_its_site(play):
     async def scene(frontier):
         number = await opened(frontier, breadth(), "http://a.br/f", "http://a.br/page")
         assert (await site_of(frontier, "http://a.br/f")).best == "http://a.br/f"
-        await frontier.discover(number, [Offer(*_with_role(offer("http://a.br/f")))])
+        await frontier.discover(number, [DiscoveredUrl(*_with_role(offer("http://a.br/f")))])
         assert (await site_of(frontier, "http://a.br/f")).best == "http://a.br/page"
         assert await walk(frontier, await a_worker(frontier), 99) == ["http://a.br/page", "http://a.br/f"]
 

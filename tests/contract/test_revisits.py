@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.planner import plan, read_pages
-from tarrafa.frontier.protocol import Frontier, Weight
-from tarrafa.model import Outcome, Role, Status
-from tarrafa.process import myself
+from tarrafa.frontier.planner import plan_collection, fetch_revisit_pages
+from tarrafa.frontier.protocol import Frontier, UrlWeight
+from tarrafa.model import Outcome, UrlRole, Status
+from tarrafa.process import current_process
 from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
 
 DAY_S = 86_400.0
@@ -33,7 +33,7 @@ async def opened(frontier: Frontier, *pages: str, **sections: Any) -> tuple[int,
     settings: dict[str, Any] = {"revisit": {"weigh": "equal"}, "politeness": {"delay": 1}} | sections
     row = await frontier.open_collection(a_collection(**settings), [])
     await frontier.discover(row.id, [offer(page) for page in pages])
-    worker = (await frontier.join("w", myself())).worker
+    worker = (await frontier.join("w", current_process())).worker
     await visit_all(frontier, worker, lambda visit: kept())
     return row.id, worker
 
@@ -113,7 +113,7 @@ def test_what_a_304_says_is_that_nothing_changed(play):
         number, worker = await opened(frontier, "http://a.br/")
         advance(DAY_S)
         await visit_all(frontier, worker, lambda visit: Outcome(304, now()))
-        (page,) = await read_pages(frontier, number)
+        (page,) = await fetch_revisit_pages(frontier, number)
         assert (page.history.visits, page.history.changes, page.history.last) == (2, 0, now())
         assert (await numbers(frontier)).fetched == 1
 
@@ -128,7 +128,7 @@ def test_dates_are_used_once_they_proved_right(play):
             stamp = "Mon, 12 Jan 1970 13:46:40 GMT" if day == 0 else _http_date(now() - 3600)
             outcome = kept(str(day), last_modified=stamp)
             await visit_all(frontier, worker, lambda visit, outcome=outcome: outcome, rounds=1)
-        (page,) = await read_pages(frontier, number)
+        (page,) = await fetch_revisit_pages(frontier, number)
         assert page.dates_believed
         facts = await frontier.look_up(offer("http://a.br/").host, offer("http://a.br/").id)
         assert facts.urls[0].freshness.dates_believed
@@ -175,7 +175,7 @@ def test_a_page_that_is_gone_gets_one_grace_visit_and_then_leaves(play):
         assert ("http://a.br/x", 1) in handed
         status = await numbers(frontier)
         assert (status.fetched, status.dropped) == (1, 1)
-        assert [page.history.visits > 1 for page in await read_pages(frontier, number)] == [True]
+        assert [page.history.visits > 1 for page in await fetch_revisit_pages(frontier, number)] == [True]
         for _ in range(5):
             advance(DAY_S)
             assert "http://a.br/x" not in await visit_all(frontier, worker, lambda visit: kept(), rounds=2)
@@ -240,7 +240,7 @@ def test_a_killed_workers_revisits_are_not_lost(play):
         status = await numbers(frontier)
         assert (status.fetched, status.handed_out, status.pending) == (5, 0, 0)
         advance(60)
-        other = (await frontier.join("other", myself())).worker
+        other = (await frontier.join("other", current_process())).worker
         assert sorted(await visit_all(frontier, other, lambda visit: kept())) == pages
 
     play(scene)
@@ -255,8 +255,8 @@ def test_what_was_learned_survives_a_restart(play):
 
     async def after(frontier):
         (row,) = await frontier.collections()
-        assert [page.history.changes for page in await read_pages(frontier, row.id)] == [1, 1]
-        worker = (await frontier.join("w", myself())).worker
+        assert [page.history.changes for page in await fetch_revisit_pages(frontier, row.id)] == [1, 1]
+        worker = (await frontier.join("w", current_process())).worker
         assert await frontier.lease(worker, 10) == []
         advance(DAY_S)
         assert len(await visit_all(frontier, worker, lambda visit: kept("b"), rounds=1)) == 2
@@ -299,8 +299,8 @@ def test_revisits_are_not_counted_against_the_page_limit_of_a_host(play):
 
 def test_pages_are_weighed_by_their_ranks_where_the_collection_says_so(play):
     async def scene(frontier):
-        def told(rank: float) -> Weight:
-            return Weight(offer("http://a.br/").host, offer("http://a.br/").id, 8, rank=rank)
+        def told(rank: float) -> UrlWeight:
+            return UrlWeight(offer("http://a.br/").host, offer("http://a.br/").id, 8, rank=rank)
 
         async def weight() -> float:
             (facts,) = (await frontier.look_up(told(1).host, told(1).id)).urls
@@ -340,11 +340,11 @@ def test_a_full_collection_gives_up_its_least_important_pages_for_better_ones(pl
         pages = [f"http://{'ab'[n % 2]}.br/{n}" for n in range(30)]
         number, worker = await opened(frontier, *pages, scope=scope)
         links = {page: n for n, page in enumerate(pages)}
-        await frontier.weigh("c", [Weight(offer(page).host, offer(page).id, links[page]) for page in pages])
+        await frontier.weigh("c", [UrlWeight(offer(page).host, offer(page).id, links[page]) for page in pages])
 
         async def importance() -> tuple[int, float]:
             ids = {offer(page).id: links[page] for page in pages}
-            found = [ids[page.id] for page in await read_pages(frontier, number)]
+            found = [ids[page.id] for page in await fetch_revisit_pages(frontier, number)]
             return len(found), sum(found) / len(found)
 
         size, mean = await importance()
@@ -407,7 +407,7 @@ def test_the_price_spends_the_budget_where_it_buys_most(play):
             advance(1800)
             if half % 12 == 0:
                 assert await frontier.unplanned() == [number]
-                await plan(frontier, row, now())
+                await plan_collection(frontier, row, now())
                 assert await frontier.unplanned() == []
             for url in await visit_all(frontier, worker, answer, rounds=1):
                 counts[changing[url]] += 1
@@ -429,7 +429,7 @@ def test_a_plan_is_followed(play, policy):
         assert await frontier.lease(worker, 10) == []  # nothing was planned yet
         for day in range(3):
             assert await frontier.unplanned() == [number]
-            await plan(frontier, row, now())
+            await plan_collection(frontier, row, now())
             made = []
             for _ in range(24 * 4):
                 advance(900)
@@ -446,7 +446,7 @@ def test_another_policy_takes_over_what_was_learned(play):
         advance(DAY_S)
         await visit_all(frontier, worker, lambda visit: kept("b"), rounds=1)
         await frontier.open_collection(a_collection(revisit={"policy": "proportional"}))
-        (page,) = await read_pages(frontier, number)
+        (page,) = await fetch_revisit_pages(frontier, number)
         assert (page.history.visits, page.history.changes) == (2, 1)
         advance(DAY_S + 1)
         assert await visit_all(frontier, worker, lambda visit: kept("b"), rounds=1) == ["http://a.br/"]
@@ -458,16 +458,16 @@ def test_a_collection_that_was_not_kept_fresh_learns_from_its_visits_when_it_is(
     async def scene(frontier):
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/"), offer("http://a.br/2")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await visit_all(frontier, worker, lambda visit: kept())
-        assert await read_pages(frontier, row.id) == []
+        assert await fetch_revisit_pages(frontier, row.id) == []
         advance(DAY_S)
         assert await frontier.lease(worker, 10) == []
         await frontier.open_collection(a_collection(revisit={}))
-        assert [page.history.first for page in await read_pages(frontier, row.id)] == [START, START]
+        assert [page.history.first for page in await fetch_revisit_pages(frontier, row.id)] == [START, START]
         assert len(await visit_all(frontier, worker, lambda visit: kept(), rounds=1)) == 2
         await frontier.open_collection(a_collection(revisit={"policy": "never"}))
-        assert await read_pages(frontier, row.id) == []
+        assert await fetch_revisit_pages(frontier, row.id) == []
         advance(10 * DAY_S)
         assert await frontier.lease(worker, 10) == []
         assert (await numbers(frontier)).fetched == 2
@@ -501,19 +501,19 @@ def test_an_announced_change_is_a_reason_to_go_where_such_dates_are_believed(pla
 def test_sitemaps_are_read_again(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit={"weigh": "equal"}))
-        listing = replace(offer("http://a.br/sitemap.xml"), role=int(Role.SITEMAP))
+        listing = replace(offer("http://a.br/sitemap.xml"), role=int(UrlRole.SITEMAP))
         await frontier.discover(row.id, [listing])
-        worker = (await frontier.join("w", myself())).worker
-        listed = Outcome(200, now(), type="text/xml", role=int(Role.SITEMAP), payload="sha1:one", etag='"1"')
+        worker = (await frontier.join("w", current_process())).worker
+        listed = Outcome(200, now(), type="text/xml", role=int(UrlRole.SITEMAP), payload="sha1:one", etag='"1"')
         await visit_all(frontier, worker, lambda visit: listed)
         status = await numbers(frontier)
         assert (status.fetched, status.dropped) == (0, 1)
         advance(700)
         (lease,) = await frontier.lease(worker, 1)
         (visit,) = lease.visits
-        assert (visit.role, visit.etag, visit.payload) == (Role.SITEMAP, '"1"', "sha1:one")
+        assert (visit.role, visit.etag, visit.payload) == (UrlRole.SITEMAP, '"1"', "sha1:one")
         await frontier.leave(worker)
         assert (await numbers(frontier)).dropped == 1
-        assert await read_pages(frontier, row.id) == []  # it is no page
+        assert await fetch_revisit_pages(frontier, row.id) == []  # it is no page
 
     play(scene)

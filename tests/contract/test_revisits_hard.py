@@ -11,11 +11,11 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.planner import plan, read_pages
-from tarrafa.frontier.protocol import FIRST_HOST, Frontier, HostReport, Lease, PlannedVisit, Weight
-from tarrafa.index.documents import Change, change
-from tarrafa.model import Outcome, Record, Role, Status, Visit
-from tarrafa.process import ProcessId, myself, start_ticks
+from tarrafa.frontier.planner import plan_collection, fetch_revisit_pages
+from tarrafa.frontier.protocol import FIRST_HOST, Frontier, HostReport, Lease, PlannedVisit, UrlWeight
+from tarrafa.index.documents import IndexAction, index_action
+from tarrafa.model import Outcome, VisitRecord, UrlRole, Status, Visit
+from tarrafa.process import ProcessId, current_process, start_ticks
 from tests.contract.bodies import a_collection, done, numbers, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now, opened, visit_all
 
@@ -28,13 +28,13 @@ def room(pages_max: int, **more: object) -> dict[str, object]:
     return {"hosts": ["*"], "pages_max": pages_max} | more
 
 
-def weights(urls: list[str], in_links: int) -> list[Weight]:
-    return [Weight(offer(url).host, offer(url).id, in_links) for url in urls]
+def weights(urls: list[str], in_links: int) -> list[UrlWeight]:
+    return [UrlWeight(offer(url).host, offer(url).id, in_links) for url in urls]
 
 
 async def found(frontier: Frontier, number: int, urls: list[str], in_links: int) -> None:
     await frontier.discover(number, [offer(url) for url in urls])
-    await frontier.weigh("c", weights(urls, in_links))
+    await frontier.update_weights("c", weights(urls, in_links))
 
 
 async def full(frontier: Frontier) -> tuple[int, int]:
@@ -58,7 +58,7 @@ async def finish(
     await frontier.finish(worker, [replace(home, reports=reports)])
 
 
-def listed(role: Role) -> Outcome:
+def listed(role: UrlRole) -> Outcome:
     return Outcome(200, now(), type="text/xml", role=int(role), payload="sha1:one")
 
 
@@ -135,7 +135,7 @@ def test_what_search_takes_for_weather_the_frontier_does_too(play, status):
         advance(700)
         assert await visit_all(frontier, worker, lambda visit: Outcome(status, now())) == ["http://a.br/"]
         assert (await numbers(frontier)).fetched == 1
-        assert change(Record("c", "http://a.br/", 2, 0, Outcome(status, now()))) is Change.NOTHING
+        assert index_action(VisitRecord("c", "http://a.br/", 2, 0, Outcome(status, now()))) is IndexAction.NOTHING
         advance(DAY_S)
         assert await visit_all(frontier, worker, keeping, rounds=1) == ["http://a.br/"]
 
@@ -157,7 +157,7 @@ def test_a_page_that_left_comes_back_whole(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit=EQUAL))
         await frontier.discover(row.id, [offer("http://a.br/x", 1)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await visit_all(frontier, worker, lambda visit: kept(etag='"1"', last_modified="Mon, 12 Jan 1970 13:46:40 GMT"))
         await configure(frontier, scope={"hosts": ["*"], "exclude": ["*/x"]})
         advance(700)
@@ -181,7 +181,7 @@ def test_the_rate_holds_for_one_who_crawls_an_hour_a_day(play):
         await frontier.leave(worker)
 
     async def an_hour(frontier):
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         for _ in range(12):
             advance(300)
             made.extend(await visit_all(frontier, worker, keeping, rounds=2))
@@ -202,12 +202,12 @@ def test_what_was_planned_comes_home_to_another_policy(play, end):
     async def scene(frontier):
         _, worker = await opened(frontier, *PAGES, revisit={"policy": "psp", "weigh": "equal"})
         (row,) = await frontier.collections()
-        await plan(frontier, row, now())
+        await plan_collection(frontier, row, now())
         for _ in range(3):
             advance(3600)
             await visit_all(frontier, worker, keeping, rounds=1)
         await frontier.leave(worker)
-        theirs = ProcessId(myself().boot, child.pid, start_ticks(child.pid) or 0)
+        theirs = ProcessId(current_process().boot, child.pid, start_ticks(child.pid) or 0)
         worker = (await frontier.join("theirs", theirs)).worker
         advance(3600)
         assert await frontier.lease(worker, 10)
@@ -217,7 +217,7 @@ def test_what_was_planned_comes_home_to_another_policy(play, end):
         child.kill()
         child.wait()
         assert (await numbers(frontier)).fetched == 4
-        worker = (await frontier.join("other", myself())).worker
+        worker = (await frontier.join("other", current_process())).worker
         advance(DAY_S)
         assert sorted(await visit_all(frontier, worker, keeping)) == PAGES
 
@@ -250,7 +250,7 @@ def test_who_is_out_while_the_policy_changes_is_seen_again_under_the_new_one(pla
         assert await frontier.lease(worker, 1)
         await configure(frontier, revisit={"policy": "index", "rate": 1000, "weigh": "equal"})
         await frontier.leave(worker)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.price(number, 100.0)
         await frontier.stir(number, FIRST_HOST, 10)
         made = []
@@ -280,9 +280,9 @@ def test_who_is_out_while_its_collection_ceases_to_be_kept_fresh_is_no_less_kept
             await frontier.leave(worker)
         status = await numbers(frontier)
         assert (status.fetched, status.handed_out, status.pending) == (1, 0, 0)
-        assert [page.history.visits for page in await read_pages(frontier, number)] == [1]
+        assert [page.history.visits for page in await fetch_revisit_pages(frontier, number)] == [1]
         advance(60)
-        other = (await frontier.join("other", myself())).worker
+        other = (await frontier.join("other", current_process())).worker
         await visit_all(frontier, other, lambda visit: Outcome(Status.ROBOTS, now()), rounds=1)
         (facts,) = (await frontier.look_up(offer("http://a.br/").host, offer("http://a.br/").id)).urls
         assert (facts.state, facts.content_id) == ("excluded", None)
@@ -309,14 +309,14 @@ def test_who_is_found_by_a_run_while_it_is_out_from_when_it_was_kept_fresh_is_no
 def test_a_sitemap_in_trouble_survives_a_change_of_policy(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit=EQUAL))
-        await frontier.discover(row.id, [replace(offer("http://a.br/sitemap.xml"), role=int(Role.SITEMAP))])
-        worker = (await frontier.join("w", myself())).worker
-        await visit_all(frontier, worker, lambda visit: listed(Role.SITEMAP))
+        await frontier.discover(row.id, [replace(offer("http://a.br/sitemap.xml"), role=int(UrlRole.SITEMAP))])
+        worker = (await frontier.join("w", current_process())).worker
+        await visit_all(frontier, worker, lambda visit: listed(UrlRole.SITEMAP))
         advance(700)
-        await visit_all(frontier, worker, lambda visit: Outcome(502, now(), role=int(Role.SITEMAP)))
+        await visit_all(frontier, worker, lambda visit: Outcome(502, now(), role=int(UrlRole.SITEMAP)))
         await configure(frontier, revisit={"weigh": "equal", "interval_min": 700})
         advance(DAY_S)
-        made = await visit_all(frontier, worker, lambda visit: listed(Role.SITEMAP), rounds=1)
+        made = await visit_all(frontier, worker, lambda visit: listed(UrlRole.SITEMAP), rounds=1)
         assert made == ["http://a.br/sitemap.xml"]
 
     play(scene)
@@ -330,7 +330,7 @@ def test_a_plan_waits_for_the_grace_of_a_page_that_is_gone(play):
         revisit = {"policy": "psp", "rate": 24, "weigh": "equal", "grace": "24h"}
         _, worker = await opened(frontier, "http://a.br/x", revisit=revisit)
         (row,) = await frontier.collections()
-        await plan(frontier, row, now())
+        await plan_collection(frontier, row, now())
         made = []
         for _ in range(22):
             advance(3600)
@@ -347,17 +347,17 @@ def test_a_plan_waits_for_the_grace_of_a_page_that_is_gone(play):
 def test_a_plan_leaves_sitemaps_to_be_read_every_day(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit={"policy": "psp", "weigh": "equal"}))
-        listing = replace(offer("http://a.br/sitemap.xml"), role=int(Role.SITEMAP))
+        listing = replace(offer("http://a.br/sitemap.xml"), role=int(UrlRole.SITEMAP))
         await frontier.discover(row.id, [listing, offer("http://a.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
 
         def answer(visit: Visit) -> Outcome:
-            return listed(Role.SITEMAP) if visit.role else kept()
+            return listed(UrlRole.SITEMAP) if visit.role else kept()
 
         await visit_all(frontier, worker, answer)
         made = []
         for _ in range(5):
-            await plan(frontier, row, now())
+            await plan_collection(frontier, row, now())
             for _ in range(12):
                 advance(7201)
                 made += await visit_all(frontier, worker, answer, rounds=1)
@@ -379,7 +379,7 @@ class Dying:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._frontier, name)
 
-    async def stir(self, *_: object) -> None:
+    async def recompute_due(self, *_: object) -> None:
         raise Killed
 
 
@@ -389,10 +389,10 @@ def test_the_plan_of_a_killed_planner_is_made_again(play):
         number, worker = await opened(frontier, *pages, revisit={"policy": "psp", "rate": 50, "weigh": "equal"})
         (row,) = await frontier.collections()
         with suppress(Killed):
-            await plan(cast(Frontier, Dying(frontier)), row, now())
+            await plan_collection(cast(Frontier, Dying(frontier)), row, now())
         assert await frontier.unplanned() == [number]
         advance(60)
-        await plan(frontier, row, now())
+        await plan_collection(frontier, row, now())
         assert await frontier.unplanned() == []
         made = []
         for _ in range(24):
@@ -483,7 +483,7 @@ def test_a_url_that_was_chosen_is_not_lost_when_the_configuration_changes(play):
         (chosen,) = await frontier.lease(worker, 10)
         assert [visit.url in BETTER for visit in chosen.visits] == [True]
         await frontier.leave(worker)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.lease(worker, 10)  # it is chosen once more, and its host rests
         await configure(frontier, scope=room(40), revisit={"policy": "uniform"})
         advance(2 * DAY_S)
@@ -517,7 +517,7 @@ def test_nothing_is_given_up_any_more_when_the_limit_is_taken_away(play):
         (lease,) = await frontier.lease(worker, 10)
         assert [visit.dismissed for visit in lease.visits] == [True]
         await frontier.leave(worker)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await configure(frontier)
         for _ in range(2):
             advance(700)
@@ -531,12 +531,12 @@ def test_nothing_is_given_up_any_more_when_the_limit_is_taken_away(play):
 def test_no_page_is_given_up_for_a_feed(play):
     async def scene(frontier):
         number, worker = await opened(frontier, *PAGES, scope=room(4))
-        feeds = [replace(offer(f"http://b.br/feed{n}"), role=int(Role.FEED)) for n in range(4)]
+        feeds = [replace(offer(f"http://b.br/feed{n}"), role=int(UrlRole.FEED)) for n in range(4)]
         await frontier.discover(number, feeds)
-        await frontier.weigh("c", [Weight(feed.host, feed.id, 3) for feed in feeds])
+        await frontier.weigh("c", [UrlWeight(feed.host, feed.id, 3) for feed in feeds])
 
         def answer(visit: Visit) -> Outcome:
-            return listed(Role.FEED) if visit.role else keeping(visit)
+            return listed(UrlRole.FEED) if visit.role else keeping(visit)
 
         for _ in range(3):
             advance(5)
@@ -562,7 +562,7 @@ def test_where_the_chosen_ones_fail_the_best_that_can_be_had_is_kept(play):
                 frontier, worker, lambda visit: Outcome(404, now()) if visit.url in broken else keeping(visit)
             )
         assert not set(made) & set(junk)
-        ids = {page.id for page in await read_pages(frontier, number)}
+        ids = {page.id for page in await fetch_revisit_pages(frontier, number)}
         assert ids == {offer(page).id for page in pages}
 
     play(scene)
@@ -593,13 +593,13 @@ def test_a_full_collection_hardly_shrinks_while_a_slow_host_gives_the_better_pag
 def test_a_page_that_was_announced_as_a_feed_is_kept_and_counted_as_a_page(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(revisit=EQUAL, scope=room(2)))
-        feeds = [replace(offer(f"http://a.br/{n}"), role=int(Role.FEED)) for n in range(5)]
+        feeds = [replace(offer(f"http://a.br/{n}"), role=int(UrlRole.FEED)) for n in range(5)]
         await frontier.discover(row.id, feeds)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await visit_all(frontier, worker, keeping)
         status = await numbers(frontier)
         assert (status.fetched, status.dropped) == (2, 0)
-        assert len(await read_pages(frontier, row.id)) == 2
+        assert len(await fetch_revisit_pages(frontier, row.id)) == 2
 
     play(scene)
 
@@ -609,9 +609,9 @@ def test_a_kept_page_that_is_called_a_feed_while_it_is_out_stays_a_page(play):
         number, worker = await opened(frontier, "http://a.br/1", "http://a.br/2")
         advance(700)
         (lease,) = await frontier.lease(worker, 1)
-        await frontier.discover(number, [replace(offer("http://a.br/1"), role=int(Role.FEED))])
+        await frontier.discover(number, [replace(offer("http://a.br/1"), role=int(UrlRole.FEED))])
         await finish(frontier, worker, lease, keeping)
         status = await numbers(frontier)
-        assert (status.fetched, status.dropped, len(await read_pages(frontier, number))) == (2, 0, 2)
+        assert (status.fetched, status.dropped, len(await fetch_revisit_pages(frontier, number))) == (2, 0, 2)
 
     play(scene)

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.protocol import Frontier, HostCounts, Lease
-from tarrafa.model import Outcome, Role, Status, Visit
+from tarrafa.model import Outcome, UrlRole, Status, Visit
 from tarrafa.parse.url import host_id, url_id
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import FalseClock, a_collection, done, numbers, offer, urls
 
 ROOT, ABOUT, NEWS, OTHER = "http://a.br/", "http://a.br/about", "http://a.br/news", "http://b.br/"
@@ -42,9 +42,9 @@ async def first_run(frontier: Frontier, pages: list[str], **sections: dict[str, 
     """A collection whose first run kept these pages; its number, and a worker's."""
     row = await frontier.open_collection(a_collection("c", **sections), [offer(ROOT)])
     await frontier.discover(row.id, [offer(url, 1) for url in pages])
-    worker = (await frontier.join("w", myself())).worker
+    worker = (await frontier.join("w", current_process())).worker
     await visit_all(frontier, worker)
-    await frontier.control("c", "finished", "everything in reach was visited")
+    await frontier.set_state("c", "finished", "everything in reach was visited")
     return row.id, worker
 
 
@@ -57,7 +57,7 @@ def test_a_collection_that_is_not_to_start_is_ready_and_hands_nothing_out_until_
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(), [offer(ROOT)], False)
         assert (row.state, row.reason, row.run) == ("ready", "created; not started yet", 1)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         assert await leased(frontier, worker) == []
         assert (await numbers(frontier)).started == 0.0
         await frontier.control("c", "waiting", "starts 2026-12-01 03:00")
@@ -88,7 +88,7 @@ def test_an_edit_that_is_not_to_start_keeps_the_state_and_takes_effect(play, sta
 def test_an_edit_gives_what_failed_no_other_chance_but_a_start_does(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(fetch={"retries": 0}), [offer(ROOT)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await visit_all(frontier, worker, {ROOT: Outcome(500, 1_000_000.0)})
         await frontier.open_collection(row.config, [], False)
         assert (await numbers(frontier)).failed == 1
@@ -152,7 +152,7 @@ def test_what_is_dismissed_while_a_worker_dies_is_dismissed_by_the_next_one(play
         (held,) = await frontier.held(worker)
         assert {visit.id: visit for visit in held.visits} == {visit.id: visit for visit in lease.visits}
         await frontier.leave(worker)
-        other = (await frontier.join("other", myself())).worker
+        other = (await frontier.join("other", current_process())).worker
         assert [visit.dismissed for visit in await visit_all(frontier, other)] == [True, True]
         assert (await numbers(frontier)).fetched == 1
 
@@ -223,7 +223,7 @@ def test_what_waited_when_a_run_was_cut_short_waits_to_be_found_again(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(), [offer(ROOT)])
         await frontier.discover(row.id, [offer(f"{ROOT}{n}", 1) for n in range(20)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         await frontier.finish(worker, [done(lease, lease.visits, keep=False)])
         await frontier.control("c", "stopped", "deadline")
@@ -243,7 +243,7 @@ def test_what_waited_when_a_run_was_cut_short_waits_to_be_found_again(play):
 def test_visits_that_are_out_when_the_next_run_begins_count_for_the_earlier_one(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(), [offer(ROOT), offer(ABOUT), offer(NEWS)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         await frontier.control("c", "stopped", "")
         await frontier.begin_run("c", "")
@@ -254,7 +254,7 @@ def test_visits_that_are_out_when_the_next_run_begins_count_for_the_earlier_one(
         await frontier.leave(worker)
         status = await numbers(frontier)
         assert status.handed_out == 0
-        worker = (await frontier.join("other", myself())).worker
+        worker = (await frontier.join("other", current_process())).worker
         assert sorted(visit.url for visit in await visit_all(frontier, worker)) == [ROOT]
         assert row.run == 1
 
@@ -292,17 +292,17 @@ def test_depths_of_earlier_runs_do_not_count(play):
 def test_a_sitemap_is_read_again_in_each_run(play):
     async def scene(frontier):
         row = await frontier.open_collection(a_collection(), [offer(ROOT)])
-        listing = replace(offer("http://a.br/sitemap.xml"), role=int(Role.SITEMAP))
+        listing = replace(offer("http://a.br/sitemap.xml"), role=int(UrlRole.SITEMAP))
         await frontier.discover(row.id, [listing])
-        worker = (await frontier.join("w", myself())).worker
-        read = Outcome(200, 1_000_000.0, etag='"s"', payload="sha1:S", role=int(Role.SITEMAP))
+        worker = (await frontier.join("w", current_process())).worker
+        read = Outcome(200, 1_000_000.0, etag='"s"', payload="sha1:S", role=int(UrlRole.SITEMAP))
         await visit_all(frontier, worker, {listing.url: read})
         await frontier.control("c", "finished", "")
         await frontier.begin_run("c", "")
         await frontier.discover(row.id, [listing])
         visits = {visit.url: visit for visit in await visit_all(frontier, worker, {listing.url: read})}
         assert visits[listing.url].etag is None
-        assert visits[listing.url].role == Role.SITEMAP
+        assert visits[listing.url].role == UrlRole.SITEMAP
 
     play(scene)
 
@@ -353,7 +353,7 @@ def test_a_frontier_that_is_opened_again_goes_on_with_its_run_and_its_sweep(play
         status = await numbers(frontier)
         assert (status.run, status.sweeping, status.pending) == (2, True, 1)
         await sweep(frontier)
-        worker = (await frontier.join("later", myself())).worker
+        worker = (await frontier.join("later", current_process())).worker
         assert len(await visit_all(frontier, worker)) == 2
         assert (await numbers(frontier)).fetched == 1
 
@@ -394,7 +394,7 @@ def test_nothing_is_deleted_while_it_runs_or_while_a_visit_is_out(play):
         row = await frontier.open_collection(a_collection(), [offer(ROOT)])
         with pytest.raises(FrontierError, match="runs; stop it"):
             await frontier.delete_collection("c", 10)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         await frontier.control("c", "stopped", "")
         assert await frontier.delete_collection("c", 1000)
@@ -412,7 +412,7 @@ def test_nothing_is_deleted_while_it_runs_or_while_a_visit_is_out(play):
 def test_a_host_that_is_retried_may_be_visited_as_soon_as_politeness_allows(play):
     async def scene(frontier):
         await frontier.open_collection(a_collection(fetch={"retries": 0}), [offer(ROOT), offer(ABOUT)])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease,) = await leased(frontier, worker)
         ended = FalseClock.shift[0] + 1_000_000.0
         report = done(lease, lease.visits, TOO_SLOW, keep=False, failures=1, next_at=ended + 9_000.0, ended_at=ended,
@@ -436,7 +436,7 @@ def test_hosts_are_counted_by_how_they_stand(play):
         pages = [f"http://h{n}.br/{page}" for n in range(4) for page in range(2)]
         await frontier.open_collection(a_collection(), [offer(url) for url in pages])
         assert await frontier.hosts("c") == HostCounts(0, 4, 0, 0)
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         FalseClock.shift[0] += 20.0
         first, second, third = await frontier.lease(worker, 3)
         later = 1_000_000.0 + FalseClock.shift[0] + 100.0

@@ -13,36 +13,36 @@ from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
 from tarrafa.parse.url import url_id
-from tarrafa.search.joined import here
-from tarrafa.search.question import LOOKED_MAX, Extra, Question, Sort, Statistics
+from tarrafa.search.joined import open_local_shard
+from tarrafa.search.question import MATCHES_MAX, ExpansionTerm, SearchRequest, Sort, ShardStatistics
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.sharded import behind_a_url, body, divided
 
 BODIES = ("local 1", "local 2", "local 8", "remote 1", "remote 4")
 QUESTIONS = [
-    Question("rede"),
-    Question("rede pesca mar", all_words=True),
-    Question("only7 OR only31"),
-    Question('"veja a página" -intitle:number3'),
-    Question("comum", sort=Sort.LINKS),
-    Question("rede net", sort=Sort.DATE),
-    Question("rede", collection="outra"),
-    Question("pesc* site:br.test", natural=True),
-    Question("espelho", extras=(Extra("moldura", 0.5), Extra("rede", 0.25))),
-    Question("link:http://h0.br.test/"),
-    Question("inexistente"),
+    SearchRequest("rede"),
+    SearchRequest("rede pesca mar", all_words=True),
+    SearchRequest("only7 OR only31"),
+    SearchRequest('"veja a página" -intitle:number3'),
+    SearchRequest("comum", sort=Sort.LINKS),
+    SearchRequest("rede net", sort=Sort.DATE),
+    SearchRequest("rede", collection="outra"),
+    SearchRequest("pesc* site:br.test", natural=True),
+    SearchRequest("espelho", extras=(ExpansionTerm("moldura", 0.5), ExpansionTerm("rede", 0.25))),
+    SearchRequest("link:http://h0.br.test/"),
+    SearchRequest("inexistente"),
 ]
 
 
 @pytest.fixture(scope="module")
 def one(tmp_path_factory):
     """The measure: one index of everything, here."""
-    return here(divided(tmp_path_factory.mktemp("one") / "data", "1"))
+    return open_local_shard(divided(tmp_path_factory.mktemp("one") / "data", "1"))
 
 
 @pytest.fixture(scope="module")
 def four(tmp_path_factory):
-    return here(divided(tmp_path_factory.mktemp("four") / "data", "4"))
+    return open_local_shard(divided(tmp_path_factory.mktemp("four") / "data", "4"))
 
 
 @pytest.fixture(scope="module", params=BODIES)
@@ -53,21 +53,21 @@ def shard(request, tmp_path_factory):
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
 def test_large_parts_that_are_asked_at_once_answer_as_one_after_the_other(monkeypatch, question, four):
     together = four.statistics(question)
-    wanted = four.best(question, together, LOOKED_MAX)
+    wanted = four.best(question, together, MATCHES_MAX)
     monkeypatch.setattr("tarrafa.search.joined.LARGE", 1)
     with ThreadPoolExecutor(8) as people:
-        found = list(people.map(lambda _: four.best(question, together, LOOKED_MAX), range(16)))
+        found = list(people.map(lambda _: four.best(question, together, MATCHES_MAX), range(16)))
     assert found == [wanted] * 16
 
 
 def test_a_large_part_that_is_damaged_is_told(tmp_path, monkeypatch):
     data = divided(tmp_path / "data", "2")
     monkeypatch.setattr("tarrafa.search.joined.LARGE", 1)
-    asked = here(data)
-    together = asked.statistics(Question("rede"))
+    asked = open_local_shard(data)
+    together = asked.statistics(SearchRequest("rede"))
     write_atomically(data.index / "2-of-2" / "text" / "meta.json", b"{")
     with pytest.raises(DataError, match="2-of-2"):
-        asked.best(Question("rede"), together, 10)
+        asked.top_matches(SearchRequest("rede"), together, 10)
 
 
 def test_it_has_a_name_and_says_how_many_documents_it_holds(shard, one):
@@ -79,7 +79,7 @@ def test_it_has_a_name_and_says_how_many_documents_it_holds(shard, one):
 def test_it_counts_and_finds_what_one_index_does(shard, one, question):
     together = shard.statistics(question)
     assert together == one.statistics(question)
-    found, wanted = (each.best(question, together, LOOKED_MAX) for each in (shard, one))
+    found, wanted = (each.best(question, together, MATCHES_MAX) for each in (shard, one))
     assert found.total == wanted.total == len(found.candidates)
     assert {each.id: each.in_links for each in found.candidates} == {
         each.id: each.in_links for each in wanted.candidates
@@ -105,7 +105,7 @@ def test_it_shows_what_one_index_shows(shard, one, question):
 
 
 def test_places_may_be_shown_in_any_order_and_twice(shard):
-    question = Question("rede")
+    question = SearchRequest("rede")
     block = shard.best(question, shard.statistics(question), 10)
     places = [candidate.place for candidate in block.candidates]
     there = shard.show(question, block.moment, places)
@@ -114,7 +114,7 @@ def test_places_may_be_shown_in_any_order_and_twice(shard):
 
 
 def test_fewer_matches_are_the_first_of_more(shard):
-    question = Question("rede OR net")
+    question = SearchRequest("rede OR net")
     together = shard.statistics(question)
     whole = shard.best(question, together, 100)
     for limit in (1, 7, 50):
@@ -125,15 +125,15 @@ def test_fewer_matches_are_the_first_of_more(shard):
 
 def test_it_finds_pages_by_their_ids_in_the_order_asked_for(shard):
     urls = ["http://w3.muitos.br/", "http://nowhere.br/", "http://h1.br.test/p1.html", "http://m2.copias.br/xx"]
-    found = shard.find(Question("qualquer"), [url_id(url) for url in urls])
+    found = shard.find(SearchRequest("qualquer"), [url_id(url) for url in urls])
     assert [one.id for one in found.candidates] == [url_id(url) for url in urls if "nowhere" not in url]
-    shown = shard.show(Question("qualquer"), found.moment, [one.place for one in found.candidates])
+    shown = shard.show(SearchRequest("qualquer"), found.moment, [one.place for one in found.candidates])
     assert [one.url for one in shown] == [url for url in urls if "nowhere" not in url]
-    assert shard.find(Question("rede", collection="outra"), [url_id(urls[0])]).candidates == []
+    assert shard.find(SearchRequest("rede", collection="outra"), [url_id(urls[0])]).candidates == []
 
 
 def test_it_tells_why_a_page_has_its_score(shard, one):
-    question = Question("rede comum")
+    question = SearchRequest("rede comum")
     together = shard.statistics(question)
     told, wanted = (each.why(question, together, "http://w3.muitos.br/") for each in (shard, one))
     assert [(part.kind, part.what) for part in told] == [(part.kind, part.what) for part in wanted]
@@ -174,19 +174,19 @@ def until_read(ask: Callable[[], Any]) -> Any:
 
 
 def test_it_tells_the_words_of_the_best_pages(shard, one):
-    question = Question("espelho")
+    question = SearchRequest("espelho")
     together = shard.statistics(question)
     told, wanted = (dict(each.speaking(question, together, 3, 100)) for each in (shard, one))
     assert told == wanted
     assert "espelho" in told
-    like = Question("", related="http://m1.copias.br/x")
-    assert dict(shard.speaking(like, Statistics(), 3, 100)) == dict(one.speaking(like, Statistics(), 3, 100)) != {}
-    assert shard.speaking(Question("", related="http://nowhere.br/"), Statistics(), 3, 100) == []
-    assert shard.speaking(Question("inexistente"), shard.statistics(Question("inexistente")), 3, 100) == []
+    like = SearchRequest("", related="http://m1.copias.br/x")
+    assert dict(shard.speaking(like, ShardStatistics(), 3, 100)) == dict(one.speaking(like, ShardStatistics(), 3, 100)) != {}
+    assert shard.speaking(SearchRequest("", related="http://nowhere.br/"), ShardStatistics(), 3, 100) == []
+    assert shard.speaking(SearchRequest("inexistente"), shard.statistics(SearchRequest("inexistente")), 3, 100) == []
 
 
 def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
-    question = Question("rede")
+    question = SearchRequest("rede")
     block = shard.best(question, shard.statistics(question), 10)
     for moment in (0, block.moment + 1, block.moment - 1):
         with pytest.raises(QueryError, match="changed in between"):
@@ -196,25 +196,25 @@ def test_what_is_not_known_any_more_is_not_taken_for_something_else(shard):
 @pytest.mark.parametrize("text", ["", "-rede", "rede " * 300, "type:nobody:x"])
 def test_what_cannot_be_asked_is_one_sentence(shard, text):
     with pytest.raises(QueryError) as caught:
-        shard.statistics(Question(text))
+        shard.statistics(SearchRequest(text))
     assert "\n" not in str(caught.value)
     with pytest.raises(QueryError):
-        shard.best(Question(text), Statistics(), 10)
+        shard.best(SearchRequest(text), ShardStatistics(), 10)
 
 
 @pytest.mark.parametrize("name", ["local 1", "local 2", "remote 1"])
 def test_what_was_found_can_be_shown_after_the_next_commit(name, tmp_path):
-    question = Question("rede")
+    question = SearchRequest("rede")
     with_more = body(name, tmp_path / "data")
     shard = next(with_more)
-    block = shard.best(question, shard.statistics(question), 10)
+    block = shard.top_matches(question, shard.statistics(question), 10)
     places = [candidate.place for candidate in block.candidates]
     before = shard.show(question, block.moment, places)
     data = new_data(tmp_path / "data")
     write(data, [a_record(f"http://n{n}.br/", text="rede rede rede") for n in range(20)], "w2")
     graph.catch_up(data, lambda name, weights: None)
     index.catch_up(data)
-    after = shard.best(question, shard.statistics(question), 10)
+    after = shard.top_matches(question, shard.statistics(question), 10)
     assert after.moment != block.moment
     assert after.total == block.total + 20
     assert shard.show(question, block.moment, places) == before
@@ -222,10 +222,10 @@ def test_what_was_found_can_be_shown_after_the_next_commit(name, tmp_path):
 
 
 def test_another_process_does_not_take_an_old_moment_for_its_own(tmp_path):
-    question, data = Question("rede"), divided(tmp_path / "data", "2")
-    first, second = here(data), here(data)
-    block = first.best(question, first.statistics(question), 10)
-    second.best(question, second.statistics(question), 10)
+    question, data = SearchRequest("rede"), divided(tmp_path / "data", "2")
+    first, second = open_local_shard(data), open_local_shard(data)
+    block = first.top_matches(question, first.statistics(question), 10)
+    second.top_matches(question, second.statistics(question), 10)
     with pytest.raises(QueryError, match="changed in between"):
         second.show(question, block.moment, [block.candidates[0].place])
 
@@ -233,26 +233,26 @@ def test_another_process_does_not_take_an_old_moment_for_its_own(tmp_path):
 def test_nothing_indexed_yet_is_said(tmp_path):
     data = new_data(tmp_path / "data")
     with behind_a_url(data) as remote:
-        for shard in (here(data), remote):
-            for ask in (shard.documents, lambda shard=shard: shard.statistics(Question("rede"))):
+        for shard in (open_local_shard(data), remote):
+            for ask in (shard.documents, lambda shard=shard: shard.statistics(SearchRequest("rede"))):
                 with pytest.raises(DataError, match="nothing indexed yet"):
                     ask()
 
 
 @pytest.mark.parametrize("into", ["1", "3"])
 def test_where_nothing_is_indexed_yet_it_may_also_be_an_index_without_documents(tmp_path, into):
-    data, nothing = new_data(tmp_path / "data"), Statistics()
-    shards.choose(data, shards.parse(into, "test"))
-    empty, question = here(data, or_nothing=True), Question("rede")
+    data, nothing = new_data(tmp_path / "data"), ShardStatistics()
+    shards.set_layout(data, shards.parse_layout(into, "test"))
+    empty, question = open_local_shard(data, or_nothing=True), SearchRequest("rede")
     assert (empty.documents(), empty.statistics(question)) == (0, nothing)
-    block = empty.best(question, nothing, 10)
+    block = empty.top_matches(question, nothing, 10)
     assert (block.total, block.candidates) == (0, [])
     assert empty.show(question, block.moment, []) == []
     with pytest.raises(QueryError, match="have changed"):
         empty.show(question, block.moment, [(0, 0)])
-    assert empty.find(question, [url_id("http://a.test/")]).candidates == []
-    assert empty.why(question, nothing, "http://a.test/") == []
-    assert (empty.complete("re", "", 5), empty.alike("rede", 5), empty.speaking(question, nothing, 3, 5)) == (
+    assert empty.find_urls(question, [url_id("http://a.test/")]).candidates == []
+    assert empty.explain_score(question, nothing, "http://a.test/") == []
+    assert (empty.complete("re", "", 5), empty.similar_words("rede", 5), empty.expansion_terms(question, nothing, 3, 5)) == (
         [],
         [],
         [],
@@ -260,16 +260,16 @@ def test_where_nothing_is_indexed_yet_it_may_also_be_an_index_without_documents(
     write(data, [a_record("http://a.test/", title="Rede", text="rede")])
     index.catch_up(data)
     assert empty.documents() == 1
-    assert empty.best(question, empty.statistics(question), 10).total == 1
+    assert empty.top_matches(question, empty.statistics(question), 10).total == 1
 
 
 def test_an_index_that_is_divided_anew_is_taken_up(tmp_path):
     from tarrafa.index import shards
 
     data = divided(tmp_path / "data", "1")
-    shard = here(data)
+    shard = open_local_shard(data)
     assert shard.documents() == 155
-    shards.choose(data, shards.parse("3", "test"))
+    shards.set_layout(data, shards.parse_layout("3", "test"))
     assert index.behind(data) > 0
     with pytest.raises(DataError, match="nothing indexed yet"):
         shard.documents()

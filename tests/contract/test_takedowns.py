@@ -2,21 +2,21 @@
 
 from datetime import UTC, datetime
 
-from tarrafa.frontier.protocol import ENTRIES_PER_ANSWER, Frontier
+from tarrafa.frontier.protocol import ENTRIES_PER_RESPONSE, Frontier
 from tarrafa.model import Outcome, Status
-from tarrafa.process import myself
-from tarrafa.takedown import Entry
+from tarrafa.process import current_process
+from tarrafa.takedown import TakedownEntry
 from tests.contract.bodies import a_collection, done, numbers, offer, urls
 
 
-def an_entry(number: int, action: str = "add", name: str = "") -> Entry:
+def an_entry(number: int, action: str = "add", name: str = "") -> TakedownEntry:
     at = datetime.fromtimestamp(1_790_000_000 + number, UTC)
-    return Entry(at, "lift" if action == "lift" else "add", "site", name or f"s{number}.br", "ana", "warum nicht")
+    return TakedownEntry(at, "lift" if action == "lift" else "add", "site", name or f"s{number}.br", "ana", "warum nicht")
 
 
-async def heard(frontier: Frontier, after: int = 0) -> tuple[list[Entry], int]:
-    found: list[Entry] = []
-    while (told := await frontier.withheld(after)).entries:
+async def heard(frontier: Frontier, after: int = 0) -> tuple[list[TakedownEntry], int]:
+    found: list[TakedownEntry] = []
+    while (told := await frontier.takedowns(after)).entries:
         found, after = found + told.entries, told.end
     return found, after
 
@@ -42,9 +42,9 @@ def test_everybody_hears_of_every_action_once_and_in_one_order(play):
 
 def test_a_long_list_comes_in_parts(play):
     async def scene(frontier):
-        news = [an_entry(number) for number in range(ENTRIES_PER_ANSWER + 10)]
+        news = [an_entry(number) for number in range(ENTRIES_PER_RESPONSE + 10)]
         await frontier.withhold(news)
-        assert len((await frontier.withheld(0)).entries) == ENTRIES_PER_ANSWER
+        assert len((await frontier.withheld(0)).entries) == ENTRIES_PER_RESPONSE
         assert (await heard(frontier))[0] == news
 
     play(scene)
@@ -55,7 +55,7 @@ def test_what_was_lifted_waits_again_when_the_collection_is_started_anew(play):
         row = await frontier.open_collection(a_collection())
         pages = [offer(f"http://{name}.br/{number}") for name in "ab" for number in range(3)]
         await frontier.discover(row.id, pages)
-        terms = await frontier.join("w", myself())
+        terms = await frontier.join("w", current_process())
         await frontier.withhold([an_entry(1, name="a.br"), an_entry(2, name="b.br")])
         refused = Outcome(Status.TAKEN_DOWN, 1_000_000.0, requested=False)
         for lease in await frontier.lease(terms.worker, 10):

@@ -5,9 +5,9 @@ from datetime import datetime
 
 import msgspec
 
-from tarrafa.config import Moment, Schedule
-from tarrafa.coordinate.calendar import moment_of
-from tarrafa.coordinate.schedule import Decision, History, decide
+from tarrafa.config import LocalDateTime, ScheduleConfig
+from tarrafa.coordinate.calendar import timestamp_of_local
+from tarrafa.coordinate.schedule import ScheduleDecision, RunHistory, decide
 from tarrafa.coordinate.wording import sentence
 
 HOUR, DAY = 3_600, 86_400
@@ -18,30 +18,30 @@ PERIODS = ["daily", "3 days", "1 week", "6 hours", "90 min", "1.5 days", "0 3 * 
 
 
 def at(text: str, zone: str = "UTC") -> float:
-    return moment_of(datetime.fromisoformat(text), zone)
+    return timestamp_of_local(datetime.fromisoformat(text), zone)
 
 
-def written(start: str = "", deadline: str = "", every: str = "", zone: str = "UTC") -> Schedule:
-    moments = [Moment(datetime.fromisoformat(text).isoformat()) if text else None for text in (start, deadline)]
-    return Schedule(start=moments[0], deadline=moments[1], every=every, timezone=zone)
+def written(start: str = "", deadline: str = "", every: str = "", zone: str = "UTC") -> ScheduleConfig:
+    moments = [LocalDateTime(datetime.fromisoformat(text).isoformat()) if text else None for text in (start, deadline)]
+    return ScheduleConfig(start=moments[0], deadline=moments[1], every=every, timezone=zone)
 
 
-def said(decision: Decision) -> str:
+def said(decision: ScheduleDecision) -> str:
     return f"{decision.action}: {sentence(decision.reason)}"
 
 
 @dataclass
-class Life:
+class SimulatedCollection:
     """A collection and whoever coordinates it: asks, does what it is told, and writes down what happened."""
 
-    schedule: Schedule
-    history: History
+    schedule: ScheduleConfig
+    history: RunHistory
     run_s: float = 60.0
     runs: list[tuple[float, float | None]] = field(default_factory=list)  # began, and the time that it was for
     ends: list[float] = field(default_factory=list)
     left_out: list[float] = field(default_factory=list)
 
-    def ask(self, now: float) -> Decision:
+    def ask(self, now: float) -> ScheduleDecision:
         history = self.history
         if history.state == "running" and history.began is not None and now >= history.began + self.run_s:
             self._become(state="finished", ended=history.began + self.run_s)
@@ -79,5 +79,5 @@ class Life:
         self.history = msgspec.structs.replace(self.history, **changes)
 
 
-def life(schedule: Schedule, created: str = "2026-11-16T12:00", run_s: float = 60.0) -> Life:
-    return Life(schedule, History(state="ready", created=at(created)), run_s)
+def simulated_collection(schedule: ScheduleConfig, created: str = "2026-11-16T12:00", run_s: float = 60.0) -> SimulatedCollection:
+    return SimulatedCollection(schedule, RunHistory(state="ready", created=at(created)), run_s)

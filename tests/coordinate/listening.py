@@ -15,7 +15,7 @@ LINE_MAX = 1 << 16
 
 
 @dataclass
-class Webhook:
+class FakeWebhook:
     """Answers each request with the next of `statuses`, the last one from then on."""
 
     statuses: list[int]
@@ -51,10 +51,10 @@ class Webhook:
 
 
 @asynccontextmanager
-async def a_webhook(
+async def fake_webhook(
     *statuses: int, port: int = 0, location: str = "", silent: bool = False, certificate: str = ""
-) -> AsyncIterator[Webhook]:
-    hook = Webhook(list(statuses) or [200], location, silent)
+) -> AsyncIterator[FakeWebhook]:
+    hook = FakeWebhook(list(statuses) or [200], location, silent)
     context = a_context(RawServer(), certificate) if certificate else None
     server = await asyncio.start_server(hook.connected, "127.0.0.1", port, ssl=context)
     hook.port = server.sockets[0].getsockname()[1]
@@ -65,7 +65,7 @@ async def a_webhook(
 
 
 @dataclass
-class PostOffice:
+class FakeSmtpServer:
     """A small SMTP server. `refuse`: answered to RCPT; `drips`: greets one letter at a time; `tls`: offers STARTTLS."""
 
     refuse: str = ""
@@ -127,10 +127,10 @@ class PostOffice:
 
 
 @asynccontextmanager
-async def a_post_office(
+async def fake_smtp_server(
     port: int = 0, *, refuse: str = "", drips: bool = False, tls: bool = False
-) -> AsyncIterator[PostOffice]:
-    office = PostOffice(refuse, drips, tls)
+) -> AsyncIterator[FakeSmtpServer]:
+    office = FakeSmtpServer(refuse, drips, tls)
     server = await asyncio.start_server(office.connected, "127.0.0.1", port, limit=LINE_MAX)
     office.port = server.sockets[0].getsockname()[1]
     try:

@@ -4,9 +4,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tarrafa.config import COMPLAINTS_MAX
-from tarrafa.coordinate.drafts import from_form, from_table, from_toml
-from tarrafa.coordinate.fields import fields
-from tarrafa.crawl.collection import complete
+from tarrafa.coordinate.drafts import draft_from_form, draft_from_table, draft_from_toml
+from tarrafa.coordinate.fields import collection_fields
+from tarrafa.crawl.collection import collection_from_table
 from tarrafa.errors import ConfigError
 from tests.coordinate.collections import TABLES
 
@@ -24,7 +24,7 @@ VALUES = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
     max_leaves=6,
 )
-STEPS = sorted({step for name in fields() for step in name.split(".")} | {"ca_file", "roots_file", "x`y", ""})
+STEPS = sorted({step for name in collection_fields() for step in name.split(".")} | {"ca_file", "roots_file", "x`y", ""})
 
 
 @ANYTHING
@@ -36,9 +36,9 @@ def test_a_table_has_complaints_exactly_when_it_is_refused(table, changes):
             inner = held.get(step)
             held[step] = held = dict(inner) if isinstance(inner, dict) else {}
         held[path[-1]] = value
-    draft = from_table(table)
+    draft = draft_from_table(table)
     try:
-        expected = complete(table, "test")
+        expected = collection_from_table(table, "test")
     except ConfigError as error:
         assert draft.collection is None
         assert 0 < len(draft.complaints) <= COMPLAINTS_MAX
@@ -54,13 +54,13 @@ TYPED = st.one_of(
 
 
 @ANYTHING
-@given(st.dictionaries(st.sampled_from([*fields(), "x"]), st.lists(TYPED, max_size=3), max_size=8))
+@given(st.dictionaries(st.sampled_from([*collection_fields(), "x"]), st.lists(TYPED, max_size=3), max_size=8))
 def test_a_form_with_anything_in_it_is_answered(form):
-    draft = from_form(form)
+    draft = draft_from_form(form)
     assert (draft.collection is None) == bool(draft.complaints)
 
 
 @ANYTHING
 @given(st.text(max_size=60))
 def test_a_text_with_anything_in_it_is_answered(text):
-    assert from_toml(text).complaints
+    assert draft_from_toml(text).complaints

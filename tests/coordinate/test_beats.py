@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.coordinate.beats import LINE_CHARS_MAX, LINES_PER_BEAT_MAX, PROCESSES_MAX, Beat, LogLine, Orders, read
+from tarrafa.coordinate.beats import LINE_CHARS_MAX, LINES_PER_HEARTBEAT_MAX, PROCESSES_MAX, NodeHeartbeat, LogLine, NodeOrders, decode_message
 from tests.coordinate.sample import a_beat, as_json
 
 
 def test_a_beat_is_read_as_it_was_said():
     beat = a_beat(lines=(LogLine(1.0, "w1", "all is well"),))
-    assert read(msgspec.json.encode(beat), Beat) == beat
+    assert decode_message(msgspec.json.encode(beat), NodeHeartbeat) == beat
 
 
 def changed(path: str, value: Any) -> bytes:
@@ -51,7 +51,7 @@ LINE = [1.0, "w1", "x"]
         ("processes.0.cause", "x" * 5_000),
         ("processes.0.pulse.pages", -1),
         ("processes.0.pulse.note", "x" * 5_000),
-        ("lines", [LINE] * (LINES_PER_BEAT_MAX + 1)),
+        ("lines", [LINE] * (LINES_PER_HEARTBEAT_MAX + 1)),
         ("lines", [[1.0, "w1", "x" * (LINE_CHARS_MAX + 1)]]),
         ("lines", [["yesterday", "w1", "x"]]),
         ("orders", -1),
@@ -62,7 +62,7 @@ LINE = [1.0, "w1", "x"]
 )
 def test_a_beat_that_cannot_be_is_refused(path, value):
     with pytest.raises(ValueError, match=r"Expected|JSON|range|Object|Invalid"):
-        read(changed(path, value), Beat)
+        decode_message(changed(path, value), NodeHeartbeat)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_a_beat_that_cannot_be_is_refused(path, value):
 )
 def test_what_is_no_beat_is_refused(content):
     with pytest.raises(ValueError, match=r"."):
-        read(content, Beat)
+        decode_message(content, NodeHeartbeat)
 
 
 def test_nothing_in_a_beat_is_obeyed_by_a_terminal_or_hides_in_a_page():
     evil = "\x1b]0;gone\x07 \u202egnp.exe\n\x00"
-    beat = read(changed("lines", [[1.0, f"w{evil}", evil]]), Beat)
+    beat = decode_message(changed("lines", [[1.0, f"w{evil}", evil]]), NodeHeartbeat)
     assert beat.lines[0].text.isprintable()
     assert beat.lines[0].process.isprintable()
-    assert read(changed("trouble", evil), Beat).trouble == " ]0;gone   gnp.exe  "
-    assert read(changed("processes.0.pulse.note", evil), Beat).processes[0].pulse.note.isprintable()  # type: ignore[union-attr]
+    assert decode_message(changed("trouble", evil), NodeHeartbeat).trouble == " ]0;gone   gnp.exe  "
+    assert decode_message(changed("processes.0.pulse.note", evil), NodeHeartbeat).processes[0].pulse.note.isprintable()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -88,4 +88,4 @@ def test_nothing_in_a_beat_is_obeyed_by_a_terminal_or_hides_in_a_page():
 )
 def test_orders_that_cannot_be_obeyed_are_refused(orders):
     with pytest.raises(ValueError, match="Expected"):
-        read(json.dumps(orders).encode(), Orders)
+        decode_message(json.dumps(orders).encode(), NodeOrders)

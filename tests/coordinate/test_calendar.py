@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.coordinate.calendar import Rhythm, moment_of, on_the_wall
-from tarrafa.coordinate.schedule import Decision, History, decide, upcoming
+from tarrafa.coordinate.calendar import Recurrence, timestamp_of_local, local_time
+from tarrafa.coordinate.schedule import ScheduleDecision, RunHistory, decide, upcoming_times
 from tarrafa.coordinate.wording import SENTENCES, Reason, sentence, wait_in_words
-from tests.coordinate.false_clock import DAY, HOUR, PERIODS, SAO_PAULO, ZONES, Life, at, written
+from tests.coordinate.false_clock import DAY, HOUR, PERIODS, SAO_PAULO, ZONES, SimulatedCollection, at, written
 
 moments = st.datetimes(datetime(2024, 1, 1), datetime(2030, 1, 1)).map(lambda shown: shown.replace(microsecond=0))
 zones, periods = st.sampled_from(ZONES), st.sampled_from(PERIODS)
@@ -20,14 +20,14 @@ zones, periods = st.sampled_from(ZONES), st.sampled_from(PERIODS)
 @settings(max_examples=100, deadline=None)
 @given(anchor=moments, every=periods, zone=zones, moment=moments)
 def test_times_after_and_until_agree_and_never_stand_still(anchor, every, zone, moment):
-    rhythm, now = Rhythm(anchor, every, zone), moment.replace(tzinfo=UTC).timestamp()
+    rhythm, now = Recurrence(anchor, every, zone), moment.replace(tzinfo=UTC).timestamp()
     following = rhythm.after(now)
     assert following is not None
     assert following > now
     assert rhythm.until(following) == following
     assert rhythm.after(following - 1) == following
     before = rhythm.until(following - 0.5)
-    if before is not None and before >= moment_of(anchor, zone):
+    if before is not None and before >= timestamp_of_local(anchor, zone):
         assert before <= now
         assert rhythm.after(before) == following
 
@@ -35,15 +35,15 @@ def test_times_after_and_until_agree_and_never_stand_still(anchor, every, zone, 
 @settings(max_examples=100, deadline=None)
 @given(shown=moments, days=st.integers(1, 40), zone=zones, now=moments)
 def test_days_keep_the_time_on_the_wall_but_for_gaps(shown, days, zone, now):
-    rhythm = Rhythm(shown, f"{days} days", zone)
+    rhythm = Recurrence(shown, f"{days} days", zone)
     first = rhythm.after(now.replace(tzinfo=UTC).timestamp())
     assert first is not None
     second = rhythm.after(first)
     assert second is not None
     for time in (first, second):
-        day = on_the_wall(time, zone)
+        day = local_time(time, zone)
         wanted = datetime.combine(day.date(), shown.time())
-        assert day == wanted or moment_of(wanted, zone) == time
+        assert day == wanted or timestamp_of_local(wanted, zone) == time
 
 
 @settings(max_examples=40, deadline=None)
@@ -56,7 +56,7 @@ def test_days_keep_the_time_on_the_wall_but_for_gaps(shown, days, zone, now):
 )
 def test_runs_never_overlap_and_each_is_for_a_later_time(every, zone, first, pauses_s, run_s):
     now = first.replace(tzinfo=UTC).timestamp()
-    one = Life(written(every=every, zone=zone), History(state="ready", created=now), run_s)
+    one = SimulatedCollection(written(every=every, zone=zone), RunHistory(state="ready", created=now), run_s)
     for pause_s in pauses_s:
         now += pause_s
         one.ask(now)
@@ -79,14 +79,14 @@ def test_however_often_one_asks_each_time_has_its_one_run(every, zone, first, dr
     steps = st.lists(st.integers(1, 4 * HOUR), min_size=20, max_size=40)
     served = []
     for pauses_s in (draw.draw(steps), draw.draw(steps)):
-        one, now = Life(schedule, History(state="ready", created=created), run_s=0.5), created
+        one, now = SimulatedCollection(schedule, RunHistory(state="ready", created=created), run_s=0.5), created
         for pause_s in pauses_s:
             now += pause_s
             one.ask(now)
         served.append(([time for _, time in one.runs], now))
     until = min(now for _, now in served)
     lists = [[time for time in times if time is not None and time <= until - 4 * HOUR] for times, _ in served]
-    planned = upcoming(schedule, History(state="ready", created=created), created, 100)
+    planned = upcoming_times(schedule, RunHistory(state="ready", created=created), created, 100)
     assert lists[0] == lists[1] == [time for time in planned if time <= until - 4 * HOUR]
 
 
@@ -105,7 +105,7 @@ def test_whatever_history_there_is_the_answer_is_one_that_can_be_followed(
 ):
     start, deadline = ("" if date is None else date.isoformat() for date in dates)
     changed, acted, began, ended = told
-    history = History(
+    history = RunHistory(
         state=state,
         created=created,
         changed=changed,
@@ -157,14 +157,14 @@ def test_waits_are_said_in_the_largest_unit_of_which_there_are_some(wait_s, word
 
 
 def test_a_decision_crosses_a_wire():
-    decision = decide(written("2026-12-01T03:00"), History(state="ready", created=0), at("2026-11-16"))
-    assert msgspec.json.decode(msgspec.json.encode(decision), type=Decision) == decision
+    decision = decide(written("2026-12-01T03:00"), RunHistory(state="ready", created=0), at("2026-11-16"))
+    assert msgspec.json.decode(msgspec.json.encode(decision), type=ScheduleDecision) == decision
 
 
 def test_a_gap_may_be_a_whole_day():
     apia = "Pacific/Apia"  # crossed the date line: 2011-12-30 was left out
     assert at("2011-12-30T03:00", apia) == at("2011-12-31T00:00", apia)
-    rhythm = Rhythm(datetime(2011, 12, 28, 3), "daily", apia)
+    rhythm = Recurrence(datetime(2011, 12, 28, 3), "daily", apia)
     times = [rhythm.after(at("2011-12-29T13:00"))]
     assert times == [at("2011-12-31T00:00", apia)]
     assert timedelta(seconds=(rhythm.after(times[0] or 0) or 0) - (times[0] or 0)) == timedelta(hours=3)

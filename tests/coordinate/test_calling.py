@@ -8,9 +8,9 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from tarrafa.coordinate import calling
-from tarrafa.coordinate.beats import Invitation, Orders
-from tarrafa.coordinate.calling import Caller
-from tarrafa.errors import ConfigError, NameTaken, Refused, TarrafaError, Unreachable
+from tarrafa.coordinate.beats import JoinResponse, NodeOrders
+from tarrafa.coordinate.calling import CoordinatorClient
+from tarrafa.errors import ConfigError, NameTaken, AccessRefused, TarrafaError, Unreachable
 from tarrafa.fetch import peer
 from tarrafa.frontier.token import Token
 from tests.coordinate.sample import a_beat, a_joining
@@ -66,20 +66,20 @@ def saying(code: int, body: bytes, head: str = "") -> Callable[[socket.socket], 
 
 def test_an_invitation_and_orders_are_understood_and_the_token_is_shown():
     with answering(saying(200, b'{"frontier": ["tcp://h:1"], "token": "t", "orders": {"workers": 3}}')) as (url, heard):
-        assert Caller(url, TOKEN).join(a_joining()) == Invitation(("tcp://h:1",), "t", Orders(workers=3))
+        assert CoordinatorClient(url, TOKEN).join(a_joining()) == JoinResponse(("tcp://h:1",), "t", NodeOrders(workers=3))
         assert f"Bearer {SECRET}".encode() in heard[0]
         assert heard[0].startswith(b"POST /nodes/v1/join ")
     with answering(saying(200, b'{"paused": true}')) as (url, heard):
-        assert Caller(f"{url}/", TOKEN).beat(a_beat()) == Orders(paused=True)
+        assert CoordinatorClient(f"{url}/", TOKEN).heartbeat(a_beat()) == NodeOrders(paused=True)
         assert heard[0].startswith(b"POST /nodes/v1/one/beat ")
 
 
 @pytest.mark.parametrize(
     ("reply", "error", "words"),
     [
-        (saying(401, b'{"error": "no"}'), Refused, "wrong token"),
+        (saying(401, b'{"error": "no"}'), AccessRefused, "wrong token"),
         (saying(409, b'{"error": "taken"}'), NameTaken, "taken"),
-        (saying(400, b'{"error": "odd"}'), Refused, "same version"),
+        (saying(400, b'{"error": "odd"}'), AccessRefused, "same version"),
         (saying(503, b'{"error": "busy"}'), Unreachable, "busy"),
         (saying(200, b"{}"), Unreachable, "no coordinator of Tarrafa"),
         (saying(200, b'{"frontier": [], "token": "", "orders": {}}'), Unreachable, "no coordinator of Tarrafa"),
@@ -93,7 +93,7 @@ def test_an_invitation_and_orders_are_understood_and_the_token_is_shown():
 def test_whatever_answers_it_is_one_line(monkeypatch, reply, error, words):
     monkeypatch.setattr("tarrafa.coordinate.calling.INVITATION_BYTES_MAX", 100_000)
     with answering(reply) as (url, _), pytest.raises(TarrafaError, match=words) as raised:
-        Caller(url, TOKEN).join(a_joining())
+        CoordinatorClient(url, TOKEN).join(a_joining())
     assert type(raised.value) is error
     assert SECRET not in str(raised.value)
     assert str(raised.value).isprintable()
@@ -105,7 +105,7 @@ def test_a_token_does_not_travel_on():
             answering(saying(307, b"", f"Location: {elsewhere}/nodes/v1/join\r\n")) as (url, _),
             pytest.raises(Unreachable, match="HTTP 307"),
         ):
-            Caller(url, TOKEN).join(a_joining())
+            CoordinatorClient(url, TOKEN).join(a_joining())
         assert stolen == []
 
 
@@ -113,7 +113,7 @@ def test_a_proxy_of_the_environment_is_not_asked(monkeypatch):
     with answering(saying(200, b"{}")) as (proxy, stolen), answering(saying(200, b'{"paused": true}')) as (url, _):
         for name in ("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, proxy)
-        Caller(url, TOKEN).beat(a_beat())
+        CoordinatorClient(url, TOKEN).heartbeat(a_beat())
         assert stolen == []
 
 
@@ -125,29 +125,29 @@ def test_an_answer_that_does_not_come_is_not_waited_for(monkeypatch):
         ended.wait(10)
 
     with answering(keep_waiting) as (url, _), pytest.raises(Unreachable, match=r"within 0\.2 s"):
-        Caller(url, TOKEN).join(a_joining())
+        CoordinatorClient(url, TOKEN).join(a_joining())
     ended.set()
 
 
 def test_nobody_there_is_worth_waiting_for():
     with pytest.raises(Unreachable, match="no answer"):
-        Caller("http://127.0.0.1:9", TOKEN).join(a_joining())
+        CoordinatorClient("http://127.0.0.1:9", TOKEN).join(a_joining())
 
 
 def test_without_tls_a_token_goes_to_no_public_address(monkeypatch):
     monkeypatch.setattr(peer, "forbidden", lambda address: False)  # as if loopback were public
     with answering(saying(200, b'{"paused": true}')) as (url, heard):
-        with pytest.raises(Refused, match="without TLS a token is sent to no public address"):
-            Caller(url, TOKEN).beat(a_beat())
+        with pytest.raises(AccessRefused, match="without TLS a token is sent to no public address"):
+            CoordinatorClient(url, TOKEN).heartbeat(a_beat())
         assert heard == []
 
 
 @pytest.mark.parametrize("url", ["", "ftp://h", "http://u:p@h"])
 def test_an_address_that_is_none_is_refused(url):
     with pytest.raises(ConfigError, match="--join"):
-        Caller(url, TOKEN)
+        CoordinatorClient(url, TOKEN)
 
 
 def test_without_a_token_nobody_is_asked():
     with pytest.raises(ConfigError, match="--join needs the coordinator's token"):
-        Caller("http://h", Token())
+        CoordinatorClient("http://h", Token())

@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from tarrafa.cli.commands import app
 from tarrafa.coordinate.presets import PRESETS
-from tarrafa.crawl.collection import load
+from tarrafa.crawl.collection import load_collection
 from tarrafa.errors import ConfigError
 
 run = CliRunner().invoke
@@ -20,8 +20,8 @@ def test_every_preset_is_listed_and_written_as_a_file_that_can_be_crawled(tmp_pa
         file = tmp_path / f"{name}.toml"
         told = run(app, ["init", str(file), "--preset", name, "--root", "https://www.ufmg.br/a/", "--language", "pt"])
         assert told.exit_code == 0, told.output
-        assert load(file).roots == ("https://www.ufmg.br/a/",)
-        assert load(file).name == name
+        assert load_collection(file).roots == ("https://www.ufmg.br/a/",)
+        assert load_collection(file).name == name
 
 
 def test_a_preset_that_is_refused_leaves_no_file(tmp_path):

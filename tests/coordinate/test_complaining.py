@@ -7,28 +7,28 @@ from pathlib import Path
 import pytest
 
 from tarrafa.config import checks as checking
-from tarrafa.coordinate.drafts import from_form, from_table, from_toml
-from tarrafa.coordinate.forms import table_of
+from tarrafa.coordinate.drafts import draft_from_form, draft_from_table, draft_from_toml
+from tarrafa.coordinate.forms import table_from_form
 from tarrafa.coordinate.words.complaining import PORTUGUESE, translated
-from tarrafa.crawl.collection import complete, examine
+from tarrafa.crawl.collection import collection_from_table, validate_table
 from tests.coordinate.test_forms import BAD
 
 
 @pytest.mark.parametrize(("name", "text", "told"), BAD, ids=[f"{name}={text[:20]!r}" for name, text, _ in BAD])
 def test_every_complaint_of_a_form_is_translated(name, text, told):
-    table, wrong = table_of({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
-    for one in [*wrong, *examine(table)[1]]:
+    table, wrong = table_from_form({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
+    for one in [*wrong, *validate_table(table)[1]]:
         assert translated(one.message, "pt") != one.message, one.message
         assert translated(one.message, "en") == one.message
 
 
 def test_so_are_those_of_drafts():
-    before = complete({"name": "a", "roots": ["a.br"]}, "test")
+    before = collection_from_table({"name": "a", "roots": ["a.br"]}, "test")
     drafts = [
-        from_toml("name ="),
-        from_table({"name": "b", "roots": ["a.br"], "identity": {"fold_case": True}}, before),
-        from_table({"name": "a", "roots_file": "x", "network": {"ca_file": "y"}, "colour": 1, "scope": {"colour": 2}}),
-        from_form({"colour": ["red"]}),
+        draft_from_toml("name ="),
+        draft_from_table({"name": "b", "roots": ["a.br"], "identity": {"fold_case": True}}, before),
+        draft_from_table({"name": "a", "roots_file": "x", "network": {"ca_file": "y"}, "colour": 1, "scope": {"colour": 2}}),
+        draft_from_form({"colour": ["red"]}),
     ]
     said = [one.message for draft in drafts for one in draft.complaints]
     assert len(said) >= 8

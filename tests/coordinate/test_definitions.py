@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.coordinate import closeup, definitions, drafts
-from tarrafa.coordinate.definitions import Shelf, named_lists
+from tarrafa.coordinate.definitions import LongListStore, long_lists_digest
 from tarrafa.crawl import supervise
-from tarrafa.crawl.supervise import submit
+from tarrafa.crawl.supervise import submit_collection
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError
-from tarrafa.frontier.protocol import CollectionRow, Offer
+from tarrafa.frontier.protocol import CollectionRow, DiscoveredUrl
 from tests.coordinate.test_coordinator import Life, a_collection, a_life, living
 
 PER_CALL = 40
@@ -31,7 +31,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def a_long_one(count: int = MANY, name: str = "news", **sections: object) -> Collection:
     roots = [f"http://www.site-{number}.br/" for number in range(count)]
-    return drafts.from_table({"name": name, "roots": roots, **sections}).fit()
+    return drafts.draft_from_table({"name": name, "roots": roots, **sections}).require_valid()
 
 
 def edited(before: Collection, *exclude: str) -> Collection:
@@ -39,10 +39,10 @@ def edited(before: Collection, *exclude: str) -> Collection:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
+def shelf(tmp_path: Path) -> LongListStore:
     data = DataDirectory(tmp_path / "d")
     data.create()
-    return Shelf(data)
+    return LongListStore(data)
 
 
 def files(path: Path) -> list[Path]:
@@ -51,9 +51,9 @@ def files(path: Path) -> list[Path]:
 
 def test_versions_that_share_a_long_list_share_its_file(shelf, tmp_path):
     first, second = a_long_one(), edited(a_long_one(), "*/a/*")
-    kept = [shelf.put(config.encode(one)) for one in (first, second, first)]
+    kept = [shelf.put(config.encode_collection(one)) for one in (first, second, first)]
     assert kept[0] == kept[2] != kept[1]
-    assert max(map(len, kept)) < 4_500 < len(config.encode(first))
+    assert max(map(len, kept)) < 4_500 < len(config.encode_collection(first))
     assert len(files(tmp_path)) == 1
     read = shelf.reader()
     assert [read(one) for one in kept] == [first, second, first]
@@ -61,14 +61,14 @@ def test_versions_that_share_a_long_list_share_its_file(shelf, tmp_path):
 
 
 def test_a_short_one_stays_whole(shelf, tmp_path):
-    content = config.encode(a_collection())
+    content = config.encode_collection(a_collection())
     assert shelf.put(content) == content
     assert shelf.reader()(content) == a_collection()
-    assert (named_lists(content), files(tmp_path)) == ("", [])
+    assert (long_lists_digest(content), files(tmp_path)) == ("", [])
 
 
 def test_a_list_that_is_lost_is_told_by_its_file(shelf, tmp_path):
-    kept = shelf.put(config.encode(a_long_one()))
+    kept = shelf.put(config.encode_collection(a_long_one()))
     (path,) = files(tmp_path)
     for damage in (lambda: path.write_bytes(b"{"), path.unlink):
         damage()
@@ -96,7 +96,7 @@ async def test_an_edit_of_a_long_one_is_told_by_what_it_changed(life: Life) -> N
     await life.coordinator.create(first, "ana", start=False)
     await life.coordinator.edit("news", edited(first, "*/a/*"), "rui")
     await life.coordinator.edit("news", a_long_one(MANY + 1, scope={"exclude": ["*/a/*"]}), "eva")
-    told = await closeup.versions(life.coordinator, "news")
+    told = await closeup.version_changes(life.coordinator, "news")
     assert [(one.number, one.who, [(change.key, change.added) for change in one.changes]) for one in told] == [
         (3, "eva", [("roots", [f"http://www.site-{MANY}.br/"])]),
         (2, "rui", [("exclude", ["*/a/*"])]),
@@ -114,11 +114,11 @@ class Watched:
     def __getattr__(self, name: str) -> object:
         return getattr(self.inner, name)
 
-    async def open_collection(self, content: bytes, roots: list[Offer], start: bool = True) -> CollectionRow:
+    async def open_collection(self, content: bytes, roots: list[DiscoveredUrl], start: bool = True) -> CollectionRow:
         self.opened.append(len(roots))
         return await self.inner.open_collection(content, roots, start)
 
-    async def seed(self, collection: int, roots: list[Offer]) -> None:
+    async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         if len(self.seeded) >= self.fails_after:
             raise FrontierError("it was killed")
         self.seeded.append(len(roots))
@@ -142,13 +142,13 @@ async def test_a_configuration_crosses_once_and_its_roots_some_at_a_time(life: L
     assert (watched.opened[1:], watched.seeded[2:]) == ([0], []), "nobody was told anew of the roots that stayed"
     for _ in range(3):
         await life.look()
-        await life.coordinator.must_config("news")
-        await life.coordinator.upcoming("news", 1)
+        await life.coordinator.config_in_force("news")
+        await life.coordinator.upcoming_runs("news", 1)
     await life.coordinator.act("news", "pause", "ana")
     assert watched.read == [], "what we said ourselves we need not ask for"
-    await submit(watched.inner, edited(a_long_one(), "*/b/*"), start=False)
+    await submit_collection(watched.inner, edited(a_long_one(), "*/b/*"), start=False)
     await life.look()
-    assert (await life.coordinator.must_config("news")).scope.exclude == ("*/b/*",)
+    assert (await life.coordinator.config_in_force("news")).scope.exclude == ("*/b/*",)
     assert watched.read == ["news"]
 
 
@@ -174,7 +174,7 @@ def test_while_a_long_one_is_handed_over_others_are_acted_upon(tmp_path: Path) -
             waits, goes_on = asyncio.Event(), asyncio.Event()
 
             class Slow(Watched):
-                async def seed(self, collection: int, roots: list[Offer]) -> None:
+                async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
                     waits.set()
                     await goes_on.wait()
                     await super().seed(collection, roots)
@@ -195,5 +195,5 @@ def test_while_a_long_one_is_handed_over_others_are_acted_upon(tmp_path: Path) -
 
 def test_what_is_long_besides_its_lists_is_read_again_too(shelf):
     long = edited(a_long_one(), *(f"*/{number}/*" for number in range(900)))
-    kept = shelf.put(config.encode(long))
+    kept = shelf.put(config.encode_collection(long))
     assert (json.loads(kept)["roots"], shelf.reader()(kept)) == ([], long)

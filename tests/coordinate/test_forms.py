@@ -6,12 +6,12 @@ import tomllib
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tarrafa.config import ROOTS_MAX, Collection, convert
-from tarrafa.coordinate.fields import FILES_ONLY, fields
-from tarrafa.coordinate.forms import FORM_CHARS_MAX, defaults, form_of, table_of
+from tarrafa.config import ROOTS_MAX, Collection, collection_from_table
+from tarrafa.coordinate.fields import FILE_ONLY_FIELDS, collection_fields
+from tarrafa.coordinate.forms import FORM_CHARS_MAX, default_form, form_from_collection, table_from_form
 from tarrafa.coordinate.words.choosing import words_of
-from tarrafa.coordinate.writing import duration_text, size_text, toml
-from tarrafa.crawl.collection import complete, examine
+from tarrafa.coordinate.writing import format_duration, format_size, collection_to_toml
+from tarrafa.crawl.collection import collection_from_table, validate_table
 from tests.coordinate.collections import COLLECTIONS
 
 SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
@@ -20,28 +20,28 @@ SLOW = settings(max_examples=100, deadline=None, suppress_health_check=list(Heal
 @SLOW
 @given(COLLECTIONS)
 def test_a_collection_survives_the_way_through_a_form(collection: Collection) -> None:
-    table, wrong = table_of(form_of(collection))
+    table, wrong = table_from_form(form_from_collection(collection))
     assert not wrong
-    assert not examine(table)[1]
-    assert complete(table, "form") == collection
+    assert not validate_table(table)[1]
+    assert collection_from_table(table, "form") == collection
 
 
 @SLOW
 @given(COLLECTIONS)
 def test_a_collection_survives_the_way_through_a_file(collection: Collection) -> None:
-    assert complete(tomllib.loads(toml(collection)), "file") == collection
+    assert collection_from_table(tomllib.loads(collection_to_toml(collection)), "file") == collection
 
 
 def test_an_empty_form_means_the_defaults_and_a_form_of_defaults_says_the_same() -> None:
     named = {"name": ["a"], "roots": ["a.br"]}
-    empty = complete(table_of({name: [""] for name in fields()} | named)[0], "form")
-    spelled = complete(table_of(defaults() | named)[0], "form")
-    assert empty == spelled == complete({"name": "a", "roots": ["a.br"]}, "table")
+    empty = collection_from_table(table_from_form({name: [""] for name in collection_fields()} | named)[0], "form")
+    spelled = collection_from_table(table_from_form(default_form() | named)[0], "form")
+    assert empty == spelled == collection_from_table({"name": "a", "roots": ["a.br"]}, "table")
 
 
 def test_a_file_names_only_what_is_not_as_usual_in_units_that_people_use() -> None:
     table = {"name": "a", "roots": ["a.br"], "politeness": {"delay": 90}, "scope": {"size_max": 2 << 20}}
-    assert toml(complete(table, "test")) == (
+    assert collection_to_toml(collection_from_table(table, "test")) == (
         'name = "a"\nroots = [\n    "http://a.br/",\n]\n\n[scope]\nsize_max = "2 MiB"\n\n[politeness]\ndelay = "90 s"\n'
     )
 
@@ -52,42 +52,42 @@ def test_a_file_names_only_what_is_not_as_usual_in_units_that_people_use() -> No
      (5_400, "90 min"), (1e-7, "0.0000001 s")],
 )  # fmt: skip
 def test_durations_are_written_as_people_write_them(seconds, text):
-    assert duration_text(seconds) == text
+    assert format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(2_000_000, "2 MB"), (1 << 30, "1 GiB"), (1_500, "1500 B"), (200_000, "200 KB"), (0, "0 B")]
 )
 def test_sizes_are_written_as_people_write_them(number, text):
-    assert size_text(number) == text
+    assert format_size(number) == text
 
 
 def test_hosts_that_are_those_of_the_roots_are_not_written_so_that_a_new_root_brings_its_host() -> None:
-    form = form_of(complete({"name": "a", "roots": ["a.br", "b.br:8080"]}, "test"))
+    form = form_from_collection(collection_from_table({"name": "a", "roots": ["a.br", "b.br:8080"]}, "test"))
     assert form["scope.hosts"] == []
     form["roots"] = [*form["roots"], "c.br"]
-    assert complete(table_of(form)[0], "form").scope.hosts == ("a.br", "b.br:8080", "c.br")
+    assert collection_from_table(table_from_form(form)[0], "form").scope.hosts == ("a.br", "b.br:8080", "c.br")
 
 
 def test_a_ticked_box_speaks_over_the_silent_one_before_it() -> None:
     named = {"name": ["a"], "roots": ["a.br"]}
-    assert table_of(named | {"fetch.feeds": ["no"]})[0]["fetch"] == {"feeds": False}
-    assert table_of(named | {"fetch.feeds": ["no", "yes"]})[0]["fetch"] == {"feeds": True}
+    assert table_from_form(named | {"fetch.feeds": ["no"]})[0]["fetch"] == {"feeds": False}
+    assert table_from_form(named | {"fetch.feeds": ["no", "yes"]})[0]["fetch"] == {"feeds": True}
 
 
 def test_revisits_are_never_made_unless_somebody_says_how() -> None:
-    table, _ = table_of({"name": ["a"], "roots": ["a.br"], "revisit.rate": ["5"]})
-    assert convert(table, "test").revisit.policy == "never"
+    table, _ = table_from_form({"name": ["a"], "roots": ["a.br"], "revisit.rate": ["5"]})
+    assert collection_from_table(table, "test").revisit.policy == "never"
 
 
 def test_what_only_a_file_can_say_stays_as_it_was_when_the_rest_is_edited() -> None:
-    written = convert({"name": "a", "roots": ["http://a.br/"], "network": {"ca_file": "/etc/ca.pem"}}, "file")
-    before = complete({"name": "a", "roots": ["a.br"], "network": {"ca_file": "/etc/ca.pem"}}, "file", written)
-    table, _ = table_of(form_of(before) | {"scope.depth_max": ["2"]}, before)
-    after = complete(table, "form", before)
+    written = collection_from_table({"name": "a", "roots": ["http://a.br/"], "network": {"ca_file": "/etc/ca.pem"}}, "file")
+    before = collection_from_table({"name": "a", "roots": ["a.br"], "network": {"ca_file": "/etc/ca.pem"}}, "file", written)
+    table, _ = table_from_form(form_from_collection(before) | {"scope.depth_max": ["2"]}, before)
+    after = collection_from_table(table, "form", before)
     assert (after.network.ca_file, after.scope.depth_max) == ("/etc/ca.pem", 2)
-    assert not examine(table, before)[1]
-    assert [one.key for one in examine(table)[1]] == ["ca_file"]
+    assert not validate_table(table, before)[1]
+    assert [one.key for one in validate_table(table)[1]] == ["ca_file"]
 
 
 BAD = [
@@ -190,50 +190,50 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "text", "told"), BAD, ids=[f"{name}={text[:20]!r}" for name, text, _ in BAD])
 def test_each_complaint_is_at_its_field(name, text, told):
-    table, wrong = table_of({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
-    found = [*wrong, *examine(table)[1]]
-    field = fields()[name]
+    table, wrong = table_from_form({"name": ["a"], "roots": ["a.br"]} | {name: [text]})
+    found = [*wrong, *validate_table(table)[1]]
+    field = collection_fields()[name]
     here = [one.message for one in found if (one.section, one.key) == (field.section, field.key)]
     assert [message for message in here if told in message], found
     assert all("\n" not in one.message for one in found)
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    table, wrong = table_of({name: [text] for name, text, _ in BAD if len(text) < 100})
-    found = {(one.section, one.key) for one in [*wrong, *examine(table)[1]]}
+    table, wrong = table_from_form({name: [text] for name, text, _ in BAD if len(text) < 100})
+    found = {(one.section, one.key) for one in [*wrong, *validate_table(table)[1]]}
     cross = {"scope.vocabularies", "fetch.bandwidth"}  # forgiven, where what they depend on is wrong itself
     named = {name for name, text, _ in BAD if len(text) < 100} - cross
-    assert {(fields()[name].section, fields()[name].key) for name in named} <= found
+    assert {(collection_fields()[name].section, collection_fields()[name].key) for name in named} <= found
 
 
 def test_two_sections_that_exclude_each_other_complain_at_the_first() -> None:
     form = {"name": ["a"], "roots": ["a.br"], "schedule.every": ["daily"], "revisit.policy": ["index"]}
-    assert [(one.section, one.key) for one in examine(table_of(form)[0])[1]] == [("schedule", "every")]
+    assert [(one.section, one.key) for one in validate_table(table_from_form(form)[0])[1]] == [("schedule", "every")]
 
 
 def test_an_unknown_field_and_a_form_without_end_are_refused_in_one_line() -> None:
-    assert "unknown field 'colour'" in table_of({"colour": ["red"]})[1][0].message
-    for name in FILES_ONLY:
-        assert "unknown field" in table_of({name: ["/etc/passwd"]})[1][0].message
-    assert "more than the 128 million" in table_of({"roots": ["x" * (FORM_CHARS_MAX + 1)]})[1][0].message
+    assert "unknown field 'colour'" in table_from_form({"colour": ["red"]})[1][0].message
+    for name in FILE_ONLY_FIELDS:
+        assert "unknown field" in table_from_form({name: ["/etc/passwd"]})[1][0].message
+    assert "more than the 128 million" in table_from_form({"roots": ["x" * (FORM_CHARS_MAX + 1)]})[1][0].message
 
 
 def test_files_are_not_named_from_elsewhere() -> None:
     table = {"name": "a", "roots_file": "/etc/passwd", "network": {"ca_file": "/etc/passwd"}}
-    said = [one.message for one in examine(table)[1]]
+    said = [one.message for one in validate_table(table)[1]]
     assert any(message.startswith("roots_file: only a collection file can name another file") for message in said)
     assert any(message.startswith("[network] ca_file: only a collection file") for message in said)
 
 
 def test_a_megabyte_of_roots_is_read() -> None:
     roots = "\n".join(f"host{number}.example.br" for number in range(50_000))
-    table, wrong = table_of({"name": ["a"], "roots": [roots]})
+    table, wrong = table_from_form({"name": ["a"], "roots": [roots]})
     assert not wrong
-    assert len(complete(table, "form").roots) == 50_000
+    assert len(collection_from_table(table, "form").roots) == 50_000
 
 
 @pytest.mark.parametrize("language", ["en", "pt"])
 def test_how_a_date_is_written_is_said_beside_its_field(language):
-    for field in fields().values():
+    for field in collection_fields().values():
         if field.kind == "date":
             assert re.search(r"\d{4}-\d\d-\d\dT\d\d:\d\d", words_of(language).of(field.name).help), field.name

@@ -7,28 +7,28 @@ from typing import cast
 
 import pytest
 
-from tarrafa.coordinate.guessing import freshness
-from tarrafa.frontier.protocol import Frontier, PageFacts
-from tarrafa.revisit.policy import History
+from tarrafa.coordinate.guessing import estimate_freshness
+from tarrafa.frontier.protocol import Frontier, RevisitPage
+from tarrafa.revisit.policy import PageHistory
 
 
 class Shelf:
     """Pages as a frontier tells them: in the order of hosts."""
 
-    def __init__(self, pages: list[PageFacts]) -> None:
+    def __init__(self, pages: list[RevisitPage]) -> None:
         self._pages = sorted(pages, key=lambda page: (page.host, page.id))
 
-    async def pages(self, collection: int, host: int, url: bytes, limit: int) -> list[PageFacts]:
+    async def revisit_pages(self, collection: int, host: int, url: bytes, limit: int) -> list[RevisitPage]:
         return [page for page in self._pages if (page.host, page.id) > (host, url)][:limit]
 
 
-def a_page(number: int, last: float, rate_days: float) -> PageFacts:
-    history = History(0.0, last, 1.0, rate_days * 86_400.0)
-    return PageFacts((number * 0x9E3779B97F4A7C15) % (1 << 63), number.to_bytes(16, "big"), 1.0, False, history)
+def a_page(number: int, last: float, rate_days: float) -> RevisitPage:
+    history = PageHistory(0.0, last, 1.0, rate_days * 86_400.0)
+    return RevisitPage((number * 0x9E3779B97F4A7C15) % (1 << 63), number.to_bytes(16, "big"), 1.0, False, history)
 
 
 def told_of(shelf: Shelf, collection: int, now: float, rng: Random) -> float | None:
-    return asyncio.run(freshness(cast(Frontier, shelf), collection, now, rng))
+    return asyncio.run(estimate_freshness(cast(Frontier, shelf), collection, now, rng))
 
 
 def test_it_is_the_mean_of_what_each_page_lets_one_believe():

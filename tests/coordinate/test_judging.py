@@ -4,15 +4,15 @@ import string
 
 import pytest
 
-from tarrafa.coordinate.fields import fields
-from tarrafa.coordinate.judging import NO_URL, URLS_MAX, judge, unknown
+from tarrafa.coordinate.fields import collection_fields
+from tarrafa.coordinate.judging import NOT_A_URL, URLS_MAX, check_urls, unknown_before_crawl
 from tarrafa.coordinate.words.choosing import LANGUAGES
 from tarrafa.coordinate.words.english import ENGLISH
 from tarrafa.coordinate.words.portuguese import PORTUGUESE
-from tarrafa.crawl.collection import complete
+from tarrafa.crawl.collection import collection_from_table
 from tarrafa.errors import ConfigError
 
-COLLECTION = complete(
+COLLECTION = collection_from_table(
     {
         "name": "a",
         "roots": ["http://www.a.br/"],
@@ -32,27 +32,27 @@ def test_every_line_gets_its_verdict_and_the_rule_that_decides():
         "ftp://www.a.br/",
         "www.a.br",
     ]
-    found = judge(COLLECTION, lines, lambda url: False)
+    found = check_urls(COLLECTION, lines, lambda url: False)
     assert [(one.canonical, one.inside, one.rule, one.what) for one in found] == [
         ("http://www.a.br/news/x", True, "host", "www.a.br"),
         ("http://www.a.br/news/login", False, "exclude", "*/login*"),
         ("http://b.br/", False, "no host", "b.br"),
-        ("", False, NO_URL, ""),
-        ("", False, NO_URL, ""),
+        ("", False, NOT_A_URL, ""),
+        ("", False, NOT_A_URL, ""),
         ("http://www.a.br/", True, "root", ""),
     ]
     assert found[2].sentence == "no pattern of [scope] hosts matches b.br"
-    portuguese = judge(COLLECTION, lines, words=PORTUGUESE)
+    portuguese = check_urls(COLLECTION, lines, words=PORTUGUESE)
     assert [one.inside for one in portuguese] == [one.inside for one in found]
     assert portuguese[2].sentence == "nenhum padrão de [scope] hosts corresponde a b.br"
 
 
 def test_what_was_taken_down_is_out():
-    assert judge(COLLECTION, ["www.a.br"], lambda url: True)[0].rule == "taken down"
+    assert check_urls(COLLECTION, ["www.a.br"], lambda url: True)[0].rule == "taken down"
 
 
 def test_what_a_dry_run_cannot_know_is_said():
-    said = " ".join(unknown(COLLECTION))
+    said = " ".join(unknown_before_crawl(COLLECTION))
     assert "robots.txt is not asked for" in said
     assert "depth_max = 2" in said
     assert "pages_max = 10" in said
@@ -60,9 +60,9 @@ def test_what_a_dry_run_cannot_know_is_said():
 
 def test_ten_thousand_lines_are_judged_and_one_more_is_refused():
     lines = [f"www.a.br/news/{number}" for number in range(URLS_MAX)]
-    assert len(judge(COLLECTION, lines)) == URLS_MAX
+    assert len(check_urls(COLLECTION, lines)) == URLS_MAX
     with pytest.raises(ConfigError, match="judge them in parts"):
-        judge(COLLECTION, [*lines, "www.a.br"])
+        check_urls(COLLECTION, [*lines, "www.a.br"])
 
 
 def placeholders(text: str) -> int:
@@ -70,10 +70,10 @@ def placeholders(text: str) -> int:
 
 
 def test_both_languages_speak_of_every_field_and_choice():
-    choices = {f"{one.name} {value}" for one in fields().values() for value in one.choices}
-    sections = {one.section for one in fields().values()}
+    choices = {f"{one.name} {value}" for one in collection_fields().values() for value in one.choices}
+    sections = {one.section for one in collection_fields().values()}
     for words in LANGUAGES.values():
-        assert set(words.fields) == set(fields())
+        assert set(words.fields) == set(collection_fields())
         assert all(one.label and one.help for one in words.fields.values())
         assert set(words.choices) == choices
         assert set(words.sections) == sections

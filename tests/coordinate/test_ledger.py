@@ -2,8 +2,8 @@
 
 import pytest
 
-from tarrafa.coordinate.curves import SECONDS_KEPT, Curves
-from tarrafa.coordinate.ledger import SAMPLES_MAX, Ledger, Life, Run, Sample, path_of
+from tarrafa.coordinate.curves import SECONDS_KEPT, CollectionTimeSeries
+from tarrafa.coordinate.ledger import SAMPLES_MAX, CoordinatorStore, CollectionLifecycle, CollectionRun, CollectionSample, store_path
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 
@@ -17,7 +17,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def ledger(data):
-    kept = Ledger.at(data)
+    kept = CoordinatorStore.open(data)
     yield kept
     kept.close()
 
@@ -38,59 +38,59 @@ def test_the_same_once_more_is_no_new_version(ledger):
 
 
 def test_what_was_written_is_there_after_a_restart_and_for_this_user_only(data):
-    first = Ledger.at(data)
-    first.live("a", Life(created=5.0, creator="ana", held=True))
-    first.note_run("a", Run(1, 6.0))
-    first.note_run("a", Run(2, 9.0))
-    first.note_run("a", Run(1, 6.0, ended=8.0, state="finished"))
+    first = CoordinatorStore.open(data)
+    first.put_lifecycle("a", CollectionLifecycle(created=5.0, creator="ana", held=True))
+    first.put_run("a", CollectionRun(1, 6.0))
+    first.put_run("a", CollectionRun(2, 9.0))
+    first.put_run("a", CollectionRun(1, 6.0, ended=8.0, state="finished"))
     first.close()
-    second = Ledger.at(data)
-    assert second.life("a") == Life(created=5.0, creator="ana", held=True)
+    second = CoordinatorStore.open(data)
+    assert second.lifecycle("a") == CollectionLifecycle(created=5.0, creator="ana", held=True)
     assert [(run.number, run.state) for run in second.runs("a")] == [(2, "running"), (1, "finished")]
-    assert path_of(data).stat().st_mode & 0o777 == 0o600
+    assert store_path(data).stat().st_mode & 0o777 == 0o600
     second.close()
 
 
 def test_a_collection_that_was_deleted_leaves_no_history(ledger):
     for name in ("a", "b"):
         ledger.define(name, b"{}", 1.0, "ana")
-        ledger.live(name, Life(created=1.0))
-        ledger.note_run(name, Run(1, 1.0))
-        ledger.keep_sample(name, Sample(60.0, pages=1))
+        ledger.live(name, CollectionLifecycle(created=1.0))
+        ledger.note_run(name, CollectionRun(1, 1.0))
+        ledger.keep_sample(name, CollectionSample(60.0, pages=1))
     ledger.forget("a")
     assert (ledger.versions("a"), ledger.life("a"), ledger.runs("a"), ledger.samples("a", 0, 99)) == ([], None, [], [])
     assert len(ledger.versions("b")) == len(ledger.runs("b")) == len(ledger.samples("b", 0, 99)) == 1
 
 
 def test_what_is_no_ledger_is_said_to_be_none(data):
-    path_of(data).write_bytes(b"no database at all, and long enough to be looked at" * 100)
+    store_path(data).write_bytes(b"no database at all, and long enough to be looked at" * 100)
     with pytest.raises(DataError, match=r"coordinator\.sqlite: cannot be used"):
-        Ledger.at(data)
+        CoordinatorStore.open(data)
 
 
 def test_seconds_are_in_memory_and_minutes_survive(ledger):
-    curves = Curves(ledger)
+    curves = CollectionTimeSeries(ledger)
     for second in range(SECONDS_KEPT + 300):
-        curves.note("a", Sample(float(second), pages=second))
+        curves.add("a", CollectionSample(float(second), pages=second))
     assert len(curves.recent("a")) == SECONDS_KEPT
-    assert [one.at for one in Curves(ledger).between("a", 0, 10_000)] == [60.0 * n for n in range(20)]
+    assert [one.at for one in CollectionTimeSeries(ledger).between("a", 0, 10_000)] == [60.0 * n for n in range(20)]
     whole = curves.between("a", 0, 10_000)
     assert [one.at for one in whole] == sorted({one.at for one in whole})
     assert whole[0].at == 0.0 and whole[-1].at == SECONDS_KEPT + 299
 
 
 def test_a_moment_is_noted_once(ledger):
-    curves = Curves(ledger)
-    curves.note("a", Sample(10.0, pages=1))
-    curves.note("a", Sample(10.0, pages=2))
-    curves.note("a", Sample(9.0, pages=3))
-    assert curves.recent("a") == [Sample(10.0, pages=1)]
+    curves = CollectionTimeSeries(ledger)
+    curves.add("a", CollectionSample(10.0, pages=1))
+    curves.add("a", CollectionSample(10.0, pages=2))
+    curves.add("a", CollectionSample(9.0, pages=3))
+    assert curves.recent("a") == [CollectionSample(10.0, pages=1)]
 
 
 def test_a_rate_is_that_of_the_last_seconds(ledger):
-    curves = Curves(ledger)
+    curves = CollectionTimeSeries(ledger)
     for second in range(100):
-        curves.note("a", Sample(float(second), visits=second * 7))
+        curves.add("a", CollectionSample(float(second), visits=second * 7))
     assert curves.rate("a", 100.0, 700, lambda one: one.visits) == pytest.approx(7.0)
     assert curves.rate("b", 100.0, 700, lambda one: one.visits) == 0.0
 

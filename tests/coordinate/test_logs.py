@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tarrafa.coordinate import logs
-from tarrafa.coordinate.beats import LINE_CHARS_MAX, LINES_PER_BEAT_MAX
-from tarrafa.coordinate.logs import Logs
+from tarrafa.coordinate.beats import LINE_CHARS_MAX, LINES_PER_HEARTBEAT_MAX
+from tarrafa.coordinate.logs import LogReader
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def say(folder: Path, text: str, name: str = "w1") -> None:
         log.write(text)
 
 
-def texts(found: Logs) -> list[tuple[str, str]]:
-    return [(line.process, line.text) for line in found.news(1.0)]
+def texts(found: LogReader) -> list[tuple[str, str]]:
+    return [(line.process, line.text) for line in found.new_lines(1.0)]
 
 
 def test_each_line_is_told_once_and_what_is_old_is_not(folder):
-    found = Logs(folder)
+    found = LogReader(folder)
     assert texts(found) == []
     say(folder, "first\nsecond\n")
     say(folder, "of another one\n", "graph")
@@ -34,7 +34,7 @@ def test_each_line_is_told_once_and_what_is_old_is_not(folder):
 
 
 def test_a_line_is_told_when_it_is_at_its_end(folder):
-    found = Logs(folder)
+    found = LogReader(folder)
     say(folder, "half a ")
     assert texts(found) == []
     say(folder, "line\nand half")
@@ -42,18 +42,18 @@ def test_a_line_is_told_when_it_is_at_its_end(folder):
 
 
 def test_lines_are_cut_cleaned_and_only_so_many(folder):
-    found = Logs(folder)
+    found = LogReader(folder)
     say(folder, "x" * 10_000 + "\n\x1b[31mred\x07\n")
     told = texts(found)
     assert told == [("w1", "x" * LINE_CHARS_MAX), ("w1", " [31mred")]
     say(folder, "".join(f"{number}\n" for number in range(100_000)))
     told = texts(found)
-    assert len(told) == LINES_PER_BEAT_MAX
+    assert len(told) == LINES_PER_HEARTBEAT_MAX
     assert told[-1] == ("w1", "99999")
 
 
 def test_a_log_that_was_made_anew_is_read_from_its_beginning(folder):
-    found = Logs(folder)
+    found = LogReader(folder)
     (folder / "w1.log").unlink()
     say(folder, "new\n")
     assert texts(found) == [("w1", "new")]
@@ -62,7 +62,7 @@ def test_a_log_that_was_made_anew_is_read_from_its_beginning(folder):
 def test_a_log_that_grew_too_long_is_cut_while_somebody_writes_and_its_end_is_kept(folder, monkeypatch):
     monkeypatch.setattr(logs, "LOG_BYTES_MAX", 10_000)
     monkeypatch.setattr(logs, "LOG_BYTES_KEPT", 1_000)
-    found = Logs(folder)
+    found = LogReader(folder)
     with (folder / "w1.log").open("ab", buffering=0) as writer:  # as a child has it open
         writer.write(b"x" * 20_000 + b"\nthe end\n")
         assert texts(found)[-1] == ("w1", "the end")
@@ -76,7 +76,7 @@ def test_a_log_that_grew_too_long_is_cut_while_somebody_writes_and_its_end_is_ke
 
 
 def test_a_line_without_end_is_told_in_parts(folder):
-    found = Logs(folder)
+    found = LogReader(folder)
     say(folder, "x" * (logs.READ_BYTES_MAX + 10))
     assert [len(text) for _, text in texts(found)] == [LINE_CHARS_MAX]
     assert texts(found) == []

@@ -3,23 +3,23 @@
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.coordinate.beats import SILENT_AFTER_S, LogLine, Orders, ProcessState
-from tarrafa.coordinate.ledger import open_ledger
-from tarrafa.coordinate.nodes import FORGET_AFTER_S, LINES_MAX, NODES_MAX, NOTED_EVERY_S, Nodes, held
+from tarrafa.coordinate.beats import NODE_SILENT_AFTER_S, LogLine, NodeOrders, ProcessState
+from tarrafa.coordinate.ledger import open_store
+from tarrafa.coordinate.nodes import FORGET_AFTER_S, LINES_MAX, NODES_MAX, SAVED_EVERY_S, NodeRegistry, held_hosts
 from tarrafa.coordinate.picture import (
-    RED_FOR_S,
-    TOLD_FOR_S,
-    NodePicture,
-    Sums,
-    picture_of_node,
-    standstill_of,
-    totals_of,
+    ALERT_FOR_S,
+    DEATH_SHOWN_FOR_S,
+    NodeSnapshot,
+    ProcessTotals,
+    node_snapshot,
+    standstill_reason,
+    cluster_totals,
 )
-from tarrafa.coordinate.states import Told
+from tarrafa.coordinate.states import LocalizedReason
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, NameTaken
-from tarrafa.frontier.protocol import NodeStatus
-from tarrafa.pulse import Pulse
+from tarrafa.frontier.protocol import WorkerLeaseStatus
+from tarrafa.pulse import ProcessHeartbeat
 from tests.coordinate.sample import a_beat, a_joining
 
 
@@ -32,12 +32,12 @@ def data(tmp_path):
 
 @pytest.fixture
 def nodes(data):
-    return Nodes(open_ledger(data), own="here")
+    return NodeRegistry(open_store(data), own="here")
 
 
 def test_a_node_is_silent_when_it_has_not_been_heard_for_a_while_and_back_with_its_next_beat(nodes):
     nodes.take(a_beat(), 100.0)
-    assert not nodes.states(100.0 + SILENT_AFTER_S)[0].is_silent
+    assert not nodes.states(100.0 + NODE_SILENT_AFTER_S)[0].is_silent
     (state,) = nodes.states(105.0)
     assert state.is_silent
     assert state.silent_s == 5.0
@@ -46,26 +46,26 @@ def test_a_node_is_silent_when_it_has_not_been_heard_for_a_while_and_back_with_i
 
 
 def test_a_node_hears_its_orders_with_its_next_beat_and_each_change_has_another_number(nodes):
-    assert nodes.take(a_beat(), 1.0) == Orders()
-    nodes.order("one", Orders(workers=1), 2.0)
-    assert nodes.take(a_beat(), 3.0) == Orders(number=1, workers=1)
-    nodes.order("one", Orders(number=77, paused=True), 4.0)
-    assert nodes.take(a_beat(), 5.0) == Orders(number=2, paused=True)
+    assert nodes.take(a_beat(), 1.0) == NodeOrders()
+    nodes.order("one", NodeOrders(workers=1), 2.0)
+    assert nodes.take(a_beat(), 3.0) == NodeOrders(number=1, workers=1)
+    nodes.order("one", NodeOrders(number=77, paused=True), 4.0)
+    assert nodes.take(a_beat(), 5.0) == NodeOrders(number=2, paused=True)
 
 
 def test_orders_and_nodes_outlive_the_coordinator(nodes, data):
     nodes.take(a_beat(), 100.0)
-    nodes.order("one", Orders(workers=3, cpu=0.5), 101.0)
-    again = Nodes(open_ledger(data))
+    nodes.order("one", NodeOrders(workers=3, cpu=0.5), 101.0)
+    again = NodeRegistry(open_store(data))
     (state,) = again.states(130.0)
     assert (state.name, state.silent_s, state.is_silent) == ("one", 30.0, True)
-    assert again.join(a_joining(), 131.0) == Orders(number=1, workers=3, cpu=0.5)
+    assert again.join(a_joining(), 131.0) == NodeOrders(number=1, workers=3, cpu=0.5)
 
 
 def test_what_a_node_says_is_written_down_now_and_then_only(nodes, data):
-    for second in range(int(NOTED_EVERY_S)):
+    for second in range(int(SAVED_EVERY_S)):
         nodes.take(a_beat(at=float(second)), 100.0 + second)
-    assert Nodes(open_ledger(data)).states(200.0)[0].silent_s == 100.0
+    assert NodeRegistry(open_store(data)).states(200.0)[0].silent_s == 100.0
 
 
 def test_a_living_node_keeps_its_name(nodes):
@@ -100,7 +100,7 @@ def test_a_node_is_forgotten_by_hand_and_after_a_day_only(nodes, data):
         nodes.forget("one", 100.0 + FORGET_AFTER_S - 1)
     nodes.forget("one", 100.0 + FORGET_AFTER_S)
     assert nodes.states(0.0) == []
-    assert Nodes(open_ledger(data)).states(0.0) == []
+    assert NodeRegistry(open_store(data)).states(0.0) == []
     with pytest.raises(ConfigError, match="no node of that name"):
         nodes.forget("one", 1e9)
 
@@ -123,11 +123,11 @@ def test_a_clock_that_is_wrong_is_told_and_its_times_are_shown_by_ours(nodes, ah
     assert state.beat.started == pytest.approx(9_904.0, abs=0.3)
     assert state.beat.processes[0].died == pytest.approx(10_001.0, abs=0.3)
     assert [line.at for line in state.lines] == pytest.approx([10_000, 10_001, 10_002, 9_999, 10_004], abs=0.3)
-    pictured = picture_of_node(state, 10_004.5).processes[0]
+    pictured = node_snapshot(state, 10_004.5).processes[0]
     assert pictured.is_red
     assert pictured.died_s == pytest.approx(3.5, abs=0.3)
-    assert picture_of_node(state, 10_001.0 + RED_FOR_S + 1).processes[0].is_red is False
-    assert picture_of_node(state, 10_001.0 + TOLD_FOR_S + 1).processes[0].died_s is None
+    assert node_snapshot(state, 10_001.0 + ALERT_FOR_S + 1).processes[0].is_red is False
+    assert node_snapshot(state, 10_001.0 + DEATH_SHOWN_FOR_S + 1).processes[0].died_s is None
 
 
 def test_a_clock_that_was_set_right_is_right_with_the_next_process(nodes):
@@ -159,11 +159,11 @@ def test_the_coordinators_own_node_comes_first(nodes):
 
 
 WORKERS = [
-    NodeStatus("one-1", 1, 20, 6.0),
-    NodeStatus("one-2", 2, 17, 10.0),
-    NodeStatus("one-b-1", 3, 5, 30.0),
-    NodeStatus("w1", 4, 3, 8.0),
-    NodeStatus("idle-1", 5, 0, 9.0),
+    WorkerLeaseStatus("one-1", 1, 20, 6.0),
+    WorkerLeaseStatus("one-2", 2, 17, 10.0),
+    WorkerLeaseStatus("one-b-1", 3, 5, 30.0),
+    WorkerLeaseStatus("w1", 4, 3, 8.0),
+    WorkerLeaseStatus("idle-1", 5, 0, 9.0),
 ]
 
 
@@ -172,7 +172,7 @@ WORKERS = [
     [("one-", (37, 110.0)), ("one-b-", (5, 130.0)), ("w", (3, 108.0)), ("idle-", (0, 0.0)), ("", (0, 0.0))],
 )
 def test_whose_hosts_are_held_and_until_when(named, fate):
-    assert held(WORKERS, named, 100.0) == fate
+    assert held_hosts(WORKERS, named, 100.0) == fate
 
 
 def test_the_fate_of_a_silent_nodes_hosts_is_told_also_when_the_frontier_has_given_it_up(nodes):
@@ -187,19 +187,19 @@ def test_the_fate_of_a_silent_nodes_hosts_is_told_also_when_the_frontier_has_giv
 
 def test_of_a_silent_node_nothing_is_summed_up_and_its_hosts_are_free_when_nobody_holds_them(nodes):
     nodes.take(a_beat("here"), 99.0)
-    busy = replace(a_beat().processes[0], pages_per_s=1.0, pulse=Pulse("one-1", 7, hosts=12))
+    busy = replace(a_beat().processes[0], pages_per_s=1.0, pulse=ProcessHeartbeat("one-1", 7, hosts=12))
     nodes.take(replace(a_beat(), processes=(busy,)), 96.0)
 
-    def shown(now: float, workers: list[NodeStatus] | None = None) -> list[NodePicture]:
-        return [picture_of_node(state, now) for state in nodes.states(now, workers or [], rest_s=60.0)]
+    def shown(now: float, workers: list[WorkerLeaseStatus] | None = None) -> list[NodeSnapshot]:
+        return [node_snapshot(state, now) for state in nodes.states(now, workers or [], rest_s=60.0)]
 
     one = shown(97.0)[1]
     assert (one.sums.hosts, one.sums.pages_per_s, one.hosts_free) == (12, 1.0, False)
     home, one = shown(100.0, WORKERS)
-    assert (one.sums, one.hosts_free, home.sums.processes) == (Sums(), False, 1)
+    assert (one.sums, one.hosts_free, home.sums.processes) == (ProcessTotals(), False, 1)
     assert shown(169.0)[1].hosts_free is False
     assert shown(170.0)[1].hosts_free is True
-    assert (totals_of([one]).alive, totals_of([one]).sums) == (0, Sums())
+    assert (cluster_totals([one]).alive, cluster_totals([one]).sums) == (0, ProcessTotals())
 
 
 def test_hosts_that_were_freed_before_their_node_fell_silent_are_free_whether_or_not_somebody_looked(nodes):
@@ -208,11 +208,11 @@ def test_hosts_that_were_freed_before_their_node_fell_silent_are_free_whether_or
     nodes.note_held(98.0, [])
     (state,) = nodes.states(100.0, [], rest_s=60.0)
     assert (state.is_silent, state.hosts_held) == (True, 0)
-    assert picture_of_node(state, 100.0).hosts_free
+    assert node_snapshot(state, 100.0).hosts_free
 
 
 FULL = "paused: the disk is nearly full (59 MB left, 64 MB needed)"
-FULL_TOLD = Told(
+FULL_TOLD = LocalizedReason(
     f"nobody works for it: {FULL}",
     "ninguém trabalha para ela: pausado: o disco está quase cheio (restam 59 MB, são precisos 64 MB)",
 )
@@ -226,7 +226,7 @@ FULL_TOLD = Told(
         ({"here": FULL}, [], FULL_TOLD),
         ({"here": FULL, "one": ""}, ["here-1", "one-1"], None),
         ({"here": "paused by order", "one": "paused by order"}, ["here-1", "one-1"],
-         Told("nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem")),
+         LocalizedReason("nobody works for it: paused by order", "ninguém trabalha para ela: pausado por ordem")),
         ({"here": FULL}, ["here-1", "crawler.ana"], None),
         ({"here": "index: exit status 1"}, ["here-1"], None),
     ],
@@ -234,5 +234,5 @@ FULL_TOLD = Told(
 def test_where_all_who_crawl_are_paused_nobody_works(nodes, troubles, workers, told):
     for name, trouble in troubles.items():
         nodes.take(a_beat(name, trouble=trouble), 100.0)
-    pictures = [picture_of_node(state, 100.0) for state in nodes.states(100.0)]
-    assert standstill_of(pictures, [NodeStatus(name, 1, 0, 5.0) for name in workers]) == told
+    pictures = [node_snapshot(state, 100.0) for state in nodes.states(100.0)]
+    assert standstill_reason(pictures, [WorkerLeaseStatus(name, 1, 0, 5.0) for name in workers]) == told

@@ -2,52 +2,52 @@
 
 import pytest
 
-from tarrafa.coordinate.beats import ROLES, Orders
-from tarrafa.coordinate.ordering import TypedOrders, checked, read, typed
+from tarrafa.coordinate.beats import ROLES, NodeOrders
+from tarrafa.coordinate.ordering import NodeOrdersForm, checked_orders, orders_from_form, form_from_orders
 from tarrafa.errors import ConfigError
 
 
 @pytest.mark.parametrize(
     "orders",
     [
-        Orders(),
-        Orders(roles=("worker",), workers=0, hosts_at_once=1, bandwidth=1000, cpu=0.01, paused=True),
-        Orders(workers=64, hosts_at_once=100_000, bandwidth=2_000_000, cpu=1.0),
+        NodeOrders(),
+        NodeOrders(roles=("worker",), workers=0, hosts_at_once=1, bandwidth=1000, cpu=0.01, paused=True),
+        NodeOrders(workers=64, hosts_at_once=100_000, bandwidth=2_000_000, cpu=1.0),
     ],
 )
 def test_orders_survive_the_way_through_a_form(orders):
-    assert read(typed(orders), orders.roles, paused=orders.paused) == orders
+    assert orders_from_form(form_from_orders(orders), orders.roles, paused=orders.paused) == orders
 
 
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        (TypedOrders(workers="65"), "workers: a number from 0 to 64 is possible, got 65"),
-        (TypedOrders(workers="-1"), "workers: a whole number is possible, got '-1'"),
-        (TypedOrders(workers="٣"), "workers: a whole number is possible"),
-        (TypedOrders(hosts_at_once="0"), "hosts at once: a number from 1 to 100,000 is possible, got 0"),
-        (TypedOrders(bandwidth="fast"), "bandwidth: not a size: 'fast'"),
-        (TypedOrders(bandwidth="1 B"), "bandwidth: 1 KB to 1 TB a second is possible"),
-        (TypedOrders(bandwidth="9" * 400), "bandwidth: '99999999999999999999'… is too long to be meant"),
-        (TypedOrders(cpu="0"), "processor: 1 to 100 % is possible"),
-        (TypedOrders(cpu="nan"), "processor: 1 to 100 % is possible"),
-        (TypedOrders(cpu="half"), "processor: 1 to 100 % is possible, got 'half'"),
+        (NodeOrdersForm(workers="65"), "workers: a number from 0 to 64 is possible, got 65"),
+        (NodeOrdersForm(workers="-1"), "workers: a whole number is possible, got '-1'"),
+        (NodeOrdersForm(workers="٣"), "workers: a whole number is possible"),
+        (NodeOrdersForm(hosts_at_once="0"), "hosts at once: a number from 1 to 100,000 is possible, got 0"),
+        (NodeOrdersForm(bandwidth="fast"), "bandwidth: not a size: 'fast'"),
+        (NodeOrdersForm(bandwidth="1 B"), "bandwidth: 1 KB to 1 TB a second is possible"),
+        (NodeOrdersForm(bandwidth="9" * 400), "bandwidth: '99999999999999999999'… is too long to be meant"),
+        (NodeOrdersForm(cpu="0"), "processor: 1 to 100 % is possible"),
+        (NodeOrdersForm(cpu="nan"), "processor: 1 to 100 % is possible"),
+        (NodeOrdersForm(cpu="half"), "processor: 1 to 100 % is possible, got 'half'"),
     ],
 )
 def test_what_cannot_be_meant_is_one_sentence(fields, said):
     with pytest.raises(ConfigError) as refused:
-        read(fields, ROLES, paused=False)
+        orders_from_form(fields, ROLES, paused=False)
     assert str(refused.value).startswith(said)
 
 
 def test_a_node_has_a_role_that_exists():
     with pytest.raises(ConfigError, match="at least one role"):
-        checked(Orders(roles=()))
+        checked_orders(NodeOrders(roles=()))
     with pytest.raises(ConfigError, match="'king' is none of worker, follower, search"):
-        checked(Orders(roles=("king",)))
-    assert checked(Orders(roles=("search", "worker", "search"))).roles == ("worker", "search")
+        checked_orders(NodeOrders(roles=("king",)))
+    assert checked_orders(NodeOrders(roles=("search", "worker", "search"))).roles == ("worker", "search")
 
 
 def test_what_people_type_may_have_a_unit():
-    orders = read(TypedOrders(bandwidth="2 MB/s", cpu="50,5 %"), ROLES, paused=False)
+    orders = orders_from_form(NodeOrdersForm(bandwidth="2 MB/s", cpu="50,5 %"), ROLES, paused=False)
     assert (orders.bandwidth, orders.cpu) == (2_000_000, 0.505)

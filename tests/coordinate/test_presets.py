@@ -6,10 +6,10 @@ from itertools import product
 import pytest
 
 from tarrafa.config import Collection
-from tarrafa.coordinate.judging import judge
+from tarrafa.coordinate.judging import check_urls
 from tarrafa.coordinate.preset_words import LANGUAGES, REASONS, TITLES
-from tarrafa.coordinate.presets import PRESETS, Wish, make, titles, write
-from tarrafa.crawl.collection import complete
+from tarrafa.coordinate.presets import PRESETS, PresetRequest, preset_table, preset_titles, preset_toml
+from tarrafa.crawl.collection import collection_from_table
 from tarrafa.errors import ConfigError
 
 ROOTS = ["https://www.ufmg.br/", "http://a.blog.org.br:8080/x/y?z=1", "ufmg.br", "http://192.0.2.1/", "http://[2001:db8::1]/",
@@ -17,24 +17,24 @@ ROOTS = ["https://www.ufmg.br/", "http://a.blog.org.br:8080/x/y?z=1", "ufmg.br",
 
 
 def made(name: str, root: str, **more: str) -> Collection:
-    return complete(make(name, Wish(root, **more)), "preset")
+    return collection_from_table(preset_table(name, PresetRequest(root, **more)), "preset")
 
 
 @pytest.mark.parametrize(("name", "root", "language"), list(product(PRESETS, ROOTS, LANGUAGES)))
 def test_a_preset_is_a_valid_collection_with_the_same_meaning_in_every_language(name, root, language):
-    wish = Wish(root, "my-name", "br", 'me "too" \\ me@a.br')
-    text = write(name, wish, language, "a file.toml")
-    assert tomllib.loads(text) == make(name, wish)
-    collection = complete(tomllib.loads(text), "preset")
+    wish = PresetRequest(root, "my-name", "br", 'me "too" \\ me@a.br')
+    text = preset_toml(name, wish, language, "a file.toml")
+    assert tomllib.loads(text) == preset_table(name, wish)
+    collection = collection_from_table(tomllib.loads(text), "preset")
     assert collection.politeness.contact == wish.contact
-    assert titles(language)[name] in text
+    assert preset_titles(language)[name] in text
     assert max(map(len, text.splitlines())) <= 120
 
 
 def test_every_key_of_every_preset_has_its_reason_and_no_reason_is_for_nothing():
     used = {"how to start"}
     for name in PRESETS:
-        for section, values in make(name, Wish("www.a.br")).items():
+        for section, values in preset_table(name, PresetRequest("www.a.br")).items():
             for key in [f"{section}.{key}" for key in values] if isinstance(values, dict) else [section]:
                 own = f"{name} {key}"
                 assert own in REASONS or key in REASONS or key in ("name", "fetch.feeds"), own
@@ -68,22 +68,22 @@ def test_every_key_of_every_preset_has_its_reason_and_no_reason_is_for_nothing()
 )
 def test_a_preset_takes_in_what_its_title_says(name, root, inside, outside):
     collection = made(name, root)
-    assert [(one.url, one.rule) for one in judge(collection, inside) if not one.inside] == []
-    assert [(one.url, one.rule) for one in judge(collection, outside) if one.inside] == []
+    assert [(one.url, one.rule) for one in check_urls(collection, inside) if not one.inside] == []
+    assert [(one.url, one.rule) for one in check_urls(collection, outside) if one.inside] == []
 
 
 def test_a_country_is_named_or_found_in_the_roots_name():
     assert made("country", "www.a.com", country=".PT").scope.hosts == ("*.pt",)
     with pytest.raises(ConfigError, match="name the country"):
-        make("country", Wish("http://192.0.2.1/"))
+        preset_table("country", PresetRequest("http://192.0.2.1/"))
     with pytest.raises(ConfigError, match="no top-level domain"):
-        make("country", Wish("a.br", country="b r"))
+        preset_table("country", PresetRequest("a.br", country="b r"))
 
 
 def test_what_is_no_preset_no_root_and_no_language_is_refused_in_one_line():
     with pytest.raises(ConfigError, match="there are: page, directory"):
-        make("everything", Wish("a.br"))
+        preset_table("everything", PresetRequest("a.br"))
     with pytest.raises(ConfigError, match="root: not an http"):
-        make("site", Wish("nonsense"))
+        preset_table("site", PresetRequest("nonsense"))
     with pytest.raises(ConfigError, match="allowed: en, pt"):
-        write("site", Wish("a.br"), "xx")
+        preset_toml("site", PresetRequest("a.br"), "xx")

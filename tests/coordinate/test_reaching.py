@@ -2,9 +2,9 @@
 
 import pytest
 
-from tarrafa.coordinate.ledger import open_ledger, path_of
-from tarrafa.coordinate.nodes import Nodes
-from tarrafa.coordinate.reaching import GIVEN_UP_AFTER_S, Noted, noted
+from tarrafa.coordinate.ledger import open_store, store_path
+from tarrafa.coordinate.nodes import NodeRegistry
+from tarrafa.coordinate.reaching import GIVEN_UP_AFTER_S, RecordedNodes, read_recorded_nodes
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tests.coordinate.sample import a_beat
@@ -20,11 +20,11 @@ def data(tmp_path):
 
 
 def test_every_node_but_our_own_is_named_with_its_address_as_soon_as_it_has_one(data):
-    nodes = Nodes(open_ledger(data), "home")
+    nodes = NodeRegistry(open_store(data), "home")
     for name, address in (("home", ""), ("one", ""), ("two", "http://10.0.0.2:1")):
-        nodes.take(a_beat(name, address=address), NOW)
-    nodes.take(a_beat("one", address="http://10.0.0.1:9"), NOW + 1)
-    found = noted(data)
+        nodes.receive_heartbeat(a_beat(name, address=address), NOW)
+    nodes.receive_heartbeat(a_beat("one", address="http://10.0.0.1:9"), NOW + 1)
+    found = read_recorded_nodes(data)
     assert found.own == "home"
     assert {name: (beat and beat.address, heard) for name, (beat, heard) in found.nodes.items()} == {
         "home": ("", NOW), "one": ("http://10.0.0.1:9", NOW + 1), "two": ("http://10.0.0.2:1", NOW),
@@ -35,24 +35,24 @@ def test_every_node_but_our_own_is_named_with_its_address_as_soon_as_it_has_one(
 
 
 def test_a_coordinator_of_another_name_is_the_only_own_node(data):
-    ledger = open_ledger(data)
-    Nodes(ledger, "home")
-    Nodes(ledger, "other")
-    assert noted(data) == Noted("other")
+    ledger = open_store(data)
+    NodeRegistry(ledger, "home")
+    NodeRegistry(ledger, "other")
+    assert read_recorded_nodes(data) == RecordedNodes("other")
 
 
 def test_a_node_that_another_version_noted_is_named_all_the_same(data):
-    ledger = open_ledger(data)
-    Nodes(ledger, "home").take(a_beat("one"), NOW)
+    ledger = open_store(data)
+    NodeRegistry(ledger, "home").receive_heartbeat(a_beat("one"), NOW)
     ledger.execute("UPDATE node SET beat = '{}'")
-    assert noted(data) == Noted("home", {"one": (None, NOW)})
-    assert noted(data).addresses(NOW) == [("one", "")]
+    assert read_recorded_nodes(data) == RecordedNodes("home", {"one": (None, NOW)})
+    assert read_recorded_nodes(data).addresses(NOW) == [("one", "")]
 
 
 def test_where_nobody_coordinates_there_are_no_nodes(data):
-    assert noted(data) == Noted()
-    open_ledger(data).close()  # by a version that did not know of them
-    assert noted(data) == Noted()
-    path_of(data).write_bytes(b"no ledger at all" * 999)
+    assert read_recorded_nodes(data) == RecordedNodes()
+    open_store(data).close()  # by a version that did not know of them
+    assert read_recorded_nodes(data) == RecordedNodes()
+    store_path(data).write_bytes(b"no ledger at all" * 999)
     with pytest.raises(DataError, match="what is noted of other nodes cannot be read"):
-        noted(data)
+        read_recorded_nodes(data)

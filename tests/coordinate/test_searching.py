@@ -16,24 +16,24 @@ import pytest
 
 from tarrafa.clock import boot_id
 from tarrafa.coordinate import searching
-from tarrafa.coordinate.beats import SILENT_AFTER_S, Orders
-from tarrafa.coordinate.ledger import open_ledger
-from tarrafa.coordinate.nodes import FORGET_AFTER_S, Answering, Nodes
-from tarrafa.coordinate.reaching import GIVEN_UP_AFTER_S, SAME, Place, places
+from tarrafa.coordinate.beats import NODE_SILENT_AFTER_S, NodeOrders
+from tarrafa.coordinate.ledger import open_store
+from tarrafa.coordinate.nodes import FORGET_AFTER_S, SearchNode, NodeRegistry
+from tarrafa.coordinate.reaching import GIVEN_UP_AFTER_S, DUPLICATE_ADDRESS, PeerAddress, peer_addresses
 from tarrafa.coordinate.searching import NodeShards
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.index import follower as index
-from tarrafa.search.missing import Missing
+from tarrafa.search.missing import UnavailableShard
 from tarrafa.search.remote import RemoteShard
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import bind
 from tests.coordinate.sample import a_beat, a_joining
 from tests.graph.small_web import new_data, write
-from tests.ports import a_port
+from tests.ports import reserved_port
 from tests.search.pages import a_page
 from tests.search.sharded import PATIENCE_S
-from tests.serve.conftest import Running
+from tests.serve.conftest import RunningSite
 
 TOKEN = Token(b"a token of many letters")
 HERE, THERE = f"{boot_id()}/pid:[1]/7/9", "another-boot/pid:[1]/7/9"
@@ -47,8 +47,8 @@ def an_index(root: Path, *names: str) -> DataDirectory:
     return data
 
 
-def as_shard(data: DataDirectory, port: int = 0) -> Running:
-    return Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port))
+def as_shard(data: DataDirectory, port: int = 0) -> RunningSite:
+    return RunningSite(data, as_shard=TOKEN, listening=bind("127.0.0.1", port))
 
 
 @pytest.fixture(autouse=True)
@@ -89,20 +89,20 @@ class Coordinating:
         self.data.create()
         self.now = 1_000.0
         self.begin()
-        self.page = Running(own or self.data, searcher=Searcher.among(own or self.data, self.present))
+        self.page = RunningSite(own or self.data, searcher=Searcher.over_changing_shards(own or self.data, self.present))
 
     def begin(self) -> None:
         """As a coordinator does that is started, and started again."""
-        self.nodes = Nodes(open_ledger(self.data), own="casa")
+        self.nodes = NodeRegistry(open_store(self.data), own="casa")
         self.shards = NodeShards(self.nodes, TOKEN, lambda: self.now)
-        self.shards.look()
+        self.shards.refresh()
 
-    def present(self) -> tuple[RemoteShard | Missing, ...]:
+    def present(self) -> tuple[RemoteShard | UnavailableShard, ...]:
         return self.shards()
 
     def hear(self, name: str, address: str, process: str = HERE) -> None:
-        self.nodes.take(a_beat(name, process=process, address=address.rstrip("/")), self.now)
-        self.shards.look()
+        self.nodes.receive_heartbeat(a_beat(name, process=process, address=address.rstrip("/")), self.now)
+        self.shards.refresh()
 
     def find(self, text: str) -> tuple[set[str], dict[str, str]]:
         """The hosts that are found, and who is away and why."""
@@ -117,7 +117,7 @@ def there(tmp_path: Path, indexes: dict[str, DataDirectory]) -> Iterator[Coordin
     made = Coordinating(tmp_path, indexes["casa"])
     with made.page:
         yield made
-    made.shards._change({})
+    made.shards._replace_shards({})
 
 
 def test_nodes_are_asked_as_they_come_and_go(there, indexes):
@@ -135,10 +135,10 @@ def test_nodes_are_asked_as_they_come_and_go(there, indexes):
         assert "dois.test" in there.page.get("/search.rss?q=dois")[1]
         assert "doiss" in json.loads(there.page.get("/suggest?q=doi")[1])[1]
         assert "Página dois" in there.page.get("/?q=peixe")[1]
-        there.nodes.order("um", Orders(roles=("worker", "follower")), there.now)
+        there.nodes.order("um", NodeOrders(roles=("worker", "follower")), there.now)
         there.shards.look()
         assert there.find("peixe") == ({"casa.test", "dois.test"}, {}), "it left in peace"
-        there.nodes.order("um", Orders(), there.now)
+        there.nodes.order("um", NodeOrders(), there.now)
         there.hear("um", one.address)
         assert there.find("peixe")[0] == {"casa.test", "um.test", "dois.test"}
     there.now += FORGET_AFTER_S + 1
@@ -165,11 +165,11 @@ def test_one_that_does_not_answer_is_named_by_its_name_and_taken_up_at_another_p
 
 
 def test_one_that_was_started_again_at_the_same_port_is_asked_at_once(there, indexes):
-    with a_port() as port:
+    with reserved_port() as port:
         with as_shard(indexes["um"], port) as one:
             there.hear("um", one.address)
         assert "um" in there.find("peixe")[1]
-        there.now += SILENT_AFTER_S + 1
+        there.now += NODE_SILENT_AFTER_S + 1
         there.nodes.join(a_joining("um", f"{HERE}0"), there.now)
         there.shards.look()
         assert there.find("peixe")[1] == {"um": "its search does not run"}
@@ -181,7 +181,7 @@ def test_one_that_was_started_again_at_the_same_port_is_asked_at_once(there, ind
 def test_one_that_is_silent_for_long_is_named_and_asked_no_more(there, indexes):
     with as_shard(indexes["um"]) as one:
         there.hear("um", one.address)
-        there.now += SILENT_AFTER_S + 1
+        there.now += NODE_SILENT_AFTER_S + 1
         there.shards.look()
         assert there.find("peixe") == ({"casa.test", "um.test"}, {}), "its search may answer all the same"
         there.now += GIVEN_UP_AFTER_S
@@ -211,7 +211,7 @@ def test_a_node_without_an_index_is_no_trouble_nor_is_a_coordinator_without_one(
         made.hear("um", one.address)
         assert made.find("peixe") == ({"um.test"}, {})
         assert "1 page can be searched" in made.page.get("/")[1]
-    made.shards._change({})
+    made.shards._replace_shards({})
 
 
 def test_connections_of_those_who_left_are_closed(there, indexes):
@@ -221,7 +221,7 @@ def test_connections_of_those_who_left_are_closed(there, indexes):
         (shard,) = there.shards()
         assert isinstance(shard, RemoteShard)
         assert shard._peer._idle
-        there.nodes.order("um", Orders(roles=("worker",)), there.now)
+        there.nodes.order("um", NodeOrders(roles=("worker",)), there.now)
         there.shards.look()
         assert there.shards() == ()
         assert not shard._peer._idle
@@ -250,8 +250,8 @@ def test_it_looks_by_itself_and_lets_all_go_at_the_end(there, monkeypatch):
 # -- addresses --------------------------------------------------------------------------------------------------------
 
 
-def a_node(address: str, name: str = "um", process: str = THERE, silent_s: float | None = 0.0) -> Answering:
-    return Answering(name, address, process, silent_s)
+def a_node(address: str, name: str = "um", process: str = THERE, silent_s: float | None = 0.0) -> SearchNode:
+    return SearchNode(name, address, process, silent_s)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def a_node(address: str, name: str = "um", process: str = THERE, silent_s: float
     ],
 )
 def test_where_a_node_is_asked(address, url):
-    assert places([a_node(address)]) == {"um": Place(url, THERE)}
+    assert peer_addresses([a_node(address)]) == {"um": PeerAddress(url, THERE)}
 
 
 @pytest.mark.parametrize(
@@ -278,15 +278,15 @@ def test_where_a_node_is_asked(address, url):
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_is_named_and_not_asked(address):
-    assert places([a_node(address)]) == {"um": Place(why="what it tells is no address")}
+    assert peer_addresses([a_node(address)]) == {"um": PeerAddress(why="what it tells is no address")}
 
 
 @pytest.mark.parametrize(
     "address", ["http://127.0.0.1:80", "http://127.8.8.8", "http://[::1]:80", "http://[::ffff:127.0.0.1]"]
 )
 def test_loopback_means_a_node_on_this_machine(address):
-    assert places([a_node(address)])["um"].why == "its search can be reached on its own machine only"
-    assert places([a_node(address, process=HERE)])["um"].url == address
+    assert peer_addresses([a_node(address)])["um"].why == "its search can be reached on its own machine only"
+    assert peer_addresses([a_node(address, process=HERE)])["um"].url == address
 
 
 def test_a_public_address_is_asked_by_tls_only(monkeypatch, there, indexes):
@@ -300,14 +300,14 @@ def test_a_public_address_is_asked_by_tls_only(monkeypatch, there, indexes):
 
 def test_of_two_that_tell_one_address_the_living_one_is_asked():
     address = "http://10.0.0.5:80"
-    old, new = a_node(address, "antigo", silent_s=SILENT_AFTER_S + 1), a_node(f"{address}/", "novo")
-    assert places([old, new]) == {"antigo": Place(why=SAME), "novo": Place(address, THERE)}
-    assert [place.url for place in places([new, a_node(address, "outro")]).values()] == [address, ""]
+    old, new = a_node(address, "antigo", silent_s=NODE_SILENT_AFTER_S + 1), a_node(f"{address}/", "novo")
+    assert peer_addresses([old, new]) == {"antigo": PeerAddress(why=DUPLICATE_ADDRESS), "novo": PeerAddress(address, THERE)}
+    assert [place.url for place in peer_addresses([new, a_node(address, "outro")]).values()] == [address, ""]
 
 
 def test_who_has_nothing_to_say_is_missing():
-    found = places([a_node("", "um"), a_node("http://10.0.0.5", "dois", silent_s=None)])
-    assert found == {"dois": Place(why="it is silent"), "um": Place(why="its search does not run")}
-    made = NodeShards(Nodes.__new__(Nodes), TOKEN)
-    made._change(found)
-    assert [type(shard) for shard in made()] == [Missing, Missing]
+    found = peer_addresses([a_node("", "um"), a_node("http://10.0.0.5", "dois", silent_s=None)])
+    assert found == {"dois": PeerAddress(why="it is silent"), "um": PeerAddress(why="its search does not run")}
+    made = NodeShards(NodeRegistry.__new__(NodeRegistry), TOKEN)
+    made._replace_shards(found)
+    assert [type(shard) for shard in made()] == [UnavailableShard, UnavailableShard]

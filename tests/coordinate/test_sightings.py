@@ -3,23 +3,23 @@
 from msgspec.structs import replace
 
 from tarrafa.coordinate.beats import ProcessState
-from tarrafa.coordinate.sightings import NEWEST_KEPT, SAMPLES_KEPT, Sightings
-from tarrafa.pulse import Pulse, Seen
+from tarrafa.coordinate.sightings import NEWEST_KEPT, SAMPLES_KEPT, RecentVisits
+from tarrafa.pulse import ProcessHeartbeat, VisitSample
 from tests.coordinate.sample import a_beat
 
 
-def seen(url: str, at: float, status: int = 200) -> Seen:
-    return Seen(at, "c", url, status, 10, 0.1)
+def seen(url: str, at: float, status: int = 200) -> VisitSample:
+    return VisitSample(at, "c", url, status, 10, 0.1)
 
 
-def told(sightings: Sightings, *failures: Seen, newest: tuple[Seen, ...] = ()) -> None:
-    pulse = Pulse("w1", 7, failures=failures, newest=newest)
+def told(sightings: RecentVisits, *failures: VisitSample, newest: tuple[VisitSample, ...] = ()) -> None:
+    pulse = ProcessHeartbeat("w1", 7, failures=failures, newest=newest)
     process = ProcessState("w1", "worker", 7, "running", 0.0, pulse=pulse)
-    sightings.take(replace(a_beat(), processes=(process,)))
+    sightings.add_heartbeat(replace(a_beat(), processes=(process,)))
 
 
 def test_a_pulse_that_is_told_twice_shows_each_url_once_and_at_its_latest():
-    sightings, gone = Sightings(), seen("http://a.br/gone", 1.0, 404)
+    sightings, gone = RecentVisits(), seen("http://a.br/gone", 1.0, 404)
     for _ in range(3):
         told(sightings, gone, newest=(seen("http://a.br/", 1.0),))
     told(sightings, replace(gone, at=2.0), seen("http://a.br/other", 1.5, 404))
@@ -29,7 +29,7 @@ def test_a_pulse_that_is_told_twice_shows_each_url_once_and_at_its_latest():
 
 
 def test_only_the_latest_of_each_kind_are_kept():
-    sightings = Sightings()
+    sightings = RecentVisits()
     for number in range(50):
         told(sightings, seen(f"http://a.br/{number}", number, 500), newest=(seen(f"http://a.br/p{number}", number),))
     (group,) = sightings.failures("c")

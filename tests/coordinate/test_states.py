@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.coordinate.states import ACTIONS, Rest, Told, actions_in, by_person, check, told_elsewhere
+from tarrafa.coordinate.states import ACTIONS, ScheduleStatus, LocalizedReason, allowed_actions, reason_by_person, check_action, translate_reason
 from tarrafa.crawl.ending import finish_reason
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.protocol import CollectionStatus
@@ -25,33 +25,33 @@ from tarrafa.frontier.protocol import CollectionStatus
     ],
 )
 def test_what_is_possible_in_a_state(state, actions):
-    assert actions_in(state) == actions
+    assert allowed_actions(state) == actions
 
 
 @pytest.mark.parametrize(
     ("state", "rest", "actions"),
     [
-        ("waiting", Rest.PLANNED, ["start", "pause", "stop", "delete"]),
-        ("stopped", Rest.PLANNED, ["pause", "resume", "again", "delete"]),
-        ("finished", Rest.PLANNED, ["pause", "again", "delete"]),
-        ("paused", Rest.PLANNED, ["resume", "stop", "delete"]),
-        ("paused", Rest.HELD, ["resume", "delete"]),
+        ("waiting", ScheduleStatus.PLANNED, ["start", "pause", "stop", "delete"]),
+        ("stopped", ScheduleStatus.PLANNED, ["pause", "resume", "again", "delete"]),
+        ("finished", ScheduleStatus.PLANNED, ["pause", "again", "delete"]),
+        ("paused", ScheduleStatus.PLANNED, ["resume", "stop", "delete"]),
+        ("paused", ScheduleStatus.HELD, ["resume", "delete"]),
     ],
 )
 def test_what_is_possible_where_there_is_a_schedule(state, rest, actions):
-    assert actions_in(state, rest) == actions
+    assert allowed_actions(state, rest) == actions
 
 
 def test_what_runs_is_never_deleted_or_started_twice():
     for action in ("start", "delete", "again", "resume"):
         said = rf"^news is running: {action} is for what is .*; possible now: pause, retry, stop$"
         with pytest.raises(ConfigError, match=said):
-            check("news", action, "running")
+            check_action("news", action, "running")
 
 
 def is_refused(action: str, state: str) -> bool:
     try:
-        check("news", action, state)
+        check_action("news", action, state)
     except ConfigError:
         return True
     return False
@@ -60,19 +60,19 @@ def is_refused(action: str, state: str) -> bool:
 @pytest.mark.parametrize("action", ACTIONS)
 def test_an_action_is_offered_somewhere_and_refused_wherever_it_is_not_offered(action):
     states = {"importing", *(state for some in ACTIONS.values() for state in some)}
-    offered = {state for state in states if action in actions_in(state)}
+    offered = {state for state in states if action in allowed_actions(state)}
     assert offered
     assert {state for state in states if is_refused(action, state)} == states - offered
 
 
 def test_a_reason_names_who_and_when_by_the_clock_on_the_wall():
-    told = by_person("ana", 1_795_000_000.0, ZoneInfo("America/Sao_Paulo"))
+    told = reason_by_person("ana", 1_795_000_000.0, ZoneInfo("America/Sao_Paulo"))
     assert told.in_language("en") == "by ana at 08:06 on 2026-11-18"
     assert told.in_language("pt") == "por ana às 08:06 de 2026-11-18"
 
 
 def test_what_was_said_in_one_language_only_is_said_in_that_one():
-    assert Told("an error").in_language("pt") == "an error"
+    assert LocalizedReason("an error").in_language("pt") == "an error"
 
 
 @pytest.mark.parametrize(
@@ -87,14 +87,14 @@ def test_what_was_said_in_one_language_only_is_said_in_that_one():
 )  # fmt: skip
 def test_why_a_crawl_is_over_is_said_in_both_languages(numbers, portuguese):
     status = replace(CollectionStatus("c", "running", "", 0, 0, 0, 0, 1, 0.0), **numbers)
-    told = told_elsewhere(finish_reason(status))
+    told = translate_reason(finish_reason(status))
     assert (told.en, told.pt) == (finish_reason(status), portuguese)
 
 
 def test_what_a_person_did_is_said_in_both_languages_also_when_only_one_was_kept():
-    told = by_person("ana", 1_795_000_000.0)
-    assert told_elsewhere(told.en) == told
+    told = reason_by_person("ana", 1_795_000_000.0)
+    assert translate_reason(told.en) == told
 
 
 def test_a_reason_that_nobody_knows_stays_as_it_is():
-    assert told_elsewhere("the moon") == Told("the moon")
+    assert translate_reason("the moon") == LocalizedReason("the moon")

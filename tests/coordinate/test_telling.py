@@ -11,13 +11,13 @@ from typing import Any
 import apsw
 import pytest
 
-from tarrafa.config import Notify, Seconds
+from tarrafa.config import NotifyConfig, Seconds
 from tarrafa.coordinate import posting, telling
-from tarrafa.coordinate.posting import MailServer, NotDelivered, Notice, Surroundings, read_mail_server
-from tarrafa.coordinate.telling import Outbox, Teller, is_stalled, make_notice
+from tarrafa.coordinate.posting import MailServer, DeliveryFailed, Notice, NotifyEnvironment, parse_mail_server
+from tarrafa.coordinate.telling import NoticeOutbox, Notifier, is_stalled, make_notice
 from tarrafa.errors import ConfigError, DataError
-from tests.coordinate.listening import a_post_office, a_webhook
-from tests.ports import a_port
+from tests.coordinate.listening import fake_smtp_server, fake_webhook
+from tests.ports import reserved_port
 
 NOON = 1_795_176_000.0
 EVERYTHING: Any = ("started", "finished", "failed", "stalled")
@@ -34,18 +34,18 @@ class FalseClock:
 class House:
     """An outbox and whoever empties it."""
 
-    def __init__(self, folder: Path, surroundings: Surroundings | None = None) -> None:
+    def __init__(self, folder: Path, surroundings: NotifyEnvironment | None = None) -> None:
         self.clock, self.path = FalseClock(), folder / "coordinator.sqlite"
-        self.outbox = Outbox(self.path)
-        self.teller = Teller(self.outbox, surroundings or Surroundings(), self.clock)
+        self.outbox = NoticeOutbox(self.path)
+        self.teller = Notifier(self.outbox, surroundings or NotifyEnvironment(), self.clock)
 
 
 def finished(occasion: object = 1, collection: str = "demo", sentence: str = "demo has finished") -> Notice:
     return make_notice(collection, "finished", NOON, sentence, {"pages": 2000, "seconds": 61.5}, occasion)
 
 
-def by_mail(port: int, **more: str) -> Surroundings:
-    return Surroundings(MailServer("127.0.0.1", port, False, **more), "crawl@example.br")
+def by_mail(port: int, **more: str) -> NotifyEnvironment:
+    return NotifyEnvironment(MailServer("127.0.0.1", port, False, **more), "crawl@example.br")
 
 
 # Webhook
@@ -54,8 +54,8 @@ def by_mail(port: int, **more: str) -> Surroundings:
 def test_a_webhook_gets_json_with_the_event_and_the_id(tmp_path):
     async def journey() -> None:
         house = House(tmp_path)
-        async with a_webhook(204) as hook:
-            assert house.teller.tell(finished(), Notify(webhook=hook.address))
+        async with fake_webhook(204) as hook:
+            assert house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
             assert await house.teller.deliver_due() == 1
             assert await house.teller.deliver_due() == 0
         ((first, headers, body),) = hook.requests
@@ -75,9 +75,9 @@ def test_a_webhook_gets_json_with_the_event_and_the_id(tmp_path):
 
 def test_a_webhook_with_a_secret_can_check_who_wrote(tmp_path):
     async def journey() -> None:
-        house = House(tmp_path, Surroundings(secret=b"tide"))
-        async with a_webhook() as hook:
-            house.teller.tell(finished(), Notify(webhook=hook.address))
+        house = House(tmp_path, NotifyEnvironment(secret=b"tide"))
+        async with fake_webhook() as hook:
+            house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
             await house.teller.deliver_due()
         ((_, headers, body),) = hook.requests
         expected = hmac.new(b"tide", body, hashlib.sha256).hexdigest()
@@ -89,8 +89,8 @@ def test_a_webhook_with_a_secret_can_check_who_wrote(tmp_path):
 def test_a_webhook_that_fails_is_tried_again_with_growing_pauses(tmp_path):
     async def journey() -> None:
         house = House(tmp_path)
-        async with a_webhook(500, 503, 200) as hook:
-            house.teller.tell(finished(), Notify(webhook=hook.address))
+        async with fake_webhook(500, 503, 200) as hook:
+            house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
             for pause_s, arrived in ((0, 0), (1, 0), (1, 0), (9, 0), (1, 1), (9999, 0)):
                 house.clock.now += pause_s
                 assert await house.teller.deliver_due() == arrived
@@ -105,7 +105,7 @@ def test_a_webhook_that_is_down_and_comes_up_hears_it_and_one_that_stays_down_is
     async def journey(port: int) -> None:
         house = House(tmp_path)
         address = f"http://127.0.0.1:{port}/"
-        house.teller.tell(finished(1), Notify(webhook=address))
+        house.teller.notify(finished(1), NotifyConfig(webhook=address))
         while (due := house.outbox.next_due()) is not None:
             house.clock.now = due
             assert await house.teller.deliver_due() == 0
@@ -113,25 +113,25 @@ def test_a_webhook_that_is_down_and_comes_up_hears_it_and_one_that_stays_down_is
         (left,) = house.outbox.undelivered("demo")
         assert left.over
         assert 20 < left.tries < 40
-        (line,) = house.teller.troubles("demo", Notify(webhook=address))
+        (line,) = house.teller.delivery_problems("demo", NotifyConfig(webhook=address))
         assert "given up" in line
-        house.teller.tell(finished(2), Notify(webhook=address))
+        house.teller.notify(finished(2), NotifyConfig(webhook=address))
         await house.teller.deliver_due()
-        async with a_webhook(port=port) as hook:
+        async with fake_webhook(port=port) as hook:
             house.clock.now += 2
             assert await house.teller.deliver_due() == 1
             assert len(hook.requests) == 1
-        assert house.teller.troubles("demo", Notify(webhook=address)) == []  # it hears us again
+        assert house.teller.delivery_problems("demo", NotifyConfig(webhook=address)) == []  # it hears us again
 
-    with a_port() as port:
+    with reserved_port() as port:
         asyncio.run(journey(port))
 
 
 def test_a_webhook_that_redirects_is_not_followed(tmp_path):
     async def journey() -> None:
-        async with a_webhook() as other, a_webhook(302, location=other.address) as hook:
-            with pytest.raises(NotDelivered, match="answered 302: redirects are not followed"):
-                await asyncio.to_thread(posting.post, hook.address, finished(), Surroundings())
+        async with fake_webhook() as other, fake_webhook(302, location=other.address) as hook:
+            with pytest.raises(DeliveryFailed, match="answered 302: redirects are not followed"):
+                await asyncio.to_thread(posting.post_webhook, hook.address, finished(), NotifyEnvironment())
             assert other.requests == []
 
     asyncio.run(journey())
@@ -141,9 +141,9 @@ def test_a_webhook_that_does_not_answer_is_left_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(posting, "WEBHOOK_TIMEOUT_S", 0.2)
 
     async def journey() -> None:
-        async with a_webhook(silent=True) as hook:
-            with pytest.raises(NotDelivered, match="timed out"):
-                await asyncio.to_thread(posting.post, hook.address, finished(), Surroundings())
+        async with fake_webhook(silent=True) as hook:
+            with pytest.raises(DeliveryFailed, match="timed out"):
+                await asyncio.to_thread(posting.post_webhook, hook.address, finished(), NotifyEnvironment())
             await asyncio.wait_for(hook.arrived.wait(), 30)
             assert len(hook.requests) == 1
 
@@ -152,10 +152,10 @@ def test_a_webhook_that_does_not_answer_is_left_in_time(tmp_path, monkeypatch):
 
 def test_a_webhook_whose_certificate_nobody_knows_is_refused(tmp_path):
     async def journey() -> None:
-        async with a_webhook(certificate="self_signed") as hook:
+        async with fake_webhook(certificate="self_signed") as hook:
             address = f"https://127.0.0.1:{hook.port}/"
-            with pytest.raises(NotDelivered, match=r"(?i)certificate"):
-                await asyncio.to_thread(posting.post, address, finished(), Surroundings())
+            with pytest.raises(DeliveryFailed, match=r"(?i)certificate"):
+                await asyncio.to_thread(posting.post_webhook, address, finished(), NotifyEnvironment())
             assert hook.requests == []
 
     asyncio.run(journey())
@@ -165,19 +165,19 @@ def test_a_webhook_whose_certificate_nobody_knows_is_refused(tmp_path):
     "address", ["file:///etc/passwd", "gopher://127.0.0.1/x", "http://[::1", "http://exämple.invalid/"]
 )
 def test_a_webhook_that_is_none_does_no_harm(address):
-    with pytest.raises(NotDelivered):
-        posting.post(address, finished(), Surroundings())
+    with pytest.raises(DeliveryFailed):
+        posting.post_webhook(address, finished(), NotifyEnvironment())
 
 
 def test_the_path_of_a_webhook_is_a_secret_and_is_never_shown(tmp_path, caplog):
     async def journey() -> None:
         house = House(tmp_path)
-        async with a_webhook(500) as hook:
+        async with fake_webhook(500) as hook:
             address = hook.address.replace("http://", "http://user:s3cret@")
-            house.teller.tell(finished(), Notify(webhook=address))
+            house.teller.notify(finished(), NotifyConfig(webhook=address))
             with caplog.at_level(logging.DEBUG):
                 await house.teller.deliver_due()
-            lines = house.teller.troubles("demo", Notify(webhook=address))
+            lines = house.teller.delivery_problems("demo", NotifyConfig(webhook=address))
             place = f"http://127.0.0.1:{hook.port}"
             assert lines == [f"a notice has not reached {place} (once, tried again): {place} answered 500"]
         assert "s3cret" not in caplog.text
@@ -190,10 +190,10 @@ def test_the_path_of_a_webhook_is_a_secret_and_is_never_shown(tmp_path, caplog):
 
 def test_an_email_is_plain_text_with_the_numbers_and_the_id(tmp_path):
     async def journey() -> None:
-        async with a_post_office() as office:
+        async with fake_smtp_server() as office:
             house = House(tmp_path, by_mail(office.port))
             notice = finished(sentence="demo terminou: 2.000 páginas")
-            house.teller.tell(notice, Notify(email=("ana@example.br", "rui@example.pt")))
+            house.teller.notify(notice, NotifyConfig(email=("ana@example.br", "rui@example.pt")))
             assert await house.teller.deliver_due() == 2
             letter = next(one for one in office.letters if one["To"] == "ana@example.br")
             assert {one["To"] for one in office.letters} == {"ana@example.br", "rui@example.pt"}
@@ -213,25 +213,25 @@ def test_an_email_is_plain_text_with_the_numbers_and_the_id(tmp_path):
 def test_an_email_waits_while_the_server_is_down_and_arrives_when_it_is_up(tmp_path):
     async def journey(port: int) -> None:
         house = House(tmp_path, by_mail(port))
-        notify = Notify(email=("ana@example.br",))
-        house.teller.tell(finished(), notify)
+        notify = NotifyConfig(email=("ana@example.br",))
+        house.teller.notify(finished(), notify)
         assert await house.teller.deliver_due() == 0
-        assert "Connection refused" in house.teller.troubles("demo", notify)[0]
-        async with a_post_office(port) as office:
+        assert "Connection refused" in house.teller.delivery_problems("demo", notify)[0]
+        async with fake_smtp_server(port) as office:
             house.clock.now += 2
             assert await house.teller.deliver_due() == 1
             assert len(office.messages) == 1
-        assert house.teller.troubles("demo", notify) == []
+        assert house.teller.delivery_problems("demo", notify) == []
 
-    with a_port() as port:
+    with reserved_port() as port:
         asyncio.run(journey(port))
 
 
 def test_an_address_that_is_refused_does_not_keep_the_others_from_hearing(tmp_path):
     async def journey() -> None:
-        async with a_post_office(refuse="550 no such\tuser\x07") as office:
+        async with fake_smtp_server(refuse="550 no such\tuser\x07") as office:
             house = House(tmp_path, by_mail(office.port))
-            house.teller.tell(finished(), Notify(email=("nobody@example.br",)))
+            house.teller.notify(finished(), NotifyConfig(email=("nobody@example.br",)))
             assert await house.teller.deliver_due() == 0
             (left,) = house.outbox.undelivered()
             assert left.trouble == f"127.0.0.1:{office.port} refuses nobody@example.br: 550 no such user"
@@ -253,10 +253,10 @@ INJECTIONS = [
 @pytest.mark.parametrize("evil", INJECTIONS, ids=range(len(INJECTIONS)))
 def test_what_a_name_or_a_sentence_holds_never_becomes_a_header_or_a_command(tmp_path, evil):
     async def journey() -> None:
-        async with a_post_office() as office, a_webhook() as hook:
+        async with fake_smtp_server() as office, fake_webhook() as hook:
             house = House(tmp_path, by_mail(office.port))
             notice = make_notice(evil, "failed", NOON, evil, {evil: 1.0}, 1)
-            house.teller.tell(notice, Notify(email=("ana@example.br",), webhook=hook.address))
+            house.teller.notify(notice, NotifyConfig(email=("ana@example.br",), webhook=hook.address))
             assert await house.teller.deliver_due() == 2
             (letter,) = office.letters
             allowed = {
@@ -287,9 +287,9 @@ def test_what_a_name_or_a_sentence_holds_never_becomes_a_header_or_a_command(tmp
 )
 def test_an_address_that_is_none_is_never_written_to(evil):
     async def journey() -> None:
-        async with a_post_office() as office:
-            with pytest.raises(NotDelivered):
-                await asyncio.to_thread(posting.send, evil, finished(), by_mail(office.port))
+        async with fake_smtp_server() as office:
+            with pytest.raises(DeliveryFailed):
+                await asyncio.to_thread(posting.send_email, evil, finished(), by_mail(office.port))
             assert office.messages == []
 
     asyncio.run(journey())
@@ -299,23 +299,23 @@ def test_an_email_server_that_drips_is_hung_up_on(monkeypatch):
     monkeypatch.setattr(posting, "MAIL_TIME_MAX_S", 0.3)
 
     async def journey() -> None:
-        async with a_post_office(drips=True) as office:
-            with pytest.raises(NotDelivered):
-                await asyncio.to_thread(posting.send, "ana@example.br", finished(), by_mail(office.port))
+        async with fake_smtp_server(drips=True) as office:
+            with pytest.raises(DeliveryFailed):
+                await asyncio.to_thread(posting.send_email, "ana@example.br", finished(), by_mail(office.port))
 
     asyncio.run(journey())
 
 
 def test_an_email_password_goes_nowhere_without_tls_but_to_this_machine(monkeypatch):
     async def journey() -> None:
-        async with a_post_office() as office:
+        async with fake_smtp_server() as office:
             here = by_mail(office.port, user="ana", password="s3cret")
-            await asyncio.to_thread(posting.send, "ana@example.br", finished(), here)
+            await asyncio.to_thread(posting.send_email, "ana@example.br", finished(), here)
             assert any(command.startswith("AUTH") for command in office.commands)
             office.commands.clear()
             monkeypatch.setattr(posting, "_is_loopback", lambda host: False)
-            with pytest.raises(NotDelivered, match="offers no TLS: the password is not sent"):
-                await asyncio.to_thread(posting.send, "ana@example.br", finished(), here)
+            with pytest.raises(DeliveryFailed, match="offers no TLS: the password is not sent"):
+                await asyncio.to_thread(posting.send_email, "ana@example.br", finished(), here)
             assert not any(command.startswith("AUTH") for command in office.commands)
 
     asyncio.run(journey())
@@ -323,9 +323,9 @@ def test_an_email_password_goes_nowhere_without_tls_but_to_this_machine(monkeypa
 
 def test_an_email_server_that_offers_tls_and_does_not_keep_it_gets_nothing():
     async def journey() -> None:
-        async with a_post_office(tls=True) as office:
-            with pytest.raises(NotDelivered):
-                await asyncio.to_thread(posting.send, "ana@example.br", finished(), by_mail(office.port))
+        async with fake_smtp_server(tls=True) as office:
+            with pytest.raises(DeliveryFailed):
+                await asyncio.to_thread(posting.send_email, "ana@example.br", finished(), by_mail(office.port))
             assert "STARTTLS" in office.commands
             assert office.messages == []
 
@@ -334,14 +334,14 @@ def test_an_email_server_that_offers_tls_and_does_not_keep_it_gets_nothing():
 
 def test_without_a_mail_server_the_status_says_so_and_the_notice_waits(tmp_path):
     async def journey() -> None:
-        house, notify = House(tmp_path), Notify(email=("ana@example.br",))
-        (line,) = house.teller.troubles("demo", notify)
+        house, notify = House(tmp_path), NotifyConfig(email=("ana@example.br",))
+        (line,) = house.teller.delivery_problems("demo", notify)
         assert line.startswith("no e-mail can be sent: set TARRAFA_SMTP=")
-        house.teller.tell(finished(), notify)
+        house.teller.notify(finished(), notify)
         assert await house.teller.deliver_due() == 0
-        assert house.teller.troubles("demo", notify) == [line]
-        async with a_post_office() as office:  # started again with one
-            again = Teller(house.outbox, by_mail(office.port), house.clock)
+        assert house.teller.delivery_problems("demo", notify) == [line]
+        async with fake_smtp_server() as office:  # started again with one
+            again = Notifier(house.outbox, by_mail(office.port), house.clock)
             house.clock.now += 3600
             assert await again.deliver_due() == 1
 
@@ -354,23 +354,23 @@ def test_without_a_mail_server_the_status_says_so_and_the_notice_waits(tmp_path)
 )  # fmt: skip
 def test_a_wrong_mail_server_is_told_without_its_password(text):
     with pytest.raises(ConfigError, match="TARRAFA_SMTP: must look like") as caught:
-        Surroundings.from_environment({"TARRAFA_SMTP": text})
+        NotifyEnvironment.from_environment({"TARRAFA_SMTP": text})
     assert "s3cret" not in str(caught.value)
 
 
 def test_the_environment_is_read_and_its_secrets_are_not_shown():
-    found = Surroundings.from_environment({
+    found = NotifyEnvironment.from_environment({
         "TARRAFA_SMTP": "smtps://ana%40a.br:p%40ss@mail.a.br", "TARRAFA_MAIL_FROM": "crawl@a.br",
         "TARRAFA_WEBHOOK_SECRET": "tide",
     })  # fmt: skip
     assert found.mail == MailServer("mail.a.br", 465, True, "ana@a.br", "p@ss")
-    assert read_mail_server("smtp://mail.a.br").port == 587
+    assert parse_mail_server("smtp://mail.a.br").port == 587
     assert "p@ss" not in repr(found)
     assert "tide" not in repr(found)
     assert found.mail_trouble() == ""
-    assert "TARRAFA_MAIL_FROM" in Surroundings(found.mail).mail_trouble()
+    assert "TARRAFA_MAIL_FROM" in NotifyEnvironment(found.mail).mail_trouble()
     with pytest.raises(ConfigError, match="TARRAFA_MAIL_FROM"):
-        Surroundings.from_environment({"TARRAFA_MAIL_FROM": "a@b\r\nBcc: c@d"})
+        NotifyEnvironment.from_environment({"TARRAFA_MAIL_FROM": "a@b\r\nBcc: c@d"})
 
 
 # The outbox
@@ -378,15 +378,15 @@ def test_the_environment_is_read_and_its_secrets_are_not_shown():
 
 def test_the_same_happening_is_told_once_also_after_a_restart(tmp_path):
     async def journey() -> None:
-        async with a_webhook() as hook:
-            notify = Notify(webhook=hook.address)
+        async with fake_webhook() as hook:
+            notify = NotifyConfig(webhook=hook.address)
             for _ in range(2):
                 house = House(tmp_path)
-                house.teller.tell(finished(1), notify)
-                house.teller.tell(finished(1), notify)
+                house.teller.notify(finished(1), notify)
+                house.teller.notify(finished(1), notify)
                 await house.teller.deliver_due()
-            assert not house.teller.tell(finished(1), notify)
-            assert house.teller.tell(finished(2), notify)
+            assert not house.teller.notify(finished(1), notify)
+            assert house.teller.notify(finished(2), notify)
             await house.teller.deliver_due()
             assert len(hook.requests) == 2
 
@@ -396,18 +396,18 @@ def test_the_same_happening_is_told_once_also_after_a_restart(tmp_path):
 def test_only_the_events_that_somebody_asked_for_are_told(tmp_path):
     house = House(tmp_path)
     started = make_notice("demo", "started", NOON, "demo has started", {}, 1)
-    assert not house.teller.tell(started, Notify(webhook="http://a.br/"))
-    assert house.teller.tell(started, Notify(webhook="http://a.br/", events=EVERYTHING))
-    assert not house.teller.tell(finished(), Notify())
+    assert not house.teller.notify(started, NotifyConfig(webhook="http://a.br/"))
+    assert house.teller.notify(started, NotifyConfig(webhook="http://a.br/", events=EVERYTHING))
+    assert not house.teller.notify(finished(), NotifyConfig())
 
 
 def test_news_is_sent_at_once_by_whoever_keeps_on(tmp_path):
     async def journey() -> None:
         house = House(tmp_path)
-        async with a_webhook() as hook:
-            keeping = asyncio.create_task(house.teller.keep_on())
+        async with fake_webhook() as hook:
+            keeping = asyncio.create_task(house.teller.deliver_forever())
             await asyncio.sleep(0)
-            house.teller.tell(finished(), Notify(webhook=hook.address))
+            house.teller.notify(finished(), NotifyConfig(webhook=hook.address))
             await asyncio.wait_for(hook.arrived.wait(), 30)
             keeping.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -419,16 +419,16 @@ def test_news_is_sent_at_once_by_whoever_keeps_on(tmp_path):
 
 def test_the_outbox_forgets_what_is_old_and_of_too_many_the_oldest(tmp_path, monkeypatch):
     monkeypatch.setattr(telling, "ROWS_MAX", 3)
-    house, notify = House(tmp_path), Notify(webhook="http://a.br/")
+    house, notify = House(tmp_path), NotifyConfig(webhook="http://a.br/")
     for number in range(5):
         house.clock.now += 1
-        house.teller.tell(finished(number), notify)
+        house.teller.notify(finished(number), notify)
     waiting = house.outbox.due(house.clock.now, 10)
     assert [parcel.since - NOON for parcel in waiting] == [3, 4, 5]
     for parcel in waiting:
-        house.outbox.note(parcel, "", house.clock.now)
+        house.outbox.record_attempt(parcel, "", house.clock.now)
     house.clock.now += telling.KEPT_S + 10
-    house.teller.tell(finished(9), notify)
+    house.teller.notify(finished(9), notify)
     connection = apsw.Connection(str(house.path))
     assert connection.execute("SELECT count(*) FROM notice").fetchall() == [(1,)]
 
@@ -467,10 +467,10 @@ def test_stalled_is_no_visit_for_so_long_though_it_runs(samples, since, expected
 
 
 def test_stalled_is_told_once_until_it_moves_again(tmp_path):
-    house, notify = House(tmp_path), Notify(webhook="http://a.br/")
+    house, notify = House(tmp_path), NotifyConfig(webhook="http://a.br/")
 
     def tell(visits: int) -> bool:
         sentence = f"demo has made no visit for an hour, after {visits}"
-        return house.teller.tell(make_notice("demo", "stalled", NOON, sentence, {"visits": visits}, visits), notify)
+        return house.teller.notify(make_notice("demo", "stalled", NOON, sentence, {"visits": visits}, visits), notify)
 
     assert [tell(visits) for visits in (5, 5, 5, 8, 8)] == [True, False, False, True, False]

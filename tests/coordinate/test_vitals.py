@@ -10,11 +10,11 @@ import pytest
 
 from tarrafa.clock import boottime
 from tarrafa.coordinate import vitals
-from tarrafa.coordinate.beats import Beat, read
-from tarrafa.coordinate.vitals import Vitals
-from tarrafa.crawl.children import ChildState
+from tarrafa.coordinate.beats import NodeHeartbeat, decode_message
+from tarrafa.coordinate.vitals import NodeHealth
+from tarrafa.crawl.children import ChildProcessState
 from tarrafa.data import DataDirectory
-from tarrafa.pulse import Pulse
+from tarrafa.pulse import ProcessHeartbeat
 
 
 @pytest.fixture
@@ -29,19 +29,19 @@ def clock(monkeypatch):
 def node(tmp_path, clock):
     data = DataDirectory(tmp_path / "d")
     data.create()
-    return Vitals(data, "one", "one-")
+    return NodeHealth(data, "one", "one-")
 
 
-def a_child(clock: list[float], name: str = "one-1", role: str = "worker", pid: int = 0, **more: object) -> ChildState:
-    state = ChildState(name, role, pid or os.getpid(), True, clock[0], 0, 0.0, "")
+def a_child(clock: list[float], name: str = "one-1", role: str = "worker", pid: int = 0, **more: object) -> ChildProcessState:
+    state = ChildProcessState(name, role, pid or os.getpid(), True, clock[0], 0, 0.0, "")
     return replace(state, **more)  # type: ignore[arg-type]
 
 
 def test_rates_are_what_grew_between_two_pulses(node, clock):
     child = a_child(clock)
-    node.hear(Pulse("one-1", child.pid, pages=100, bytes=1_000_000))
+    node.hear(ProcessHeartbeat("one-1", child.pid, pages=100, bytes=1_000_000))
     clock[0] += 2.0
-    node.hear(Pulse("one-1", child.pid, pages=150, bytes=1_200_000))
+    node.hear(ProcessHeartbeat("one-1", child.pid, pages=150, bytes=1_200_000))
     (shown,) = node.beat([child]).processes
     assert (shown.state, shown.pages_per_s, shown.bytes_per_s) == ("running", 25.0, 100_000.0)
     assert shown.memory_bytes > 1_000_000
@@ -52,7 +52,7 @@ def test_a_process_is_starting_then_running_then_silent_then_running_again(node,
     states = []
     for pulses in (False, True, True, False, False, False, False, False, False, True):
         if pulses:
-            node.hear(Pulse("one-1", child.pid))
+            node.hear(ProcessHeartbeat("one-1", child.pid))
         states.append(node.beat([child]).processes[0].state)
         clock[0] += 1.0
     assert states == ["starting", *["running"] * 7, "silent", "running"]
@@ -68,7 +68,7 @@ def test_a_process_that_never_says_anything_is_silent_after_a_while(node, clock)
 
 def test_when_we_were_asleep_ourselves_nobody_is_called_silent(node, clock):
     child = a_child(clock)
-    node.hear(Pulse("one-1", child.pid))
+    node.hear(ProcessHeartbeat("one-1", child.pid))
     node.beat([child])
     clock[0] += 60.0
     assert node.beat([child]).processes[0].state == "running"
@@ -96,15 +96,15 @@ def test_lines_that_nobody_heard_come_again(node):
 
 
 def test_a_pulse_of_a_process_that_is_not_ours_shows_nowhere(node, clock):
-    node.hear(Pulse("stranger", 1, pages=1_000_000))
+    node.hear(ProcessHeartbeat("stranger", 1, pages=1_000_000))
     assert node.beat([]).processes == ()
 
 
 def test_a_beat_of_this_machine_is_one_that_a_coordinator_takes(node, clock):
     child = a_child(clock)
-    node.hear(Pulse("one-1", child.pid))
+    node.hear(ProcessHeartbeat("one-1", child.pid))
     beat = node.beat([child], 3, "trouble\n", 0.5)
-    assert read(msgspec.json.encode(beat), Beat) == beat
+    assert decode_message(msgspec.json.encode(beat), NodeHeartbeat) == beat
     machine = beat.machine
     assert machine.cpus >= 1
     assert 0 < machine.memory_free_bytes <= machine.memory_bytes

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.about import PageTold, SiteTold, about_page, about_site
+from tarrafa.crawl.about import PageDetails, SiteDetails, describe_page, describe_site
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, QueryError
 from tarrafa.graph import reader
 from tarrafa.graph.follower import catch_up
-from tarrafa.graph.sites import Paging, Related
-from tarrafa.graph.survey import survey
-from tarrafa.model import Link, Record
+from tarrafa.graph.sites import SitePaging, LinkedSite
+from tarrafa.graph.survey import compute_rankings
+from tarrafa.model import Link, VisitRecord
 from tarrafa.parse.wordcount import WordCount
 from tests.graph.small_web import FIRST_AT, a_record, new_data, write
 
@@ -25,18 +25,18 @@ def data(tmp_path: Path) -> DataDirectory:
     return new_data(tmp_path / "data")
 
 
-def crawled(data: DataDirectory, *records: Record, worker: str = "w1") -> None:
+def crawled(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> None:
     write(data, records, worker)
     catch_up(data, lambda collection, weights: None)
-    survey(data)
+    compute_rankings(data)
 
 
-def page(data: DataDirectory, url: str, collection: str | None = None, paging: Paging | None = None) -> PageTold:
-    return asyncio.run(about_page(data, url, NOW, collection, paging))
+def page(data: DataDirectory, url: str, collection: str | None = None, paging: SitePaging | None = None) -> PageDetails:
+    return asyncio.run(describe_page(data, url, NOW, collection, paging))
 
 
-def site(data: DataDirectory, name: str, collection: str | None = None, paging: Paging | None = None) -> SiteTold:
-    return asyncio.run(about_site(data, name, collection, paging))
+def site(data: DataDirectory, name: str, collection: str | None = None, paging: SitePaging | None = None) -> SiteDetails:
+    return asyncio.run(describe_site(data, name, collection, paging))
 
 
 def test_a_page_is_told_with_its_links_their_hosts_and_the_words_of_its_newest_text(data):
@@ -53,9 +53,9 @@ def test_a_page_is_told_with_its_links_their_hosts_and_the_words_of_its_newest_t
     assert [(one.url, one.anchor) for one in found.incoming] == [("http://www.dois.br/a", "volta · casa")]
     assert (found.in_total, found.in_links, found.out_total) == (1, 1, 4)
     assert found.out_hosts == [
-        Related("http://www.dois.br:80", 2),
-        Related("http://www.um.br:80", 1),
-        Related("https://tres.br:443", 1),
+        LinkedSite("http://www.dois.br:80", 2),
+        LinkedSite("http://www.um.br:80", 1),
+        LinkedSite("https://tres.br:443", 1),
     ]
     assert found.words == [WordCount("mar", 3), WordCount("e", 2), WordCount("rede", 2)]
     assert found.rank > 1, "who is linked to matters more than the rest"
@@ -65,7 +65,7 @@ def test_a_page_is_told_with_its_links_their_hosts_and_the_words_of_its_newest_t
 def test_lists_of_a_page_come_in_pages_with_exact_totals(data):
     many = [f"http://h{n}.br/" for n in range(25)]
     crawled(data, a_record(HOME, links=many), *(a_record(url, links=[HOME]) for url in many))
-    parts = [page(data, HOME, paging=Paging(10, offset, offset, offset)) for offset in (0, 10, 20, 30)]
+    parts = [page(data, HOME, paging=SitePaging(10, offset, offset, offset)) for offset in (0, 10, 20, 30)]
     assert [len(part.incoming) for part in parts] == [10, 10, 5, 0]
     for names in (
         [one.url for part in parts for one in part.incoming],
@@ -75,7 +75,7 @@ def test_lists_of_a_page_come_in_pages_with_exact_totals(data):
         assert sorted(names) == sorted(many)
     assert {(part.in_total, part.out_total, part.out_hosts_total) for part in parts} == {(25, 25, 25)}
     with pytest.raises(QueryError, match="first 100,000 links"):
-        page(data, HOME, paging=Paging(10, in_offset=100_001))
+        page(data, HOME, paging=SitePaging(10, in_offset=100_001))
 
 
 def test_where_too_many_link_the_collection_that_counts_most_speaks_for_all(data, monkeypatch):
@@ -135,9 +135,9 @@ def test_a_site_is_told_with_its_hosts_errors_and_the_sites_around_it(data):
     )  # fmt: skip
     assert [(one.status, one.urls) for one in found.statuses] == [(200, 1), (301, 1), (404, 1)]
     assert [(host.host, host.known) for host in found.hosts] == [("http://www.um.br:80", 2), ("http://lab.um.br:80", 1)]
-    assert (found.incoming, found.in_total) == ([Related("dois.br", 2)], 1)
-    assert (found.outgoing, found.out_total) == ([Related("dois.br", 1), Related("tres.br", 1)], 2)
+    assert (found.incoming, found.in_total) == ([LinkedSite("dois.br", 2)], 1)
+    assert (found.outgoing, found.out_total) == ([LinkedSite("dois.br", 1), LinkedSite("tres.br", 1)], 2)
     host = site(data, "www.um.br")
     assert (host.kind, host.name, host.site, host.known) == ("host", "http://www.um.br:80", "um.br", 2)
-    assert host.incoming == [Related("http://lab.um.br:80", 1), Related("http://www.dois.br:80", 1)]
+    assert host.incoming == [LinkedSite("http://lab.um.br:80", 1), LinkedSite("http://www.dois.br:80", 1)]
     assert (found.states, "frontier" in found.frontier) == ([], True)

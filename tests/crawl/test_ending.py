@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from tarrafa.crawl import ending
-from tarrafa.crawl.ending import Ending
-from tarrafa.frontier.protocol import CollectionStatus, Overview
+from tarrafa.crawl.ending import CompletionCheck
+from tarrafa.frontier.protocol import CollectionStatus, FrontierOverview
 from tests.contract.bodies import FalseClock, FalseLeaseClock, a_collection, a_sqlite, numbers, offer
 from tests.contract.test_runs import ABOUT, NEWS, first_run, visit_all
 
 
-def over(visits: int, pending: int = 0) -> Overview:
+def over(visits: int, pending: int = 0) -> FrontierOverview:
     status = CollectionStatus("c", "running", "", visits, visits, pending, 0, 1, 0.0, visits=visits)
-    return Overview([status], [])
+    return FrontierOverview([status], [])
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_where_others_crawl_too_nothing_must_have_happened_for_a_while(tmp_path,
     async def scene() -> None:
         async with a_sqlite(tmp_path) as frontier:
             await frontier.open_collection(a_collection(), [])
-            end = Ending(lambda name: lambda: True, settle_s=5.0)
+            end = CompletionCheck(lambda name: lambda: True, settle_s=5.0)
             for moment, seen in (
                 (0.0, over(7)),
                 (4.9, over(7)),
@@ -40,9 +40,9 @@ def test_where_others_crawl_too_nothing_must_have_happened_for_a_while(tmp_path,
                 (14.5, over(8)),
             ):
                 now[0] = moment
-                assert not await end.look(frontier, seen), moment
+                assert not await end.finish_exhausted(frontier, seen), moment
             now[0] = 14.7
-            assert await end.look(frontier, over(8))
+            assert await end.finish_exhausted(frontier, over(8))
             assert ((await numbers(frontier)).state, (await numbers(frontier)).reason) == (
                 "finished", "everything in reach was visited",
             )  # fmt: skip
@@ -55,11 +55,11 @@ def test_alone_it_is_over_when_the_followers_are_done(tmp_path, now):
         async with a_sqlite(tmp_path) as frontier:
             await frontier.open_collection(a_collection(), [])
             behind = [True]
-            end = Ending(lambda name: lambda: not behind[0], settle_s=0.0)
-            assert not await end.look(frontier, over(7))
-            assert not await end.look(frontier, over(8))
+            end = CompletionCheck(lambda name: lambda: not behind[0], settle_s=0.0)
+            assert not await end.finish_exhausted(frontier, over(7))
+            assert not await end.finish_exhausted(frontier, over(8))
             behind[0] = False
-            assert await end.look(frontier, over(9))
+            assert await end.finish_exhausted(frontier, over(9))
             assert (await numbers(frontier)).state == "finished"
 
     asyncio.run(scene())
@@ -71,13 +71,13 @@ def test_a_later_run_that_has_looked_everywhere_is_swept_before_it_is_over(tmp_p
             _, worker = await first_run(frontier, [ABOUT])
             await frontier.begin_run("c", "")
             await visit_all(frontier, worker)
-            end = Ending(lambda name: lambda: True, settle_s=0.0)
-            assert await end.look(frontier, await frontier.overview())
+            end = CompletionCheck(lambda name: lambda: True, settle_s=0.0)
+            assert await end.finish_exhausted(frontier, await frontier.overview())
             status = await numbers(frontier)
             assert (status.state, status.to_sweep, status.pending) == ("running", False, 1)
-            assert not await end.look(frontier, await frontier.overview())
+            assert not await end.finish_exhausted(frontier, await frontier.overview())
             assert [visit.dismissed for visit in await visit_all(frontier, worker)] == [True]
-            assert await end.look(frontier, await frontier.overview())
+            assert await end.finish_exhausted(frontier, await frontier.overview())
             status = await numbers(frontier)
             assert (status.state, status.fetched) == ("finished", 1)
 
@@ -91,8 +91,8 @@ def test_a_run_that_a_limit_has_ended_takes_nothing_out(tmp_path, now):
             await frontier.begin_run("c", "")
             await frontier.discover(number, [offer(f"http://a.br/{n}", 1) for n in range(3)])
             await visit_all(frontier, worker)
-            end = Ending(lambda name: lambda: True, settle_s=0.0)
-            assert await end.look(frontier, await frontier.overview())
+            end = CompletionCheck(lambda name: lambda: True, settle_s=0.0)
+            assert await end.finish_exhausted(frontier, await frontier.overview())
             status = await numbers(frontier)
             assert (status.state, status.reason, status.to_sweep) == ("finished", "pages_max = 2 was reached", True)
             assert status.fetched - status.earlier == 2

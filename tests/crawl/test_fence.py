@@ -13,16 +13,16 @@ import pytest
 from tarrafa.clock import Clock, boot_id, boottime
 from tarrafa.crawl import fence as fence_module
 from tarrafa.crawl import membership
-from tarrafa.crawl.fence import Fence
+from tarrafa.crawl.fence import LeaseFence
 from tarrafa.data import DataDirectory
 from tarrafa.errors import LeaseLost, NameTaken, TarrafaError, Unreachable
 from tarrafa.frontier import door
 from tarrafa.frontier.address import TcpServer
-from tarrafa.frontier.protocol import Terms
+from tarrafa.frontier.protocol import WorkerRegistration
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.frontier.token import Token
-from tarrafa.process import ProcessId, myself, pid_space, start_ticks
+from tarrafa.process import ProcessId, current_process, pid_namespace, start_ticks
 from tests.contract.bodies import SUFFIXES, FalseClock
 
 TOKEN = Token(b"known to both ends only")
@@ -34,7 +34,7 @@ LEASE_S = 60.0  # it does not end before its test, however busy the machine is
 async def a_frontier(path: Path, lease_s: float) -> AsyncIterator[tuple[SqliteFrontier, TcpServer, asyncio.Server]]:
     FalseClock.shift[0] = 0.0
     frontier = SqliteFrontier(path / "frontier.sqlite", FalseClock(0, 0), SUFFIXES, lease_clock=LeaseClock(lease_s))
-    server = await door.listen(frontier, "127.0.0.1", 0, TOKEN)
+    server = await door.serve_tcp(frontier, "127.0.0.1", 0, TOKEN)
     try:
         yield frontier, TcpServer("127.0.0.1", server.sockets[0].getsockname()[1], TOKEN), server
     finally:
@@ -56,8 +56,8 @@ class Heard:
         self.apart.append(ahead_s)
         self.event.set()
 
-    def fence(self, address: TcpServer, terms: Terms, clock: Clock) -> Fence:
-        return Fence(address, terms, boottime(), clock, lambda: "a note", self.on_lost, self.on_apart)
+    def fence(self, address: TcpServer, terms: WorkerRegistration, clock: Clock) -> LeaseFence:
+        return LeaseFence(address, terms, boottime(), clock, lambda: "a note", self.on_lost, self.on_apart)
 
 
 def true_clock() -> Clock:
@@ -73,7 +73,7 @@ def often(monkeypatch):
 def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_path, often):
     async def scene() -> None:
         async with a_frontier(tmp_path, LEASE_S) as (frontier, address, _):
-            terms, heard = await frontier.join("w", myself()), Heard()
+            terms, heard = await frontier.join("w", current_process()), Heard()
             assert terms.lease_s == LEASE_S
             asked: list[float] = []
 
@@ -83,7 +83,7 @@ def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_path, o
                     heard.event.set()
                 return "a note"
 
-            fence = Fence(address, terms, boottime(), true_clock(), note, heard.on_lost, heard.on_apart)
+            fence = LeaseFence(address, terms, boottime(), true_clock(), note, heard.on_lost, heard.on_apart)
             assert await asyncio.to_thread(heard.event.wait, WAIT_S)
             assert asked == sorted(set(asked)), "later each time"
             (node,) = (await frontier.overview()).nodes
@@ -97,12 +97,12 @@ def test_a_lease_is_renewed_over_tcp_with_what_the_worker_has_to_say(tmp_path, o
 def test_the_fence_falls_before_the_lease_does(tmp_path):
     async def scene() -> None:
         async with a_frontier(tmp_path, 3600.0) as (frontier, address, _):
-            terms, heard = await frontier.join("w", myself()), Heard()
-            fence = Fence(address, terms, boottime() - 3300.0, true_clock(), str, heard.on_lost, heard.on_apart)
-            assert (fence.holds(), fence.is_up()) == (True, False), "in the last part of a lease no request leaves"
+            terms, heard = await frontier.join("w", current_process()), Heard()
+            fence = LeaseFence(address, terms, boottime() - 3300.0, true_clock(), str, heard.on_lost, heard.on_apart)
+            assert (fence.holds_lease(), fence.may_send()) == (True, False), "in the last part of a lease no request leaves"
             await asyncio.to_thread(fence.close)
-            late = Fence(address, terms, boottime() - 3601.0, true_clock(), str, heard.on_lost, heard.on_apart)
-            assert (late.holds(), late.is_up()) == (False, False)
+            late = LeaseFence(address, terms, boottime() - 3601.0, true_clock(), str, heard.on_lost, heard.on_apart)
+            assert (late.holds_lease(), late.may_send()) == (False, False)
             await asyncio.to_thread(late.close)
 
     asyncio.run(scene())
@@ -111,12 +111,12 @@ def test_the_fence_falls_before_the_lease_does(tmp_path):
 def test_a_frontier_that_has_given_the_lease_to_others_brings_the_fence_down(tmp_path):
     async def scene() -> None:
         async with a_frontier(tmp_path, 0.6) as (frontier, address, _):
-            terms, heard = await frontier.join("w", myself()), Heard()
+            terms, heard = await frontier.join("w", current_process()), Heard()
             await frontier.leave(terms.worker)
             fence = heard.fence(address, terms, true_clock())
             assert await asyncio.to_thread(heard.event.wait, WAIT_S)
             assert isinstance(heard.lost[0], LeaseLost)
-            assert not fence.holds()
+            assert not fence.holds_lease()
 
     asyncio.run(scene())
 
@@ -125,13 +125,13 @@ def test_a_frontier_that_is_gone_brings_the_fence_down(tmp_path):
     async def scene() -> None:
         heard = Heard()
         async with a_frontier(tmp_path, 0.6) as (frontier, address, server):
-            terms = await frontier.join("w", myself())
+            terms = await frontier.join("w", current_process())
             server.close()
             await server.wait_closed()
             fence = heard.fence(address, terms, true_clock())
             assert await asyncio.to_thread(heard.event.wait, WAIT_S)
             assert isinstance(heard.lost[0], Unreachable)
-            assert not fence.is_up()
+            assert not fence.may_send()
 
     asyncio.run(scene())
 
@@ -140,12 +140,12 @@ def test_a_frontier_that_is_gone_brings_the_fence_down(tmp_path):
 def test_a_clock_that_jumps_is_noticed_and_the_lease_holds(tmp_path, often, jump):
     async def scene() -> None:
         async with a_frontier(tmp_path, LEASE_S) as (frontier, address, _):
-            terms, heard = await frontier.join("w", myself()), Heard()
+            terms, heard = await frontier.join("w", current_process()), Heard()
             fence = heard.fence(address, terms, true_clock())
             FalseClock.shift[0] = jump
             assert await asyncio.to_thread(heard.event.wait, WAIT_S)
             assert heard.apart[0] == pytest.approx(-jump)
-            assert fence.holds(), "leases do not depend on anybody's wall clock"
+            assert fence.holds_lease(), "leases do not depend on anybody's wall clock"
             await asyncio.to_thread(fence.close)
 
     asyncio.run(scene())
@@ -162,13 +162,13 @@ def data(tmp_path, monkeypatch):
 
 def a_dead_process() -> ProcessId:
     with subprocess.Popen(["sleep", "60"]) as process:
-        dead = ProcessId(boot_id(), process.pid, start_ticks(process.pid) or 0, pid_space())
+        dead = ProcessId(boot_id(), process.pid, start_ticks(process.pid) or 0, pid_namespace())
         process.kill()
     return dead
 
 
 def remember(data: DataDirectory, process: ProcessId, lease_s: float) -> None:
-    content = msgspec.json.encode(membership.Former(process, lease_s))
+    content = msgspec.json.encode(membership.PreviousWorker(process, lease_s))
     (data.run / "n-1.worker").write_bytes(content)
 
 
@@ -178,13 +178,13 @@ def test_a_successor_buries_its_predecessor_and_has_its_name_at_once(tmp_path, d
             dead = a_dead_process()
             former = await frontier.join("n-1", dead)
             remember(data, dead, 60.0)
-            terms, asked_at = await membership.join(frontier, data, "n-1")
+            terms, asked_at = await membership.register(frontier, data, "n-1")
             assert terms.worker > former.worker
             assert asked_at <= boottime()
             with pytest.raises(LeaseLost):
                 await frontier.renew(former.worker, "")
-            assert membership._read(data.run / "n-1.worker") == membership.Former(myself(), 60.0)
-            membership.left(data, "n-1")
+            assert membership._read(data.run / "n-1.worker") == membership.PreviousWorker(current_process(), 60.0)
+            membership.unregister(data, "n-1")
             assert not list(data.run.glob("*.worker"))
 
     asyncio.run(scene())
@@ -196,7 +196,7 @@ def test_where_the_predecessor_cannot_be_seen_its_lease_is_waited_for(tmp_path, 
             before_the_boot = ProcessId("another boot", 4242, 1)
             former = await frontier.join("n-1", before_the_boot)
             remember(data, before_the_boot, 0.4)
-            terms, _ = await membership.join(frontier, data, "n-1")
+            terms, _ = await membership.register(frontier, data, "n-1")
             assert terms.worker > former.worker
 
     asyncio.run(scene())
@@ -210,6 +210,6 @@ def test_a_name_that_somebody_else_has_is_an_error_at_once(tmp_path, data, recor
             if record is not None:
                 (data.run / "n-1.worker").write_bytes(record)
             with pytest.raises(NameTaken, match=r"named 'n-1' is at work already \(process 4242\); use another --name"):
-                await membership.join(frontier, data, "n-1")
+                await membership.register(frontier, data, "n-1")
 
     asyncio.run(scene())

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from tarrafa.archive.deletions import Deletions
-from tarrafa.archive.writer import Writer, recover
-from tarrafa.cli.deleting import delete as command
+from tarrafa.archive.deletions import ArchiveDeletions
+from tarrafa.archive.writer import WarcWriter, recover_archive
+from tarrafa.cli.deleting import delete_collection as command
 from tarrafa.clock import Clock
-from tarrafa.crawl.deletion import delete
-from tarrafa.crawl.hearing import Hearing
-from tarrafa.crawl.spreading import spread
+from tarrafa.crawl.deletion import delete_collection
+from tarrafa.crawl.hearing import DeletionSync
+from tarrafa.crawl.spreading import run_propagation
 from tarrafa.data import DataDirectory
 from tarrafa.frontier import remote
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.protocol import Frontier
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.index import follower as index
-from tarrafa.model import Record
+from tarrafa.model import VisitRecord
 from tests.archive.test_deletions import A, B, follow, in_links, names, page, shown
 from tests.contract.bodies import a_collection, offer
 from tests.crawl.test_heeding import a_table
 from tests.crawl.test_spreading import a_directory
-from tests.crawl.working import a_worker, submit, until, until_nothing_waits
+from tests.crawl.working import running_worker, submit, wait_until, wait_until_nothing_waits
 from tests.graph.small_web import write
-from tests.journey.small_web import Answer, SmallWeb, a_small_web
+from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web
 
 CLOCK = Clock.real()
 
@@ -47,13 +47,13 @@ async def make(frontier: Frontier, name: str = "c") -> None:
     await frontier.open_collection(a_collection(name), [offer(A), offer(B)], start=False)
 
 
-def archive(data: DataDirectory, *records: Record, worker: str = "w1") -> None:
+def archive(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> None:
     """And let everybody follow."""
     write(data, list(records), worker)
     follow(data)
 
 
-def show(data: DataDirectory, *records: Record, worker: str = "w1") -> None:
+def show(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> None:
     """The same, for the index alone."""
     write(data, list(records), worker)
     index.catch_up(data)
@@ -84,21 +84,21 @@ def test_every_machine_drops_what_it_has_of_it_and_a_new_one_of_its_name_keeps_i
     async def scene() -> None:
         frontier = opened(server)
         await make(frontier)
-        hearing = Hearing(two, CLOCK)
-        await hearing.once(frontier)
-        await delete(frontier, one, "c")
+        hearing = DeletionSync(two, CLOCK)
+        await hearing.sync_once(frontier)
+        await delete_collection(frontier, one, "c")
         await make(frontier)
         follow(one)
         assert (shown(one), names(one), in_links(one, B, "c")) == (set(), set(), 0)
         follow(two)
         assert shown(two) == {("c", B, "Bia"), ("d", A, "Eva")}, "it has heard nothing yet"
-        await hearing.once(frontier)
+        await hearing.sync_once(frontier)
         archive(two, page(B, "Ana", 1, now() + 0.1, "c", A), worker="w2")
         assert shown(two) == {("c", B, "Ana"), ("d", A, "Eva")}
         assert names(two) == {"Ana", "Eva"}
         assert (in_links(two, A, "c"), in_links(two, B, "d")) == (1, 1)
-        await Hearing(server, CLOCK).once(frontier)
-        assert set(Deletions(server.archive).now()) == {"c"}, "where the frontier is, there may be an archive too"
+        await DeletionSync(server, CLOCK).sync_once(frontier)
+        assert set(ArchiveDeletions(server.archive).latest()) == {"c"}, "where the frontier is, there may be an archive too"
         await frontier.close()
 
     play(scene)
@@ -112,15 +112,15 @@ def test_a_machine_that_was_away_or_is_new_hears_of_all_of_it_at_once(machines, 
         frontier = opened(server)
         for name in ("c", "d", "c"):
             await make(frontier, name)
-            await delete(frontier, one, name)
+            await delete_collection(frontier, one, name)
         await frontier.close()
         frontier = opened(server)  # it was started anew meanwhile
         for data in (two, a_directory(tmp_path / "new")):
-            await Hearing(data, CLOCK).once(frontier)
-            assert set(Deletions(data.archive).now()) == {"c", "d"}
+            await DeletionSync(data, CLOCK).sync_once(frontier)
+            assert set(ArchiveDeletions(data.archive).latest()) == {"c", "d"}
             assert len(list(data.archive.glob("*-deleted-*.durable"))) == 1
         assert found(two) == set()
-        await Hearing(DataDirectory(tmp_path / "none"), CLOCK).once(frontier)
+        await DeletionSync(DataDirectory(tmp_path / "none"), CLOCK).sync_once(frontier)
         assert not (tmp_path / "none").exists()
         await frontier.close()
 
@@ -131,15 +131,15 @@ def test_a_frontier_that_was_made_anew_is_heard_from_the_beginning(machines, tmp
     server, _, two = machines
 
     async def scene() -> None:
-        hearing = Hearing(two, CLOCK)
+        hearing = DeletionSync(two, CLOCK)
         for data, collections in ((server, ("c", "d")), (a_directory(tmp_path / "other"), ("e",))):
             frontier = opened(data)
             for name in collections:
                 await make(frontier, name)
-                await delete(frontier, None, name)
-            await hearing.once(frontier)
+                await delete_collection(frontier, None, name)
+            await hearing.sync_once(frontier)
             await frontier.close()
-        assert set(Deletions(two.archive).now()) == {"c", "d", "e"}
+        assert set(ArchiveDeletions(two.archive).latest()) == {"c", "d", "e"}
 
     play(scene)
 
@@ -156,10 +156,10 @@ def test_machines_keep_listening(machines, one_log):
             return frontier
 
         await make(frontier)
-        listening = asyncio.create_task(spread(two, CLOCK, current, one_log=one_log))
-        await delete(frontier, one, "c")
-        deletions = Deletions(two.archive)
-        await until(lambda: "c" in deletions.now(), "it is heard of")
+        listening = asyncio.create_task(run_propagation(two, CLOCK, current, one_log=one_log))
+        await delete_collection(frontier, one, "c")
+        deletions = ArchiveDeletions(two.archive)
+        await wait_until(lambda: "c" in deletions.latest(), "it is heard of")
         assert found(two) == set()
         listening.cancel()
         await frontier.close()
@@ -175,12 +175,12 @@ def test_a_visit_that_a_machine_whose_clock_is_ahead_brought_home_is_older_than_
     async def scene() -> None:
         frontier = opened(server)
         await make(frontier)
-        await delete(frontier, one, "c")
+        await delete_collection(frontier, one, "c")
         (told,) = await frontier.deletions(0)
         write(two, [page(A, "Ana", 1, told.at + 0.4)])  # just before, by its own clock
-        await Hearing(two, ahead).once(frontier)
+        await DeletionSync(two, ahead).sync_once(frontier)
         assert found(two) == set()
-        assert told.at <= Deletions(two.archive).now()["c"] <= told.at + 1.0
+        assert told.at <= ArchiveDeletions(two.archive).latest()["c"] <= told.at + 1.0
         show(two, page(A, "Eva", 1, ahead.now()), worker="w2")
         assert found(two) == {("c", A, "Eva")}
         await frontier.close()
@@ -192,18 +192,18 @@ def test_a_worker_hears_of_it_before_it_archives_for_the_next_one_of_the_name(tm
     """Nobody else listens beside it. What the index has of the old one are later visits by their numbers."""
     told = (("Content-Type", "text/html"), ("Connection", "close"))
 
-    async def scene(web: SmallWeb) -> None:
-        async with a_worker(tmp_path) as (frontier, data):
+    async def scene(web: ScriptedWeb) -> None:
+        async with running_worker(tmp_path) as (frontier, data):
             root = "http://a.test/"
             show(data, page(root, "Ana", 7, now() - 5), worker="before")
             await make(frontier)
-            await delete(frontier, None, "c")
-            assert Deletions(data.archive).now() == {}
+            await delete_collection(frontier, None, "c")
+            assert ArchiveDeletions(data.archive).latest() == {}
             await submit(frontier, a_table(web, [root]))
-            await until_nothing_waits(frontier)
+            await wait_until_nothing_waits(frontier)
             assert found(data) == {("c", root, "Eva")}
 
-    with a_small_web(lambda url, _: Answer(b"<title>Eva</title><p>rede", headers=dict(told))) as web:
+    with scripted_web(lambda url, _: ScriptedResponse(b"<title>Eva</title><p>rede", headers=dict(told))) as web:
         asyncio.run(scene(web))
 
 
@@ -215,7 +215,7 @@ def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_directories_
     async def scene() -> None:
         await opened(own).close()
         frontier = opened(server)
-        door = await remote.serve(frontier, server.socket)
+        door = await remote.serve_unix(frontier, server.socket)
         for data in (one, own, nowhere):
             await make(frontier)
             said = await asyncio.to_thread(command, data, UnixSocket(server.socket), "c")
@@ -225,7 +225,7 @@ def test_the_command_notes_it_where_it_was_crawled_and_leaves_other_directories_
         await frontier.close()
 
     play(scene)
-    assert set(Deletions(one.archive).now()) == {"c"}
+    assert set(ArchiveDeletions(one.archive).latest()) == {"c"}
     assert found(own) == {("c", A, "Ana")}, "of another frontier's c"
     assert not nowhere.root.exists()
 
@@ -257,7 +257,7 @@ class Mortal:
 def delete_and_die(server: DataDirectory, one: DataDirectory, steps: int) -> None:
     async def scene() -> None:
         frontier = opened(server)
-        await delete(Mortal(frontier, steps), one, "c")
+        await delete_collection(Mortal(frontier, steps), one, "c")
         await frontier.close()
 
     asyncio.run(scene())
@@ -269,11 +269,11 @@ def hear_and_die(server: DataDirectory, two: DataDirectory, step: str) -> None:
     def die(*_: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(Writer, step, die)
+    setattr(WarcWriter, step, die)
 
     async def scene() -> None:
         frontier = opened(server)
-        await Hearing(two, CLOCK).once(frontier)
+        await DeletionSync(two, CLOCK).sync_once(frontier)
 
     asyncio.run(scene())
 
@@ -295,7 +295,7 @@ def test_whoever_deletes_may_be_killed_at_every_step_and_goes_on(machines):
         told = [deletion.collection for deletion in await frontier.deletions(0)]
         assert is_free >= finished
         assert told == ["c"] or not is_free
-        assert list(Deletions(one.archive).now()) == ["c"] or not is_free
+        assert list(ArchiveDeletions(one.archive).latest()) == ["c"] or not is_free
         await frontier.close()
 
     async def begin() -> None:
@@ -316,14 +316,14 @@ def test_whoever_deletes_may_be_killed_at_every_step_and_goes_on(machines):
 
     async def hear() -> None:
         frontier = opened(server)
-        await Hearing(two, CLOCK).once(frontier)
+        await DeletionSync(two, CLOCK).sync_once(frontier)
         await frontier.close()
 
     for step in ("append_note", "close", "seal"):
         assert end_of(hear_and_die, server, two, step) == -signal.SIGKILL
-        assert Deletions(two.archive).now() == {}
+        assert ArchiveDeletions(two.archive).latest() == {}
     asyncio.run(hear())
-    recover(two.archive)
+    recover_archive(two.archive)
     for data in (one, two):
         assert found(data) == set()
         assert len(list(data.archive.glob("*-deleted-*.durable"))) == 1

@@ -13,12 +13,12 @@ from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.host import Place, Walk
-from tarrafa.crawl.reading import Reading
-from tarrafa.crawl.visit import Body, Finished
-from tarrafa.fetch.http import Head, Request, Response
-from tarrafa.fetch.robots import Robots, parse
-from tarrafa.frontier.protocol import HostReport, Lease, Loan, Offer, RobotsCopy
+from tarrafa.crawl.host import ResolvedHost, HostSession
+from tarrafa.crawl.reading import ParseJobResult
+from tarrafa.crawl.visit import DecodedBody, FinishedVisit
+from tarrafa.fetch.http import ResponseHead, FetchRequest, FetchResponse
+from tarrafa.fetch.robots import RobotsTxt, parse
+from tarrafa.frontier.protocol import HostReport, Lease, HostLoan, DiscoveredUrl, CachedRobots
 from tarrafa.model import HostId, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 
@@ -49,7 +49,7 @@ class FalseClock(Clock):
 
 
 @dataclass
-class FalseKit:
+class FakeWorkerServices:
     """Answers every request after `took_s`, and writes down when it was made."""
 
     clock: Clock = field(default_factory=FalseClock)
@@ -57,9 +57,9 @@ class FalseKit:
     took_s: float = 0.0
     asked: list[tuple[str, float, str]] = field(default_factory=list)
     ended: list[float] = field(default_factory=list)
-    done: list[Finished] = field(default_factory=list)
-    on_request: list[Callable[[Request], None]] = field(default_factory=list)
-    gone: list[Walk] = field(default_factory=list)
+    done: list[FinishedVisit] = field(default_factory=list)
+    on_request: list[Callable[[FetchRequest], None]] = field(default_factory=list)
+    gone: list[HostSession] = field(default_factory=list)
     current: bool = True
 
     @property
@@ -67,81 +67,81 @@ class FalseKit:
         assert isinstance(self.clock, FalseClock)
         return self.clock
 
-    async def fetch(self, request: Request, collection: int) -> Response:
+    async def fetch(self, request: FetchRequest, collection: int) -> FetchResponse:
         for heard in self.on_request:
             heard(request)
         if not request.is_wanted():
-            return Response(Status.NOT_SENT)
+            return FetchResponse(Status.NOT_SENT)
         self.asked.append((request.url, self.clock.now(), dict(request.headers)["User-Agent"]))
         self.hands.moment[0] += self.took_s
         self.ended.append(self.clock.now())
-        return Response(404, Head(404, ()), b"HTTP/1.1 404 Gone\r\n\r\n", elapsed_s=self.took_s)
+        return FetchResponse(404, ResponseHead(404, ()), b"HTTP/1.1 404 Gone\r\n\r\n", elapsed_s=self.took_s)
 
-    async def find(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> Place:
-        return Place(connect_to="127.0.0.1:1")
+    async def resolve_host(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
+        return ResolvedHost(connect_to="127.0.0.1:1")
 
-    async def rules(self, copy: RobotsCopy) -> Robots:
+    async def robots_rules(self, copy: CachedRobots) -> RobotsTxt:
         return parse(self.rules_text)
 
     async def robots_text(self, digest: bytes) -> bytes:
         return self.rules_text
 
-    async def borrow(self, collection: int, host: HostId, key: str) -> Loan:
+    async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan:
         raise AssertionError("nobody redirects here")
 
-    async def give_back(self, report: HostReport) -> None:
+    async def return_host(self, report: HostReport) -> None:
         raise AssertionError("nothing was borrowed")
 
-    async def understand(self, make: Callable[[], Body], *, heavy: bool) -> tuple[Body, Reading | None]:
+    async def parse_body(self, make: Callable[[], DecodedBody], *, heavy: bool) -> tuple[DecodedBody, ParseJobResult | None]:
         raise AssertionError("there is nothing to read")
 
-    def holding(self, size: int) -> AbstractContextManager[None]:
+    def hold_body(self, size: int) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def finished(self, walk: Walk, done: Finished) -> None:
+    def record_visit(self, walk: HostSession, done: FinishedVisit) -> None:
         walk.unreported -= 1
         self.done.append(done)
 
-    def archive_robots(self, request: Request, response: Response) -> None: ...
+    def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None: ...
 
-    def learned(self, walk: Walk, offers: list[Offer]) -> None: ...
+    def record_host(self, walk: HostSession, offers: list[DiscoveredUrl]) -> None: ...
 
-    def starved(self) -> None: ...
+    def note_overload(self) -> None: ...
 
-    def hungry(self) -> None: ...
+    def request_commit(self) -> None: ...
 
-    def is_crowded(self, walk: Walk) -> bool:
+    def is_crowded(self, walk: HostSession) -> bool:
         return False
 
-    def is_offline(self, host: HostId, reached: bool) -> bool:
+    def note_reachability(self, host: HostId, reached: bool) -> bool:
         return False
 
-    def is_current(self, walk: Walk) -> bool:
+    def is_current(self, walk: HostSession) -> bool:
         return self.current
 
-    def leaving(self, walk: Walk) -> None:
+    def release_host(self, walk: HostSession) -> None:
         self.gone.append(walk)
 
 
 def a_collection(**sections: dict[str, object]) -> Collection:
     table: dict[str, object] = {"name": "c", "roots": ["http://www.a.br/"], "scope": {"hosts": ["*.br"]}}
-    return config.convert(table | sections, "test")
+    return config.collection_from_table(table | sections, "test")
 
 
-def a_walk(kit: FalseKit, collection: Collection, urls: list[str], **known: float) -> Walk:
+def a_walk(kit: FakeWorkerServices, collection: Collection, urls: list[str], **known: float) -> HostSession:
     visits = [Visit(1, host_id(HOST), url_id(url), url, 1, 0, 1) for url in urls]
     facts = {"next_at": 0.0, "ended_at": 0.0, "delay_s": 0.0} | known
-    robots = RobotsCopy(200, b"digest", 1e12)
+    robots = CachedRobots(200, b"digest", 1e12)
     lease = Lease(host_id(HOST), HOST, 1, 1, facts["next_at"], facts["ended_at"], facts["delay_s"], 0, robots, visits)
-    return Walk(lease, collection, Admission(collection), kit)
+    return HostSession(lease, collection, Admission(collection), kit)
 
 
 def pages(count: int) -> list[str]:
     return [f"http://www.a.br/{number}" for number in range(count)]
 
 
-def adopt(walk: Walk, collection: Collection) -> None:
-    walk.adopt(collection, Admission(collection))
+def adopt(walk: HostSession, collection: Collection) -> None:
+    walk.apply_configuration(collection, Admission(collection))
 
 
 def test_the_hosts_of_these_tests_are_named_as_the_crawl_names_them():
@@ -166,7 +166,7 @@ def test_the_hosts_of_these_tests_are_named_as_the_crawl_names_them():
     ],
 )  # fmt: skip
 def test_a_host_has_the_delay_of_the_most_exact_pattern_that_matches_it(delays, name, port, expected):
-    assert a_collection(politeness={"delay": 2, "delays": delays}).delay_of(name, port) == expected
+    assert a_collection(politeness={"delay": 2, "delays": delays}).delay_for(name, port) == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -183,7 +183,7 @@ def test_a_host_is_never_asked_sooner_than_its_delay_its_robots_and_its_slowness
 ):
     politeness = {"delay": delay, "delay_factor": factor, "delays": {} if own is None else {"*.a.br": own}}
     rules = f"User-agent: *\nCrawl-delay: {asked}\n".encode() if asked is not None else b""
-    kit = FalseKit(rules_text=rules, took_s=took)
+    kit = FakeWorkerServices(rules_text=rules, took_s=took)
     walk = a_walk(kit, a_collection(politeness=politeness), pages(6))
     wanted = [delay if own is None else own]
     if edited is not None:
@@ -201,13 +201,13 @@ def test_a_host_is_never_asked_sooner_than_its_delay_its_robots_and_its_slowness
 
 
 def test_a_host_that_may_be_asked_more_often_than_others_is():
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     asyncio.run(a_walk(kit, a_collection(politeness={"delay": 5, "delays": {"www.a.br": 0.5}}), pages(3)).run())
     assert [at - BEGAN for _, at, _ in kit.asked] == [0.0, 0.5, 1.0]
 
 
 def test_a_longer_delay_holds_for_who_waits_already():
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(politeness={"delay": 1}), pages(3))
     kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(politeness={"delay": 4})))
     asyncio.run(walk.run())
@@ -215,7 +215,7 @@ def test_a_longer_delay_holds_for_who_waits_already():
 
 
 def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_its_turn():
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), [*pages(2), "http://www.a.br/private/1", "http://www.a.br/x"])
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/1", "*/private/*"]})
     kit.hands.meanwhile.append(lambda: adopt(walk, excluding))
@@ -226,7 +226,7 @@ def test_an_excluded_url_in_hand_ends_without_a_request_even_while_we_wait_for_i
 
 
 def test_the_next_request_has_the_new_name():
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(2))
     kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(politeness={"user_agent": "Rede/2"})))
     asyncio.run(walk.run())
@@ -234,14 +234,14 @@ def test_the_next_request_has_the_new_name():
 
 
 def test_no_request_leaves_when_there_is_news_that_the_walk_has_not_heard_yet():
-    kit = FalseKit(current=False)
+    kit = FakeWorkerServices(current=False)
     asyncio.run(a_walk(kit, a_collection(), pages(2)).run())
     assert not kit.asked
     assert len(kit.gone) == 1
 
 
 def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back():
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(5))
     kit.hands.meanwhile.append(walk.leave)
     asyncio.run(walk.run())
@@ -252,7 +252,7 @@ def test_what_rests_makes_no_further_request_and_what_it_had_in_hand_goes_back()
 
 def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
     async def scene() -> None:
-        kit = FalseKit(clock=Clock.real())
+        kit = FakeWorkerServices(clock=Clock.real())
         walk = a_walk(kit, a_collection(), pages(1), next_at=kit.clock.now() + 9.0)
         task = asyncio.create_task(walk.run())
         while walk.sleeper is None:
@@ -268,7 +268,7 @@ def test_a_walk_that_waits_for_its_delay_is_woken_to_leave():
 
 @pytest.mark.parametrize("what", ["excluded", "paused"])
 def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(what):
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(2))
     excluding = a_collection(scope={"hosts": ["*.br"], "exclude": ["*/0"]})
     kit.on_request.append(lambda request: walk.leave() if what == "paused" else adopt(walk, excluding))
@@ -282,7 +282,7 @@ def test_what_changes_while_a_connection_is_made_counts_before_the_first_byte(wh
     [{"network": {"allow_private": True}}, {"politeness": {"robots": "ignore"}}, {"politeness": {"per_ip": False}}],
 )
 def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(section):
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(3))
     kit.hands.meanwhile.append(lambda: adopt(walk, a_collection(**section)))
     asyncio.run(walk.run())
@@ -290,9 +290,9 @@ def test_a_walk_ends_when_what_it_found_out_on_arrival_may_not_hold_any_more(sec
 
 
 def test_a_failing_host_rests_as_long_as_before_whatever_is_edited():
-    kit = FalseKit()
+    kit = FakeWorkerServices()
     walk = a_walk(kit, a_collection(), pages(1))
-    walk._fail(0.0, "no answer")
+    walk._back_off(0.0, "no answer")
     rests_until = walk.next_at
     adopt(walk, a_collection(politeness={"delay": 0}))
     assert walk.next_at == rests_until > BEGAN + 59

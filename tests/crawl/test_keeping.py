@@ -6,16 +6,16 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.keeping import OwnFrontier
+from tarrafa.crawl.keeping import LocalFrontierLink
 from tarrafa.errors import DataError
 from tests.graph.small_web import new_data
 
 KILLED = 'echo x >> "$0"; [ "$(wc -l < "$0")" -gt {times} ] && exec "$@"; kill -9 $$'
 
 
-def killed_at_first(folder: Path, times: int) -> OwnFrontier:
+def killed_at_first(folder: Path, times: int) -> LocalFrontierLink:
     """The real one, behind a shell that kills itself so many times."""
-    keeper = OwnFrontier(new_data(folder / "d"), Clock.from_environment())
+    keeper = LocalFrontierLink(new_data(folder / "d"), Clock.from_environment())
     (child,) = keeper.children
     child.arguments = ["sh", "-c", KILLED.format(times=times), str(folder / "starts"), *child.arguments]
     return keeper
@@ -26,7 +26,7 @@ def test_killed_before_it_is_ready_it_is_started_again(tmp_path):
         keeper = killed_at_first(tmp_path, 2)
         await keeper.open()
         try:
-            assert (await keeper.body.overview()).collections == []
+            assert (await keeper.frontier.overview()).collections == []
             assert keeper.children[0].state.restarts == 2
             assert "SIGKILL" in keeper.children[0].state.cause
         finally:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.crawl.passing import Passage
+from tarrafa.crawl.passing import FollowerCatchUp
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.triples import follower as triples
@@ -39,13 +39,13 @@ FOLLOWERS = {
 @pytest.mark.parametrize("last", FOLLOWERS)
 def test_it_is_over_when_everybody_has_it_and_what_comes_later_is_not_waited_for(data, last):
     write(data, OURS, "w1")
-    passage = Passage(data, "ours")
+    passage = FollowerCatchUp(data, "ours")
     for name in sorted(FOLLOWERS, key=lambda name: name == last):
-        assert not passage.is_over()
+        assert not passage.is_complete()
         FOLLOWERS[name](data)
     write(data, OTHERS, "w2")
-    assert passage.is_over()
-    assert not Passage(data, "others").is_over()
+    assert passage.is_complete()
+    assert not FollowerCatchUp(data, "others").is_complete()
     assert graph.behind(data)
     assert index.behind(data)
     assert triples.behind(data)
@@ -56,26 +56,26 @@ def test_the_frontier_must_have_heard_what_the_graph_says_of_the_collection_and_
     write(data, OTHERS, "w2")
     index.catch_up(data)
     triples.catch_up(data)
-    ours, others = Passage(data, "ours"), Passage(data, "others")
+    ours, others = FollowerCatchUp(data, "ours"), FollowerCatchUp(data, "others")
     with pytest.raises(ConnectionError):
         graph.catch_up(data, tell_nobody)
-    assert not ours.is_over()
+    assert not ours.is_complete()
     with pytest.raises(ConnectionError):
         graph.catch_up(data, tell_of("ours"))
-    assert (ours.is_over(), others.is_over()) == (True, False)
+    assert (ours.is_complete(), others.is_complete()) == (True, False)
 
 
 def test_what_the_triple_store_has_not_published_is_not_over(data):
     write(data, OURS, "w1")
     graph.catch_up(data, lambda collection, weights: None)
     index.catch_up(data)
-    passage = Passage(data, "ours")
-    with triples.Follower(data) as follower:
+    passage = FollowerCatchUp(data, "ours")
+    with triples.TriplesFollower(data) as follower:
         follower.read(1.0)
         follower.commit()
-        assert not passage.is_over()
+        assert not passage.is_complete()
         follower.publish(1.0, at_once=True)
         write(data, OTHERS, "w2")
         follower.read(1.0)
         follower.commit()
-        assert passage.is_over(), "though there is a later commit, which is not published"
+        assert passage.is_complete(), "though there is a later commit, which is not published"

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.crawl.reader import Reader, is_tame
-from tarrafa.crawl.reading import Job, Reading, read
+from tarrafa.crawl.reader import SandboxedParser, is_harmless
+from tarrafa.crawl.reading import ParseJob, ParseJobResult, run_parse_job
 from tests.journey.crawling import pids_of
 
 PAGE = "<title>Rede</title><p>O pescador lança a rede. <a href=/x>x</a>".encode()
 GREEDY = b"<p>" + b"".join(b"<b id=%d>" % n for n in range(500)) + b"<p>x" * 50_000  # 15 s and 3 GB if let
 
 
-def job(body: bytes, kind: str = "text/html; charset=utf-8") -> Job:
-    return Job(False, body, "http://a.br/", kind)
+def job(body: bytes, kind: str = "text/html; charset=utf-8") -> ParseJob:
+    return ParseJob(False, body, "http://a.br/", kind)
 
 
-def reading(scene: Callable[[Reader], Awaitable[None]]) -> None:
+def reading(scene: Callable[[SandboxedParser], Awaitable[None]]) -> None:
     async def whole() -> None:
-        reader = Reader()
+        reader = SandboxedParser()
         try:
             await scene(reader)
         finally:
@@ -43,8 +43,8 @@ def large(body: bytes) -> bytes:
 
 
 def test_small_and_plain_pages_are_tame():
-    assert is_tame(job(PAGE * 100))
-    assert is_tame(job(b"<p><b>x</b>" * 300))
+    assert is_harmless(job(PAGE * 100))
+    assert is_harmless(job(b"<p><b>x</b>" * 300))
 
 
 ODD = b'<script type="application/ld+json">{"@context": {"x": "http://a.br/x"}, "x": {"@set": ["y"]}}</script>'
@@ -53,11 +53,11 @@ USUAL = b'<script type="application/ld+json">{"@context": "https://schema.org", 
 
 @pytest.mark.parametrize(("block", "started"), [(USUAL, False), (ODD, True)])
 def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, started):
-    async def scene(reader: Reader) -> None:
-        assert is_tame(job(PAGE + block))
+    async def scene(reader: SandboxedParser) -> None:
+        assert is_harmless(job(PAGE + block))
         before = children()
-        found = await reader.read(job(PAGE + block))
-        assert found == read(job(PAGE + block))
+        found = await reader.parse(job(PAGE + block))
+        assert found == run_parse_job(job(PAGE + block))
         assert found.page is not None
         assert found.page.statements
         assert (children() != before) is started
@@ -76,25 +76,25 @@ def test_data_that_needs_a_parser_which_may_crash_is_read_elsewhere(block, start
     ids=["large", "many formatting tags", "UTF-16", "an encoding with escapes"],
 )
 def test_what_could_cost_much_is_not(body):
-    assert not is_tame(job(body))
+    assert not is_harmless(job(body))
 
 
 def test_other_documents_are_never_tame():
-    assert not is_tame(job(PAGE, "application/pdf"))
-    assert not is_tame(job(PAGE, ""))
+    assert not is_harmless(job(PAGE, "application/pdf"))
+    assert not is_harmless(job(PAGE, ""))
 
 
 def test_a_sitemap_is_tame_if_it_is_small_and_not_packed():
-    assert is_tame(Job(True, b"<urlset/>", "http://a.br/sitemap.xml", "application/xml"))
-    assert not is_tame(Job(True, b"\x1f\x8b\x08...", "http://a.br/sitemap.xml", "application/xml"))
-    assert not is_tame(Job(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
+    assert is_harmless(ParseJob(True, b"<urlset/>", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_harmless(ParseJob(True, b"\x1f\x8b\x08...", "http://a.br/sitemap.xml", "application/xml"))
+    assert not is_harmless(ParseJob(True, b"<urlset/>" + b" " * 100_000, "http://a.br/sitemap.xml", "application/xml"))
 
 
 def test_a_page_read_elsewhere_is_the_page_read_here():
     async def scene(reader):
-        assert await reader.read(job(large(PAGE))) == read(job(large(PAGE)))
-        listing = Job(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
-        assert (await reader.read(listing)).listing == read(listing).listing
+        assert await reader.read(job(large(PAGE))) == run_parse_job(job(large(PAGE)))
+        listing = ParseJob(True, b"http://a.br/1\n" * 10_000, "http://a.br/sitemap.txt", "text/plain")
+        assert (await reader.read(listing)).listing == run_parse_job(listing).listing
         assert len(children()) == 1, "one process for all"
 
     reading(scene)
@@ -105,7 +105,7 @@ def test_a_page_that_asks_for_too_much_is_hostile_and_the_next_one_is_read():
         said = await reader.read(job(GREEDY))
         assert said.hostile
         assert "too much" in said.refusal
-        assert (await reader.read(job(large(PAGE)))).page == read(job(large(PAGE))).page
+        assert (await reader.read(job(large(PAGE)))).page == run_parse_job(job(large(PAGE))).page
 
     reading(scene)
 
@@ -168,6 +168,6 @@ def test_a_caller_that_goes_away_confuses_nobody():
         await asyncio.gather(first, return_exceptions=True)
         other = large(b"<title>Outra</title>")
         answer = await reader.read(job(other))
-        assert answer == Reading(page=read(job(other)).page)
+        assert answer == ParseJobResult(page=run_parse_job(job(other)).page)
 
     reading(scene)

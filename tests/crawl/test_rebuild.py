@@ -12,34 +12,34 @@ import msgspec
 import pytest
 
 from tarrafa import config
-from tarrafa.archive.deletions import note_down
-from tarrafa.archive.follow import behind, follow, published
-from tarrafa.archive.writer import Writer
-from tarrafa.cli.checkpoint import put_in, take_out
+from tarrafa.archive.deletions import record_deletions
+from tarrafa.archive.follow import bytes_behind, follow, visit_lengths
+from tarrafa.archive.writer import WarcWriter
+from tarrafa.cli.checkpoint import import_frontier, export_frontier
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.rebuild import Rebuilt, rebuild
+from tarrafa.crawl.rebuild import RebuildResult, rebuild
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier import owner
-from tarrafa.frontier.images import UrlImage
+from tarrafa.frontier.images import UrlExport
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.replay import NUMBERS_SKIPPED
-from tarrafa.frontier.store.schema import open_tables
+from tarrafa.frontier.store.schema import open_database
 from tarrafa.frontier.store.sqlite import read_overview
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import (
     CollectionNote,
     HostNote,
     Link,
-    Listed,
+    ListingEntry,
     Listing,
     ListingNote,
     Note,
     Outcome,
     Page,
-    Record,
-    Role,
+    VisitRecord,
+    UrlRole,
     Status,
     UrlState,
     Visit,
@@ -57,20 +57,20 @@ def silent(what: str, total: int) -> Iterator[Any]:
     yield lambda more: None
 
 
-def made_again(data: DataDirectory, *given: Collection, base: Path | None = None, force: bool = False) -> Rebuilt:
+def made_again(data: DataDirectory, *given: Collection, base: Path | None = None, force: bool = False) -> RebuildResult:
     return rebuild(data, list(given), base, silent, force=force)
 
 
 @contextmanager
-def opened(data: DataDirectory) -> Iterator[Store]:
-    store = Store(open_tables(str(data.frontier), SUFFIXES), FalseClock(0, 0), LeaseClock())
+def opened(data: DataDirectory) -> Iterator[FrontierStore]:
+    store = FrontierStore(open_database(str(data.frontier), SUFFIXES), FalseClock(0, 0), LeaseClock())
     try:
         yield store
     finally:
         store.db.connection.close()
 
 
-def urls_of(store: Store) -> dict[tuple[str, str], UrlImage]:
+def urls_of(store: FrontierStore) -> dict[tuple[str, str], UrlExport]:
     return {
         (share.collection, url.url): url
         for image in taken_out(store, 1000)
@@ -85,7 +85,7 @@ class Archive:
     def __init__(self, folder: Path, name: str = "w1") -> None:
         self.data = DataDirectory(folder / "data")
         self.data.create()
-        self.writer, self._at = Writer(self.data.archive, name, START), START
+        self.writer, self._at = WarcWriter(self.data.archive, name, START), START
 
     def note(self, note: Note) -> "Archive":
         self._at += 1
@@ -93,17 +93,17 @@ class Archive:
         return self
 
     def configured(self, content: bytes, revision: int = 1) -> "Archive":
-        return self.note(CollectionNote(config.decode(content).name, revision, msgspec.Raw(content)))
+        return self.note(CollectionNote(config.decode_collection(content).name, revision, msgspec.Raw(content)))
 
     def visit(self, url: str, number: int = 1, *links: str, depth: int = 0, **outcome: Any) -> "Archive":
         self._at += 1
         facts: dict[str, Any] = {"status": 200, "kept": True, "content_id": "ab" * 16} | outcome
         page = Page(url, links=tuple(Link(link) for link in links), content_id="ab" * 16) if facts["kept"] else None
-        record = Record("c", url, number, depth, Outcome(at=self._at, **facts), page=page)
+        record = VisitRecord("c", url, number, depth, Outcome(at=self._at, **facts), page=page)
         self.writer.append(record, None)
         return self
 
-    def rebuilt(self, *given: Collection, **more: Any) -> dict[str, UrlImage]:
+    def rebuilt(self, *given: Collection, **more: Any) -> dict[str, UrlExport]:
         self.writer.close()
         made_again(self.data, *given, **more)
         with opened(self.data) as store:
@@ -115,7 +115,7 @@ ONE_ROOT = a_collection(scope={"hosts": ["*.br"]})
 
 
 def test_links_redirects_sitemaps_and_what_looks_refused_come_back_as_they_were_offered(tmp_path):
-    listing = Listing((Listed("http://a.br/listed", 900.0),), kind="sitemap")
+    listing = Listing((ListingEntry("http://a.br/listed", 900.0),), kind="sitemap")
     archive = Archive(tmp_path).configured(ONE_ROOT)
     archive.note(HostNote("c", "http://a.br:80", 0, 7.0, ("http://a.br/s.xml",), 200, 5e9, b"Crawl-delay: 7\n"))
     archive.visit(
@@ -123,7 +123,7 @@ def test_links_redirects_sitemaps_and_what_looks_refused_come_back_as_they_were_
     )
     archive.visit("http://a.br/1", 3, depth=1, status=301, kept=False, location="http://b.br/2")
     archive.note(ListingNote("c", "http://a.br/s.xml", 1, listing))
-    archive.visit("http://a.br/s.xml", 1, kept=False, role=int(Role.SITEMAP), payload="sha1:S")
+    archive.visit("http://a.br/s.xml", 1, kept=False, role=int(UrlRole.SITEMAP), payload="sha1:S")
     found = archive.rebuilt()
     states = {url: (UrlState(image.state), image.depth, image.status) for url, image in found.items()}
     assert states == {
@@ -146,7 +146,7 @@ def test_links_redirects_sitemaps_and_what_looks_refused_come_back_as_they_were_
         assert row.robots is not None
         assert (row.delay_s, row.robots.text, row.ended_at) == (7.0, b"Crawl-delay: 7\n", START + 6)
         assert row.next_at == row.ended_at + 7.0
-        (known,) = store.catalogue.all()
+        (known,) = store.collections.all()
         assert (known.row.state, known.row.config) == ("paused", ONE_ROOT)
 
 
@@ -154,9 +154,9 @@ def test_a_sitemap_whose_entries_nobody_wrote_down_is_read_again(tmp_path):
     """Archives of earlier versions have no notes: the configuration is given by hand."""
     archive = Archive(tmp_path)
     archive.visit("http://a.br/", 1, "http://a.br/1")
-    archive.visit("http://a.br/s.xml", 1, kept=False, role=int(Role.SITEMAP), payload="sha1:S", etag='"s"')
-    archive.visit("http://a.br/s.xml", 2, kept=False, role=int(Role.SITEMAP), payload="sha1:S", etag='"s"')
-    found = archive.rebuilt(config.decode(ONE_ROOT))
+    archive.visit("http://a.br/s.xml", 1, kept=False, role=int(UrlRole.SITEMAP), payload="sha1:S", etag='"s"')
+    archive.visit("http://a.br/s.xml", 2, kept=False, role=int(UrlRole.SITEMAP), payload="sha1:S", etag='"s"')
+    found = archive.rebuilt(config.decode_collection(ONE_ROOT))
     sitemap = found["http://a.br/s.xml"]
     assert (sitemap.state, sitemap.etag, sitemap.payload) == (UrlState.PENDING, None, "")
     assert found["http://a.br/"].state == UrlState.FETCHED
@@ -168,18 +168,18 @@ def test_what_the_archive_does_not_say_is_asked_for_in_one_line(tmp_path):
     with pytest.raises(ConfigError, match="does not say how c was configured; give that with --collection FILE"):
         archive.rebuilt()
     with pytest.raises(ConfigError, match=r"holds no visits of d \(there are: c\)"):
-        archive.rebuilt(config.decode(ONE_ROOT), config.decode(a_collection("d")))
+        archive.rebuilt(config.decode_collection(ONE_ROOT), config.decode_collection(a_collection("d")))
     assert not archive.data.frontier.exists()
 
 
 def test_a_frontier_that_is_made_again_knows_what_was_deleted_here_or_only_heard_of_here(tmp_path):
     archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/", 3, "http://a.br/old")
-    note_down(archive.data.archive, {"c": START + 2.5, "elsewhere": START}, START + 2.7, apart=1.0)
+    record_deletions(archive.data.archive, {"c": START + 2.5, "elsewhere": START}, START + 2.7, apart=1.0)
     found = archive.visit("http://a.br/new").rebuilt()
     assert {url for url, image in found.items() if image.state == UrlState.FETCHED} == {"http://a.br/new"}
     assert "http://a.br/old" not in found
     with opened(archive.data) as store:
-        told = {one.collection: one.at for one in store.deletions.after(0)}
+        told = {one.collection: one.at for one in store.deletion_log.after(0)}
         assert told == {"c": START + 2.5, "elsewhere": START}, "as all machines were told"
 
 
@@ -217,7 +217,7 @@ def test_a_configuration_that_changed_holds_from_then_on(tmp_path):
     assert "http://a.pt/early" not in found
     assert "http://a.pt/late" in found
     with opened(archive.data) as store:
-        (known,) = store.catalogue.all()
+        (known,) = store.collections.all()
         assert (known.row.revision, known.row.config) == (3, deeper)
 
 
@@ -249,14 +249,14 @@ def test_a_file_and_an_archive_that_went_on_are_taken_together(tmp_path):
     archive = Archive(tmp_path).configured(ONE_ROOT).visit("http://a.br/", 1, "http://a.br/1", "http://a.br/2")
     archive.rebuilt()
     file = tmp_path / "backup"
-    asyncio.run(take_out(archive.data, file, None, "tarrafa", force=False))
+    asyncio.run(export_frontier(archive.data, file, None, "tarrafa", force=False))
     since = Archive(tmp_path, "w2").configured(ONE_ROOT)
     since._at = START + 100
     since.visit("http://a.br/1", 12, "http://a.br/new", depth=1)
     since.writer.close()
     archive.data.frontier.unlink()
     with pytest.raises(DataError, match=r"holds visits of c that .* does not know of; nothing was changed"):
-        asyncio.run(put_in(archive.data, file))
+        asyncio.run(import_frontier(archive.data, file))
     assert not archive.data.frontier.exists()
     found = since.rebuilt(base=file)
     assert set(found) == {"http://a.br/", "http://a.br/1", "http://a.br/2", "http://a.br/new"}
@@ -272,10 +272,10 @@ def test_an_import_beside_another_collection_does_not_mind_its_archive(tmp_path)
     other = Archive(tmp_path / "other")  # whose files happen to have the same names
     other.configured(a_collection("d", scope={"hosts": ["*.br"]}))
     other.note(HostNote("d", "http://a.br:80", 0, 1.0, text=bytes(range(256))))
-    other.writer.append(Record("d", "http://a.br/", 1, 0, Outcome(200, START, kept=True)), None)
+    other.writer.append(VisitRecord("d", "http://a.br/", 1, 0, Outcome(200, START, kept=True)), None)
     other.rebuilt()
-    asyncio.run(take_out(archive.data, tmp_path / "f", "c", "tarrafa", force=False))
-    asyncio.run(put_in(other.data, tmp_path / "f"))
+    asyncio.run(export_frontier(archive.data, tmp_path / "f", "c", "tarrafa", force=False))
+    asyncio.run(import_frontier(other.data, tmp_path / "f"))
     with opened(other.data) as store:
         assert {name for name, _ in urls_of(store)} == {"c", "d"}
         assert not broken(store)
@@ -288,7 +288,7 @@ def test_numbers_of_visits_rise_with_every_life(tmp_path):
     again = archive.rebuilt(force=True)
     assert again["http://a.br/"].visits == 4 + 2 * NUMBERS_SKIPPED
     assert [entry.record.url for entry in follow(archive.data.archive, {})] == ["http://a.br/"], "nobody else sees that"
-    assert behind(archive.data.archive, published(archive.data.archive)) == 0
+    assert bytes_behind(archive.data.archive, visit_lengths(archive.data.archive)) == 0
 
 
 def test_what_a_killed_rebuild_left_behind_does_no_harm(tmp_path):
@@ -330,7 +330,7 @@ class WrittenLife(Life):
     def __init__(self, kind: Kind, seed: str, folder: Path) -> None:
         self.data = DataDirectory(folder / f"data-{seed}")
         self.data.create()
-        self.writer = Writer(self.data.archive, "w", START)
+        self.writer = WarcWriter(self.data.archive, "w", START)
         super().__init__(kind, seed, folder)
 
     def step(self) -> str:
@@ -343,17 +343,17 @@ class WrittenLife(Life):
     def _config(self, name: str) -> bytes:
         """All its URLs are roots: what pages lead to is another test's business."""
         table = msgspec.json.decode(super()._config(name)) | {"roots": self.kind.urls}
-        return config.encode(config.convert(table, "test"))
+        return config.encode_collection(config.collection_from_table(table, "test"))
 
     def _write_configurations(self) -> None:
-        for known in self.store.catalogue.all():
+        for known in self.store.collections.all():
             note = CollectionNote(known.row.name, known.row.revision, msgspec.Raw(known.row.config))
             self.writer.append_note(note, now())
 
     def _outcome(self, visit: Visit) -> Outcome:
         outcome = super()._outcome(visit)
-        name = self.store.catalogue.by_id(visit.collection).row.name
-        record = Record(name, visit.url, visit.number, visit.depth, outcome, visit.redirects)
+        name = self.store.collections.by_id(visit.collection).row.name
+        record = VisitRecord(name, visit.url, visit.number, visit.depth, outcome, visit.redirects)
         self.writer.append(record, None)
         return outcome
 
@@ -361,7 +361,7 @@ class WrittenLife(Life):
 def lived(kind: str, seed: str, folder: Path, steps: int) -> None:
     life = WrittenLife(KINDS[kind], seed, folder)
     with life.transaction() as store:  # what the configuration names is known from the beginning
-        for known in store.catalogue.all():
+        for known in store.collections.all():
             store.open_collection(known.row.config, [offer(url) for url in life.kind.urls])
     life._write_configurations()
     for _ in range(steps):
@@ -392,7 +392,7 @@ def lived(kind: str, seed: str, folder: Path, steps: int) -> None:
         assert new == old, (kind, seed, key)
 
 
-def is_untold(before: UrlImage, after: UrlImage) -> bool:
+def is_untold(before: UrlExport, after: UrlExport) -> bool:
     """It was given up with its host, without a visit: it waits once more."""
     given_up = before.status in (Status.HOST_GIVEN_UP, Status.HOST_FULL) or before.state == UrlState.FAILED
     return given_up and after.state == UrlState.PENDING

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.config import Collection
-from tarrafa.crawl.collection import Admission, complete
-from tarrafa.crawl.ruling import Rule, Rulebook
+from tarrafa.crawl.collection import Admission, collection_from_table
+from tarrafa.crawl.ruling import ScopeRule, ScopeRules
 
 SCOPE = {
     "hosts": ["www.a.br", "*.b.br", "c.br:8080"],
@@ -17,38 +17,38 @@ SCOPE = {
 
 def a_collection(**scope: object) -> Collection:
     table = {"name": "a", "roots": ["http://www.a.br/", "http://z.br/x"], "scope": SCOPE | scope}
-    return complete({**table, "network": {"suffixes": ["br"]}}, "test")
+    return collection_from_table({**table, "network": {"suffixes": ["br"]}}, "test")
 
 
 @pytest.mark.parametrize(
     ("url", "depth", "inside", "rule", "told"),
     [
-        ("http://www.a.br/", None, True, Rule.ROOT, "it is a root"),
-        ("http://z.br/x", None, True, Rule.ROOT, "it is a root"),
-        ("http://www.a.br/news/1", None, True, Rule.HOST, "[scope] hosts = 'www.a.br' matches it"),
-        ("https://x.y.b.br/news/", None, True, Rule.HOST, "[scope] hosts = '*.b.br' matches it"),
-        ("http://c.br:8080/", None, True, Rule.HOST, "[scope] hosts = 'c.br:8080' matches it"),
-        ("http://c.br/", None, False, Rule.NO_HOST, "no pattern of [scope] hosts matches c.br"),
-        ("http://z.br/y", None, False, Rule.NO_HOST, "no pattern of [scope] hosts matches z.br"),
-        ("http://www.a.br/news/login", None, False, Rule.EXCLUDE, "[scope] exclude = '*/login*' matches it"),
-        ("http://www.a.br/other", None, False, Rule.INCLUDE, "no pattern of [scope] include matches it (*/news/*, "),
-        ("http://www.a.br/news/a.jpg", None, False, Rule.TYPE, "its extension says image/jpeg"),
-        ("http://www.a.br/news/a/a/a/a", None, False, Rule.TRAP, "it looks like a trap: /a is repeated"),
-        ("http://www.a.br/news/1", 4, False, Rule.TOO_DEEP, "its depth 4 is beyond [scope] depth_max = 3"),
-        ("http://x.b.br/gone", None, False, Rule.TAKEN_DOWN, "it was taken down"),
+        ("http://www.a.br/", None, True, ScopeRule.ROOT, "it is a root"),
+        ("http://z.br/x", None, True, ScopeRule.ROOT, "it is a root"),
+        ("http://www.a.br/news/1", None, True, ScopeRule.HOST, "[scope] hosts = 'www.a.br' matches it"),
+        ("https://x.y.b.br/news/", None, True, ScopeRule.HOST, "[scope] hosts = '*.b.br' matches it"),
+        ("http://c.br:8080/", None, True, ScopeRule.HOST, "[scope] hosts = 'c.br:8080' matches it"),
+        ("http://c.br/", None, False, ScopeRule.NO_HOST, "no pattern of [scope] hosts matches c.br"),
+        ("http://z.br/y", None, False, ScopeRule.NO_HOST, "no pattern of [scope] hosts matches z.br"),
+        ("http://www.a.br/news/login", None, False, ScopeRule.EXCLUDE, "[scope] exclude = '*/login*' matches it"),
+        ("http://www.a.br/other", None, False, ScopeRule.INCLUDE, "no pattern of [scope] include matches it (*/news/*, "),
+        ("http://www.a.br/news/a.jpg", None, False, ScopeRule.TYPE, "its extension says image/jpeg"),
+        ("http://www.a.br/news/a/a/a/a", None, False, ScopeRule.TRAP, "it looks like a trap: /a is repeated"),
+        ("http://www.a.br/news/1", 4, False, ScopeRule.TOO_DEEP, "its depth 4 is beyond [scope] depth_max = 3"),
+        ("http://x.b.br/gone", None, False, ScopeRule.TAKEN_DOWN, "it was taken down"),
     ],
 )
 def test_each_rule_is_named_where_it_decides(url, depth, inside, rule, told):
-    found = Rulebook(a_collection(depth_max=3), lambda one: one.endswith("/gone")).ruling(url, depth)
+    found = ScopeRules(a_collection(depth_max=3), lambda one: one.endswith("/gone")).decide(url, depth)
     assert (found.inside, found.rule) == (inside, rule)
     assert told in found.sentence
 
 
 def test_beyond_the_hosts_a_language_speaks_for_a_page_unless_a_pattern_leaves_it_out():
-    rulebook = Rulebook(a_collection(languages=["pt"]))
-    assert rulebook.ruling("http://far.org/news/1").rule == Rule.BEYOND
-    assert rulebook.ruling("http://far.org/news/1", 2).rule == Rule.LED_BEYOND
-    assert rulebook.ruling("http://far.org/other", 2).rule == Rule.INCLUDE
+    rulebook = ScopeRules(a_collection(languages=["pt"]))
+    assert rulebook.decide("http://far.org/news/1").rule == ScopeRule.BEYOND
+    assert rulebook.decide("http://far.org/news/1", 2).rule == ScopeRule.LED_BEYOND
+    assert rulebook.decide("http://far.org/other", 2).rule == ScopeRule.INCLUDE
 
 
 PATHS = st.sampled_from(["", "news/", "news/1", "login", "news/login", "a/a/a/a", "news/x.jpg", "x?session=1", "x"])
@@ -65,13 +65,13 @@ HOSTS = st.sampled_from(["www.a.br", "a.br", "x.b.br", "b.br", "c.br:8080", "c.b
 def test_the_ruling_is_what_the_crawl_itself_would_do(scheme, host, path, include, beyond):
     collection = a_collection(include=include, languages=["pt"] if beyond else [])
     url, admission = f"{scheme}://{host}/{path}", Admission(collection)
-    ruling = Rulebook(collection).ruling(url, 1)
-    if ruling.rule == Rule.ROOT:
+    ruling = ScopeRules(collection).decide(url, 1)
+    if ruling.rule == ScopeRule.ROOT:
         assert url in collection.roots
         return
-    offer = admission.offer(url, 1, beyond=True)
+    offer = admission.admit(url, 1, beyond=True)
     assert (
         ruling.inside
         == (offer is not None and offer.status == 0)
-        == (admission.admits(url) and not admission.refusal(url))
+        == (admission.may_fetch(url) and not admission.refusal_status(url))
     )

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tarrafa.crawl import sayings
-from tarrafa.crawl.ruling import Rule, Rulebook
+from tarrafa.crawl.ruling import ScopeRule, ScopeRules
 from tarrafa.crawl.sayings import ENGLISH, NOUNS, PORTUGUESE, SENTENCES, STATES, tongue
-from tarrafa.crawl.traps import endless
-from tarrafa.crawl.walking import turn, why_over
+from tarrafa.crawl.traps import trap_reason
+from tarrafa.crawl.walking import breadth_turn_text, passed_over_reason
 from tests.crawl.test_ruling import a_collection
 from tests.crawl.test_walking import BEST, OTHER, site, url
 
@@ -30,7 +30,7 @@ def test_both_languages_say_the_same_values(key):
 
 
 def test_what_is_said_is_in_the_table_and_what_is_in_the_table_is_said():
-    used = {rule.value for rule in Rule} | {"no url", "listed", "heard"}  # by the name of a rule, of a stage
+    used = {rule.value for rule in ScopeRule} | {"no url", "listed", "heard"}  # by the name of a rule, of a stage
     for path in CRAWL.glob("*.py"):
         if path.name != "sayings.py":
             tree = ast.walk(ast.parse(path.read_text()))
@@ -61,19 +61,19 @@ def test_a_state_or_a_language_that_nobody_knows_is_said_as_it_is():
 
 
 def test_rules_traps_and_walks_are_explained_in_portuguese():
-    rulebook = Rulebook(a_collection(depth_max=3, languages=["pt"]), say=PORTUGUESE)
-    assert rulebook.ruling("http://www.a.br/").sentence == "é uma raiz"
-    assert rulebook.ruling("http://www.a.br/news/1", 4).sentence == (
+    rulebook = ScopeRules(a_collection(depth_max=3, languages=["pt"]), say=PORTUGUESE)
+    assert rulebook.decide("http://www.a.br/").sentence == "é uma raiz"
+    assert rulebook.decide("http://www.a.br/news/1", 4).sentence == (
         "sua profundidade 4 passa de [scope] depth_max = 3"
     )
-    assert rulebook.ruling("http://far.org/news/1", 2).sentence == (
+    assert rulebook.decide("http://far.org/news/1", 2).sentence == (
         "nenhum padrão de [scope] hosts corresponde a far.org; uma página guardada levou a ela, por isso é buscada,"
         " e guardada se está em: pt"
     )
-    assert endless("http://a.br/x/x/x/x", PORTUGUESE) == "/x se repete mais de 2 vezes"
-    assert turn(url(BEST, site("chosen", walked=2)), "já", PORTUGUESE) == "já: é a página 3 da caminhada por a.br"
-    assert "1 página até agora" in turn(url(OTHER, site("chosen", walked=1)), "já", PORTUGUESE)
-    assert why_over(site("over", walked=1, links=1), PORTUGUESE) == (
+    assert trap_reason("http://a.br/x/x/x/x", PORTUGUESE) == "/x se repete mais de 2 vezes"
+    assert breadth_turn_text(url(BEST, site("chosen", walked=2)), "já", PORTUGUESE) == "já: é a página 3 da caminhada por a.br"
+    assert "1 página até agora" in breadth_turn_text(url(OTHER, site("chosen", walked=1)), "já", PORTUGUESE)
+    assert passed_over_reason(site("over", walked=1, links=1), PORTUGUESE) == (
         "não nesta execução: a caminhada por a.br terminou: sua única página tinha 1 ligação para outros sites,"
         " 2 levariam adiante"
     )

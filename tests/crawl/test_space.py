@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tarrafa.crawl.space import Space
+from tarrafa.crawl.space import DiskSpace
 from tarrafa.data import FREE_BYTES_MIN, DataDirectory
 
 
@@ -18,11 +18,11 @@ def free(monkeypatch):
 
 
 def test_a_node_pauses_before_the_disk_is_full_and_goes_on_when_there_is_room_to_spare(tmp_path, free):
-    space = Space(DataDirectory(tmp_path))
+    space = DiskSpace(DataDirectory(tmp_path))
     seen = []
     for left in (10.0, 2.1, 1.9, 0.1, 2.1, 2.9, 3.1, 2.1, 1.9):
         free[0] = left
-        seen.append((space.look(), bool(space.trouble)))
+        seen.append((space.refresh(), bool(space.trouble)))
     assert seen == [
         (False, False), (False, False), (True, True), (False, True), (False, True), (False, True), (True, False),
         (False, False), (True, True),

@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.delivered import Delivered
-from tarrafa.crawl.reading import read
-from tarrafa.crawl.visit import Finished, body_of, conclude, request_bytes, request_for
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.http import Head, Response
-from tarrafa.frontier.protocol import Offer
-from tarrafa.model import Role, Status, Visit
+from tarrafa.crawl.delivered import LinkCache
+from tarrafa.crawl.reading import run_parse_job
+from tarrafa.crawl.visit import FinishedVisit, decode_response, conclude, format_request, build_request
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.http import ResponseHead, FetchResponse
+from tarrafa.frontier.protocol import DiscoveredUrl
+from tarrafa.model import UrlRole, Status, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.fetch.server import a_server
 
@@ -24,7 +24,7 @@ PAGE = b"<html lang=pt><title>Rede</title><p>O pescador da vila lan\xc3\xa7a a r
 
 def a_collection(**sections: dict[str, object]) -> Collection:
     table = {"name": "c", "roots": ["http://a.br/"], "scope": {"hosts": ["a.br", "*.b.br"]}} | sections
-    return config.convert(table, "test")
+    return config.collection_from_table(table, "test")
 
 
 def a_visit(**more: object) -> Visit:
@@ -39,21 +39,21 @@ def concluded(
     visit: Visit | None = None,
     collection: Collection | None = None,
     **fields: str,
-) -> Finished:
+) -> FinishedVisit:
     collection, visit = collection or a_collection(), visit or a_visit()
     headers = {"content-type": "text/html; charset=utf-8"} | {
         key.replace("_", "-"): text for key, text in fields.items()
     }
-    head = Head(code, tuple(headers.items()))
-    response = Response(code, head, b"HTTP/1.1 200 OK\r\n\r\n", body, "192.0.2.1", 0.25)
-    request, admission = request_for(visit.url, collection, visit), Admission(collection)
-    given = body_of(visit, response, collection, admission) if code == 200 else None
-    reading = read(given.job) if given is not None and given.job is not None else None
+    head = ResponseHead(code, tuple(headers.items()))
+    response = FetchResponse(code, head, b"HTTP/1.1 200 OK\r\n\r\n", body, "192.0.2.1", 0.25)
+    request, admission = build_request(visit.url, collection, visit), Admission(collection)
+    given = decode_response(visit, response, collection, admission) if code == 200 else None
+    reading = run_parse_job(given.job) if given is not None and given.job is not None else None
     return conclude(visit, request, response, collection, admission, 1000.0, given, reading)
 
 
-def offered(done: Finished) -> dict[str, int]:
-    return {offer.url: offer.depth for offer in done.offers}
+def offered(done: FinishedVisit) -> dict[str, int]:
+    return {offer.url: offer.depth for offer in done.discovered}
 
 
 def test_a_page_is_kept_with_its_bytes_its_text_and_its_links_in_scope():
@@ -72,31 +72,31 @@ def test_a_page_is_kept_with_its_bytes_its_text_and_its_links_in_scope():
 @pytest.mark.parametrize("rel", ["nofollow", "ugc", "noopener SPONSORED"])
 def test_links_that_their_author_does_not_vouch_for_are_recorded_not_followed(rel):
     done = concluded(PAGE + f'<a rel="{rel}" href="/x">X</a>'.encode())
-    assert done.offers == []
+    assert done.discovered == []
     assert done.record.page is not None
     assert len(done.record.page.links) == 1
 
 
 def test_a_page_that_says_nofollow_leads_nowhere_by_meta_or_by_header():
-    assert concluded(b"<meta name=robots content=nofollow><a href=/x>").offers == []
-    assert concluded(PAGE + b"<a href=/x>", x_robots_tag="nofollow").offers == []
+    assert concluded(b"<meta name=robots content=nofollow><a href=/x>").discovered == []
+    assert concluded(PAGE + b"<a href=/x>", x_robots_tag="nofollow").discovered == []
 
 
 def test_a_redirect_leads_to_its_target_at_no_cost_in_depth():
     done = concluded(b"", code=301, location="/new", visit=a_visit(depth=3, redirects=2))
-    assert [(offer.url, offer.depth, offer.redirects) for offer in done.offers] == [("http://a.br/new", 3, 3)]
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.discovered] == [("http://a.br/new", 3, 3)]
     assert (done.record.outcome.location, done.record.outcome.kept) == ("http://a.br/new", False)
     assert done.exchange is not None, "redirects are archived"
 
 
 def test_a_chain_of_redirects_ends_at_its_limit():
     done = concluded(b"", code=302, location="/new", visit=a_visit(redirects=5))
-    assert (done.record.outcome.status, done.offers) == (Status.REDIRECTS_EXCEEDED, [])
+    assert (done.record.outcome.status, done.discovered) == (Status.REDIRECTS_EXCEEDED, [])
 
 
 @pytest.mark.parametrize("location", ["javascript:alert(1)", "http://[", "", "mailto:a@b.br", "http://elsewhere.com/"])
 def test_a_redirect_to_nowhere_or_out_of_scope_leads_nowhere(location):
-    assert concluded(b"", code=301, location=location).offers == []
+    assert concluded(b"", code=301, location=location).discovered == []
 
 
 def test_a_location_in_raw_utf8_is_understood():
@@ -137,7 +137,7 @@ def outside(**more: object) -> Visit:
 def test_with_languages_a_kept_page_leads_beyond_the_hosts_but_not_to_what_is_excluded():
     done = concluded(PORTUGUESE + WAYS_OUT, collection=beyond())
     assert offered(done) == {"http://a.br/x": 2, "http://else.pt/y": 2, "http://else.pt/file.zip": 2}
-    assert [offer.status for offer in done.offers] == [0, 0, Status.TYPE_NOT_WANTED]
+    assert [offer.status for offer in done.discovered] == [0, 0, Status.TYPE_NOT_WANTED]
     assert list(offered(concluded(PORTUGUESE + WAYS_OUT, collection=beyond(beyond=False)))) == ["http://a.br/x"]
 
 
@@ -155,18 +155,18 @@ def test_a_page_beyond_is_kept_and_followed_only_if_its_language_is_wanted():
     assert list(offered(done)) == ["http://a.br/x", "http://else.pt/y", "http://else.pt/file.zip"]
     done = concluded(ENGLISH + WAYS_OUT, collection=beyond(), visit=outside())
     assert (done.record.outcome.status, done.record.outcome.kept) == (Status.LANGUAGE_OUTSIDE, False)
-    assert done.offers == []
+    assert done.discovered == []
 
 
 def test_redirects_may_lead_beyond_too():
     done = concluded(b"", code=301, location="http://else.pt/y", collection=beyond(), visit=outside())
     assert offered(done) == {"http://else.pt/y": 1}
     done = concluded(b"", code=301, location="http://else.pt/private/y", collection=beyond())
-    assert done.offers == []
+    assert done.discovered == []
 
 
 def test_a_root_outside_the_hosts_is_no_page_beyond():
-    collection = config.convert(
+    collection = config.collection_from_table(
         {"name": "c", "roots": [OUTSIDE], "scope": {"hosts": ["a.br"], "languages": ["pt"]}}, "test"
     )
     done = concluded(ENGLISH + WAYS_OUT, collection=collection, visit=outside(depth=0))
@@ -196,7 +196,7 @@ def test_only_structured_pages_are_kept_if_so_asked():
     assert plain.exchange is None
     assert plain.record.page is not None
     assert (plain.record.page.text, len(plain.record.page.links)) == ("", 1)
-    assert [offer.url for offer in plain.offers] == ["http://a.br/x"], "its links are followed"
+    assert [offer.url for offer in plain.discovered] == ["http://a.br/x"], "its links are followed"
 
 
 def test_only_pages_that_speak_a_wanted_vocabulary_are_kept_if_so_asked():
@@ -213,48 +213,48 @@ def test_only_pages_that_speak_a_wanted_vocabulary_are_kept_if_so_asked():
 def test_a_page_that_sends_its_reader_away_at_once_is_a_redirect(seconds):
     body = PAGE + f'<meta http-equiv=refresh content="{seconds}; url=/new"><a href="/new">aqui</a>'.encode()
     done = concluded(body, visit=a_visit(depth=2))
-    assert [(offer.url, offer.depth, offer.redirects) for offer in done.offers] == [("http://a.br/new", 2, 1)]
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.discovered] == [("http://a.br/new", 2, 1)]
     assert (done.record.outcome.status, done.record.outcome.kept) == (200, False)
-    assert concluded(body, visit=a_visit(redirects=5)).offers == [], "and a chain of them ends"
+    assert concluded(body, visit=a_visit(redirects=5)).discovered == [], "and a chain of them ends"
 
 
 def test_a_page_that_lets_its_reader_read_first_is_a_page_with_a_link():
     done = concluded(PAGE + b'<meta http-equiv=refresh content="30; url=/new">')
     assert done.record.outcome.kept
-    assert [(offer.url, offer.depth, offer.redirects) for offer in done.offers] == [("http://a.br/new", 2, 0)]
+    assert [(offer.url, offer.depth, offer.redirects) for offer in done.discovered] == [("http://a.br/new", 2, 0)]
 
 
 def test_the_very_text_of_the_page_that_led_here_leads_nowhere():
     body = PAGE + b"<a href=sub/>x</a>"
     first = concluded(body)
-    (offer,) = first.offers
+    (offer,) = first.discovered
     assert offer.parent == bytes.fromhex(first.record.outcome.content_id[:16])
     second = concluded(body, visit=a_visit(parent=offer.parent))
     assert second.record.outcome.kept
-    assert second.offers == []
+    assert second.discovered == []
 
 
 def test_a_list_that_goes_on_beside_itself_is_followed_though_it_says_the_same():
     """A gallery without words: its second page has the text of the first."""
     first = concluded(PAGE + b"<a href=page2>x</a>")
-    (offer,) = first.offers
+    (offer,) = first.discovered
     assert offer.parent == b""
 
 
 def test_a_sitemap_that_moved_is_still_a_sitemap():
-    done = concluded(b"", code=301, location="http://c.br/index.xml", visit=a_visit(role=Role.SITEMAP))
-    assert [(offer.url, offer.role, offer.redirects) for offer in done.offers] == [("http://c.br/index.xml", 1, 1)]
+    done = concluded(b"", code=301, location="http://c.br/index.xml", visit=a_visit(role=UrlRole.SITEMAP))
+    assert [(offer.url, offer.role, offer.redirects) for offer in done.discovered] == [("http://c.br/index.xml", 1, 1)]
 
 
 def test_nobody_turns_the_pages_of_another_host_into_sitemaps():
     admission = Admission(a_collection())
     urls = ["http://a.br/map", "http://www.b.br/page.html", "http://cdn.com/a.br.xml.gz"]
-    assert [offer.url for offer in admission.sitemaps(urls, "http://a.br:80", 0)] == [urls[0], urls[2]]
+    assert [offer.url for offer in admission.admit_sitemaps(urls, "http://a.br:80", 0)] == [urls[0], urls[2]]
 
 
 def test_links_that_their_looks_refuse_are_offered_with_the_reason():
     done = concluded(PAGE + b"<a href=/x.jpg>1</a><a href=/a/a/a/a>2</a><a href=/ok>3</a>")
-    assert {offer.url: offer.status for offer in done.offers} == {
+    assert {offer.url: offer.status for offer in done.discovered} == {
         "http://a.br/x.jpg": Status.TYPE_NOT_WANTED, "http://a.br/a/a/a/a": Status.TRAP, "http://a.br/ok": 0,
     }  # fmt: skip
 
@@ -274,13 +274,13 @@ def test_what_comes_without_a_type_is_judged_by_its_looks(body, status, kind):
 
 
 def test_what_is_neither_sitemap_nor_feed_is_a_status():
-    done = concluded(b"<html><p>Not found", visit=a_visit(role=Role.SITEMAP))
-    assert (done.record.outcome.status, done.offers) == (Status.INVALID_RESPONSE, [])
+    done = concluded(b"<html><p>Not found", visit=a_visit(role=UrlRole.SITEMAP))
+    assert (done.record.outcome.status, done.discovered) == (Status.INVALID_RESPONSE, [])
 
 
 def test_who_runs_the_crawl_is_named_in_every_request():
     politeness: dict[str, object] = {"contact": "https://a.br/bot", "email": "bot@a.br"}
-    headers = dict(request_for(URL, a_collection(politeness=politeness), a_visit()).headers)
+    headers = dict(build_request(URL, a_collection(politeness=politeness), a_visit()).headers)
     assert headers["From"] == "bot@a.br"
     assert headers["User-Agent"].endswith("(+https://a.br/bot)")
     assert "Cookie" not in headers
@@ -306,8 +306,8 @@ def test_excluded_patterns_are_left_out():
     ],
 )
 def test_the_header_decides_before_the_body_is_fetched(fields, verdict):
-    request = request_for(URL, a_collection(), a_visit())
-    assert request.verdict(Head(200, tuple(fields.items()))) == verdict
+    request = build_request(URL, a_collection(), a_visit())
+    assert request.check_head(ResponseHead(200, tuple(fields.items()))) == verdict
 
 
 def test_the_archived_request_is_byte_for_byte_what_went_over_the_wire():
@@ -315,12 +315,12 @@ def test_the_archived_request_is_byte_for_byte_what_went_over_the_wire():
         async with a_server(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") as server:
             collection = a_collection(politeness={"contact": "https://a.br/bot"})
             visit = a_visit(etag='"abc"', last_modified="Sun, 06 Nov 1994 08:49:37 GMT")
-            request = request_for("http://a.br:8080/x?y=%C3%A7&z=1", collection, visit)
+            request = build_request("http://a.br:8080/x?y=%C3%A7&z=1", collection, visit)
             request.connect_to = f"127.0.0.1:{server.port}"
-            client = Client(1)
+            client = HttpClient(1)
             await client.fetch(request)
             client.close()
-            return server.requests[0], request_bytes(request)
+            return server.requests[0], format_request(request)
 
     sent, archived = asyncio.run(scene())
     assert archived == sent
@@ -329,30 +329,30 @@ def test_the_archived_request_is_byte_for_byte_what_went_over_the_wire():
 
 
 def test_a_worker_offers_each_url_once_at_its_smallest_depth_and_again_only_if_it_falls():
-    def offer(number: int, depth: int) -> Offer:
-        return Offer(1, bytes([number]) * 16, f"http://a.br/{number}", "http://a.br:80", depth)
+    def offer(number: int, depth: int) -> DiscoveredUrl:
+        return DiscoveredUrl(1, bytes([number]) * 16, f"http://a.br/{number}", "http://a.br:80", depth)
 
-    delivered = Delivered(most=3)
-    news = delivered.news(1, [offer(1, 3), offer(1, 2), offer(2, 5)])
+    delivered = LinkCache(most=3)
+    news = delivered.filter_new(1, [offer(1, 3), offer(1, 2), offer(2, 5)])
     assert [(one.url, one.depth) for one in news] == [("http://a.br/1", 2), ("http://a.br/2", 5)]
     delivered.remember(1, news)
-    assert delivered.news(1, [offer(1, 2), offer(2, 6)]) == []
-    assert delivered.news(1, [offer(2, 4)]) == [offer(2, 4)]
-    assert delivered.news(2, [offer(1, 2)]) == [offer(1, 2)], "another collection has not heard of it"
+    assert delivered.filter_new(1, [offer(1, 2), offer(2, 6)]) == []
+    assert delivered.filter_new(1, [offer(2, 4)]) == [offer(2, 4)]
+    assert delivered.filter_new(2, [offer(1, 2)]) == [offer(1, 2)], "another collection has not heard of it"
     delivered.remember(1, [offer(number, 1) for number in (3, 4, 5)])
-    assert delivered.news(1, [offer(1, 2)]) == [offer(1, 2)], "bounded: the oldest is forgotten"
+    assert delivered.filter_new(1, [offer(1, 2)]) == [offer(1, 2)], "bounded: the oldest is forgotten"
 
 
 def test_the_memory_of_what_was_delivered_tells_its_hit_rate():
-    offers = [Offer(1, bytes([n]) * 16, f"http://a.br/{n}", "http://a.br:80", 1) for n in range(10)]
-    delivered = Delivered()
-    assert delivered.sentence() == ""
-    delivered.remember(1, delivered.news(1, offers))
-    assert (delivered.seen, delivered.told) == (10, 10)
+    offers = [DiscoveredUrl(1, bytes([n]) * 16, f"http://a.br/{n}", "http://a.br:80", 1) for n in range(10)]
+    delivered = LinkCache()
+    assert delivered.hit_rate_text() == ""
+    delivered.remember(1, delivered.filter_new(1, offers))
+    assert (delivered.urls_seen, delivered.urls_delivered) == (10, 10)
     for _ in range(3):
-        assert delivered.news(1, offers) == []
-    assert (delivered.seen, delivered.told) == (40, 10)
-    assert delivered.sentence() == "75.0% of 40 links were delivered before (cache: 10 URLs)"
+        assert delivered.filter_new(1, offers) == []
+    assert (delivered.urls_seen, delivered.urls_delivered) == (40, 10)
+    assert delivered.hit_rate_text() == "75.0% of 40 links were delivered before (cache: 10 URLs)"
 
 
 @pytest.mark.parametrize(

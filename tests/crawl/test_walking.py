@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.crawl.walking import is_passed_over, turn, why_over
+from tarrafa.crawl.walking import is_passed_over, breadth_turn_text, passed_over_reason
 from tarrafa.frontier.protocol import SiteFacts, UrlFacts
 
 BEST, OTHER = "http://a.br/", "http://a.br/x"
@@ -32,7 +32,7 @@ def url(text: str, where: SiteFacts | None, state: str = "pending") -> UrlFacts:
     ],
 )  # fmt: skip
 def test_when_the_turn_of_a_url_comes(text, where, told):
-    assert turn(url(text, where), "soon") == told
+    assert breadth_turn_text(url(text, where), "soon") == told
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_when_the_turn_of_a_url_comes(text, where, told):
     ],
 )
 def test_why_a_url_was_passed_over(where, told):
-    assert why_over(where) == f"not in this run: the walk through a.br is over: {told}"
+    assert passed_over_reason(where) == f"not in this run: the walk through a.br is over: {told}"
 
 
 @pytest.mark.parametrize(

@@ -14,21 +14,21 @@ from tarrafa.frontier import remote
 from tarrafa.frontier.address import UnixSocket
 from tarrafa.frontier.protocol import CollectionStatus, Frontier
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.frontier.timing import agree
+from tarrafa.frontier.timing import sync_clock
 
 PATIENCE_S, LOOK_S = 30.0, 0.01
 CONNECTIONS_MAX = 100
 
 
 @asynccontextmanager
-async def a_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, DataDirectory]]:
+async def running_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, DataDirectory]]:
     """It works until the scene is over, and then brings home what it has."""
     data, clock = DataDirectory(folder / "data"), Clock.real()
     data.create()
     frontier = SqliteFrontier(data.frontier, clock, "test\n")
-    server = await remote.serve(frontier, data.socket)
+    server = await remote.serve_unix(frontier, data.socket)
     line = await remote.RemoteFrontier.connect(data.socket)
-    worker = Worker(data, "w1", UnixSocket(data.socket), line, await agree(line, clock), CONNECTIONS_MAX, 1)
+    worker = Worker(data, "w1", UnixSocket(data.socket), line, await sync_clock(line, clock), CONNECTIONS_MAX, 1)
     work = asyncio.create_task(worker.run())
     try:
         yield frontier, data
@@ -42,28 +42,28 @@ async def a_worker(folder: Path) -> AsyncIterator[tuple[SqliteFrontier, DataDire
 
 async def submit(frontier: Frontier, table: dict[str, object]) -> None:
     """Begin a collection, or go on with it otherwise."""
-    collection = config.convert(table, "test")
-    await frontier.open_collection(config.encode(collection), list(Admission(collection).roots()))
+    collection = config.collection_from_table(table, "test")
+    await frontier.open_collection(config.encode_collection(collection), list(Admission(collection).admit_roots()))
 
 
 async def numbers(frontier: Frontier, name: str = "c") -> CollectionStatus:
     return next(one for one in (await frontier.overview()).collections if one.name == name)
 
 
-async def until(is_so: Callable[[], bool], what: str) -> None:
+async def wait_until(is_so: Callable[[], bool], what: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not is_so():
             await asyncio.sleep(LOOK_S)
     assert is_so(), what
 
 
-async def until_nothing_is_out(frontier: Frontier) -> None:
+async def wait_until_nothing_is_out(frontier: Frontier) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while (await numbers(frontier)).handed_out:
             await asyncio.sleep(LOOK_S)
 
 
-async def until_nothing_waits(frontier: Frontier) -> None:
+async def wait_until_nothing_waits(frontier: Frontier) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while (now := await numbers(frontier)).handed_out or now.pending:
             await asyncio.sleep(LOOK_S)

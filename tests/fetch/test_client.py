@@ -11,25 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.fetch.client import Client, same_address
-from tarrafa.fetch.http import Head, Request, Response, TooLarge, Undecodable, decode_body, parse_head, retry_after
+from tarrafa.fetch.client import HttpClient, same_address
+from tarrafa.fetch.http import ResponseHead, FetchRequest, FetchResponse, DecodedBodyTooLarge, UndecodableBody, decode_body, parse_head, retry_after_s
 from tarrafa.model import Status
 from tests.fetch.server import Answer, RawServer, a_server
-from tests.ports import a_port
+from tests.ports import reserved_port
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5\r\n\r\nhello"
 
 
 def fetch_from(
     *answers: Answer, keep: bool = False, times: int = 1, **limits: object
-) -> tuple[list[Response], RawServer]:
-    async def scene() -> tuple[list[Response], RawServer]:
+) -> tuple[list[FetchResponse], RawServer]:
+    async def scene() -> tuple[list[FetchResponse], RawServer]:
         async with a_server(*answers, keep=keep) as server:
-            client = Client(10)
+            client = HttpClient(10)
             headers = [("User-Agent", "Tarrafa-test")]
             responses = []
             for _ in range(times):
-                request = Request("http://a.test/x?y=1", headers, f"127.0.0.1:{server.port}", **limits)  # type: ignore[arg-type]
+                request = FetchRequest("http://a.test/x?y=1", headers, f"127.0.0.1:{server.port}", **limits)  # type: ignore[arg-type]
                 responses.append(await client.fetch(request))
             client.close()
             return responses, server
@@ -37,7 +37,7 @@ def fetch_from(
     return asyncio.run(scene())
 
 
-def fetch_one(*answers: Answer, **limits: object) -> Response:
+def fetch_one(*answers: Answer, **limits: object) -> FetchResponse:
     return fetch_from(*answers, **limits)[0][0]  # type: ignore[arg-type]
 
 
@@ -70,8 +70,8 @@ def taken_back_after_ms(port: int) -> list[int]:
 def test_the_kernel_is_told_how_long_it_may_try_to_send(unheard_s, told):
     async def scene() -> list[int]:
         async with a_server(OK, keep=True) as server:
-            client = Client(10, unheard_s=unheard_s)
-            response = await client.fetch(Request("http://a.test/", [], f"127.0.0.1:{server.port}"))
+            client = HttpClient(10, unheard_s=unheard_s)
+            response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{server.port}"))
             assert response.status == 200
             try:
                 return taken_back_after_ms(server.port)
@@ -108,7 +108,7 @@ def test_the_transfer_is_cut_at_the_header_when_the_verdict_says_so():
             sent += 10_000
             await writer.drain()
 
-    def no_video(head: Head) -> int:
+    def no_video(head: ResponseHead) -> int:
         return Status.TYPE_NOT_WANTED if head.content_type == "video/mp4" else 0
 
     response = fetch_one(endless, verdict=no_video)
@@ -153,18 +153,18 @@ def test_broken_servers_give_a_status_never_an_exception(answer, status):
 
 
 def test_nobody_listening_is_a_status():
-    async def scene(port: int) -> Response:
-        client = Client(10)
-        response = await client.fetch(Request("http://a.test/", [], f"127.0.0.1:{port}"))
+    async def scene(port: int) -> FetchResponse:
+        client = HttpClient(10)
+        response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{port}"))
         client.close()
         return response
 
-    with a_port() as port:
+    with reserved_port() as port:
         assert asyncio.run(scene(port)).status == Status.SYSTEM_ERROR
 
 
-def scene_with(work: Callable[[RawServer], Awaitable[Response]], *answers: Answer) -> tuple[Response, RawServer]:
-    async def scene() -> tuple[Response, RawServer]:
+def scene_with(work: Callable[[RawServer], Awaitable[FetchResponse]], *answers: Answer) -> tuple[FetchResponse, RawServer]:
+    async def scene() -> tuple[FetchResponse, RawServer]:
         async with a_server(*answers) as server:
             return await work(server), server
 
@@ -172,9 +172,9 @@ def scene_with(work: Callable[[RawServer], Awaitable[Response]], *answers: Answe
 
 
 def test_nothing_leaves_once_the_fence_is_down():
-    async def work(server: RawServer) -> Response:
-        client = Client(10, may_send=lambda: False)
-        response = await client.fetch(Request("http://a.test/", [], f"127.0.0.1:{server.port}"))
+    async def work(server: RawServer) -> FetchResponse:
+        client = HttpClient(10, may_send=lambda: False)
+        response = await client.fetch(FetchRequest("http://a.test/", [], f"127.0.0.1:{server.port}"))
         client.close()
         return response
 
@@ -186,9 +186,9 @@ def test_nothing_leaves_once_the_fence_is_down():
 def test_nothing_is_sent_to_an_address_that_was_not_vetted(monkeypatch):
     monkeypatch.setattr("tarrafa.fetch.client.same_address", lambda one, other: False)  # it moved after the check
 
-    async def work(server: RawServer) -> Response:
-        client = Client(10)
-        response = await client.fetch(Request(f"http://127.0.0.1:{server.port}/", [], address="127.0.0.1"))
+    async def work(server: RawServer) -> FetchResponse:
+        client = HttpClient(10)
+        response = await client.fetch(FetchRequest(f"http://127.0.0.1:{server.port}/", [], address="127.0.0.1"))
         client.close()
         return response
 
@@ -215,10 +215,10 @@ def test_a_request_that_a_dead_connection_swallowed_is_not_repeated_at_once():
 
 
 def test_odd_characters_in_header_values_are_sent_as_one_line():
-    async def work(server: RawServer) -> Response:
-        client = Client(10)
+    async def work(server: RawServer) -> FetchResponse:
+        client = HttpClient(10)
         headers = [("User-Agent", "Tarrafa (+São Paulo → €)"), ("If-None-Match", '"caf\xe9\r\nX-Evil: 1"')]
-        response = await client.fetch(Request("http://a.test/", headers, f"127.0.0.1:{server.port}"))
+        response = await client.fetch(FetchRequest("http://a.test/", headers, f"127.0.0.1:{server.port}"))
         client.close()
         return response
 
@@ -249,19 +249,19 @@ def test_folded_and_repeated_header_fields_are_read():
 def test_a_bomb_is_cut_where_the_limit_is():
     bomb = gzip.compress(b"\0" * 50_000_000)
     assert len(bomb) < 100_000
-    with pytest.raises(TooLarge):
-        decode_body(Head(200, (("content-encoding", "gzip"),)), bomb, 1_000_000)
+    with pytest.raises(DecodedBodyTooLarge):
+        decode_body(ResponseHead(200, (("content-encoding", "gzip"),)), bomb, 1_000_000)
 
 
 @pytest.mark.parametrize("window", [15, -15])
 def test_deflate_of_both_kinds_is_undone(window):
     packer = zlib.compressobj(wbits=window)
     packed = packer.compress(b"hello " * 50) + packer.flush()
-    assert decode_body(Head(200, (("content-encoding", "deflate"),)), packed, 10_000) == b"hello " * 50
+    assert decode_body(ResponseHead(200, (("content-encoding", "deflate"),)), packed, 10_000) == b"hello " * 50
 
 
 def test_several_gzip_members_and_a_stream_cut_short_give_what_is_there():
-    head = Head(200, (("content-encoding", "gzip"),))
+    head = ResponseHead(200, (("content-encoding", "gzip"),))
     assert decode_body(head, gzip.compress(b"one ") + gzip.compress(b"two"), 100) == b"one two"
     packed = gzip.compress(bytes(range(256)) * 40)
     part = decode_body(head, packed[: len(packed) // 2], 100_000)
@@ -269,28 +269,28 @@ def test_several_gzip_members_and_a_stream_cut_short_give_what_is_there():
 
 
 def test_a_stream_of_empty_members_ends_soon():
-    assert decode_body(Head(200, (("content-encoding", "gzip"),)), gzip.compress(b"") * 50_000, 100) == b""
+    assert decode_body(ResponseHead(200, (("content-encoding", "gzip"),)), gzip.compress(b"") * 50_000, 100) == b""
 
 
 def test_as_a_prefix_the_body_is_cut_at_the_limit():
     packed = gzip.compress(b"0123456789" * 100)
-    assert decode_body(Head(200, (("content-encoding", "gzip"),)), packed, 15, prefix=True) == b"012345678901234"
+    assert decode_body(ResponseHead(200, (("content-encoding", "gzip"),)), packed, 15, prefix=True) == b"012345678901234"
 
 
 def test_what_cannot_be_decoded_is_said():
-    with pytest.raises(Undecodable):
-        decode_body(Head(200, (("content-encoding", "gzip"),)), b"not gzip", 100)
-    with pytest.raises(Undecodable):
-        decode_body(Head(200, (("content-encoding", "snappy"),)), b"x", 100)
-    with pytest.raises(Undecodable):
-        decode_body(Head(200, (("transfer-encoding", "chunked"),)), b"zz\r\nhello", 100)
+    with pytest.raises(UndecodableBody):
+        decode_body(ResponseHead(200, (("content-encoding", "gzip"),)), b"not gzip", 100)
+    with pytest.raises(UndecodableBody):
+        decode_body(ResponseHead(200, (("content-encoding", "snappy"),)), b"x", 100)
+    with pytest.raises(UndecodableBody):
+        decode_body(ResponseHead(200, (("transfer-encoding", "chunked"),)), b"zz\r\nhello", 100)
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"), [("120", 120.0), ("Sun, 06 Nov 1994 08:49:37 GMT", 37.0), ("soon", 0.0), ("", 0.0)]
 )
 def test_retry_after_is_read_in_both_forms(text, seconds):
-    assert retry_after(Head(503, (("retry-after", text),)), 784111740.0) == seconds
+    assert retry_after_s(ResponseHead(503, (("retry-after", text),)), 784111740.0) == seconds
 
 
 def test_two_spellings_of_one_address_are_the_same():
@@ -302,11 +302,11 @@ def test_many_requests_at_once_share_handles_and_every_one_is_answered():
     async def scene() -> list[int]:
         servers = [a_server(*[OK] * 40, keep=True) for _ in range(20)]
         open_servers = [await server.__aenter__() for server in servers]
-        client = Client(10)
+        client = HttpClient(10)
 
         async def visit(port: int) -> list[int]:
             return [
-                (await client.fetch(Request(f"http://a.test/{number}", [], f"127.0.0.1:{port}"))).status
+                (await client.fetch(FetchRequest(f"http://a.test/{number}", [], f"127.0.0.1:{port}"))).status
                 for number in range(40)
             ]
 

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 import pycurl
 import pytest
 
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.guard import forbidden
-from tarrafa.fetch.http import Request, Response
-from tarrafa.fetch.names import Resolver
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.guard import is_forbidden_address
+from tarrafa.fetch.http import FetchRequest, FetchResponse
+from tarrafa.fetch.names import DnsResolver
 from tarrafa.fetch.transfer import Transfer
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical, host_name
@@ -52,28 +52,28 @@ OUTSIDE = [
 
 @pytest.mark.parametrize("address", [*INSIDE_4, *INSIDE_6])
 def test_addresses_that_are_not_on_the_public_internet_are_forbidden(address):
-    assert forbidden(address)
+    assert is_forbidden_address(address)
 
 
 @pytest.mark.parametrize("address", INSIDE_4)
 def test_so_they_are_inside_an_ipv6_address(address):
-    assert forbidden(f"::ffff:{address}")
-    assert forbidden(f"64:ff9b::{address}")
+    assert is_forbidden_address(f"::ffff:{address}")
+    assert is_forbidden_address(f"64:ff9b::{address}")
 
 
 @pytest.mark.parametrize("address", OUTSIDE)
 def test_public_addresses_are_allowed(address):
-    assert not forbidden(address)
+    assert not is_forbidden_address(address)
 
 
 @pytest.mark.parametrize(
     "text", ["", "localhost", "127.1", "0x7f.1", "2130706433", "1.2.3.4.5", "[::1]", " 8.8.8.8", "８.8.8.8"]
 )
 def test_what_is_no_address_is_forbidden(text):
-    assert forbidden(text)
+    assert is_forbidden_address(text)
 
 
-class Watched(Client):
+class Watched(HttpClient):
     """A client that remembers where it would have connected to, and connects nowhere."""
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class Watched(Client):
         return int(pycurl.SOCKET_BAD)
 
 
-async def visit(client: Client, resolver: Resolver, url: str) -> int:
+async def visit(client: HttpClient, resolver: DnsResolver, url: str) -> int:
     """As a worker goes about it."""
     normal = canonical(url)
     if normal is None:
@@ -97,7 +97,7 @@ async def visit(client: Client, resolver: Resolver, url: str) -> int:
     answer = await resolver.resolve(host_name(normal), allow_private=False)
     if answer.address is None:
         return Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
-    return (await client.fetch(Request(normal, [], address=answer.address))).status
+    return (await client.fetch(FetchRequest(normal, [], address=answer.address))).status
 
 
 FORBIDDEN_URLS = [
@@ -121,7 +121,7 @@ NAMES = {
 def test_no_socket_is_ever_opened_for_a_url_that_leads_inside():
     async def scene() -> None:
         async with a_name_server(NAMES) as names:
-            resolver, client = Resolver([f"127.0.0.1:{names.port}"]), Watched()
+            resolver, client = DnsResolver([f"127.0.0.1:{names.port}"]), Watched()
             found = {url: await visit(client, resolver, url) for url in FORBIDDEN_URLS}
             await resolver.close()
             client.close()
@@ -141,7 +141,7 @@ def test_the_address_that_was_vetted_is_the_only_one_that_is_reached_for():
 
     async def scene() -> None:
         async with a_name_server({"rebound.test": ["8.8.8.8"]}, {"rebound.test": ["127.0.0.1"]}) as names:
-            resolver, client = Resolver([f"127.0.0.1:{names.port}"]), Watched()
+            resolver, client = DnsResolver([f"127.0.0.1:{names.port}"]), Watched()
             for url in ("http://rebound.test/", "https://rebound.test:8443/", "http://rebound.test/again"):
                 assert await visit(client, resolver, url) == Status.SYSTEM_ERROR
             await resolver.close()
@@ -152,9 +152,9 @@ def test_the_address_that_was_vetted_is_the_only_one_that_is_reached_for():
 
 
 def test_without_a_vetted_address_nothing_is_fetched():
-    async def scene() -> tuple[Response, list[str]]:
+    async def scene() -> tuple[FetchResponse, list[str]]:
         client = Watched()
-        response = await client.fetch(Request("http://localhost/", []))
+        response = await client.fetch(FetchRequest("http://localhost/", []))
         client.close()
         return response, client.reached_for
 
@@ -163,11 +163,11 @@ def test_without_a_vetted_address_nothing_is_fetched():
 
 
 def at(
-    server_scene: Callable[[Client, RawServer], Awaitable[None]], *answers: bytes, certificate: str = ""
+    server_scene: Callable[[HttpClient, RawServer], Awaitable[None]], *answers: bytes, certificate: str = ""
 ) -> RawServer:
     async def whole() -> RawServer:
         async with a_server(*(answers or [OK] * 5), keep=True, certificate=certificate) as server:
-            client = Client(10)
+            client = HttpClient(10)
             await server_scene(client, server)
             client.close()
             return server
@@ -182,8 +182,8 @@ def test_an_environment_proxy_is_never_asked(scheme, monkeypatch):
             for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
                 monkeypatch.setenv(name, f"http://{proxy.place}/")
             monkeypatch.setenv("NO_PROXY", "nothing.test")
-            client = Client(10)
-            response = await client.fetch(Request(f"{scheme}://a.test/", [], server.place, ca_file=AUTHORITY))
+            client = HttpClient(10)
+            response = await client.fetch(FetchRequest(f"{scheme}://a.test/", [], server.place, ca_file=AUTHORITY))
             client.close()
             assert (response.status, proxy.connections) == (200, 0)
 
@@ -195,8 +195,8 @@ def test_no_password_is_taken_from_a_netrc(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("NETRC", str(tmp_path / ".netrc"))
 
-    async def scene(client: Client, server: RawServer) -> None:
-        await client.fetch(Request("http://a.test/", [], server.place))
+    async def scene(client: HttpClient, server: RawServer) -> None:
+        await client.fetch(FetchRequest("http://a.test/", [], server.place))
 
     assert b"authorization" not in at(scene).requests[0].lower()
 
@@ -208,12 +208,12 @@ def test_nothing_that_a_server_says_is_remembered_for_the_next_request():
         b"Strict-Transport-Security: max-age=3600\r\nRefresh: 0; url=/next\r\nContent-Length: 5\r\n\r\nhello"
     )
 
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         for url in ("https://a.test/one", "https://a.test/two"):
-            response = await client.fetch(Request(url, [], server.place, ca_file=AUTHORITY))
+            response = await client.fetch(FetchRequest(url, [], server.place, ca_file=AUTHORITY))
             assert (response.status, response.address) == (200, "127.0.0.1")
         async with a_server(OK) as plain:
-            assert (await client.fetch(Request("http://a.test/three", [], plain.place))).status == 200
+            assert (await client.fetch(FetchRequest("http://a.test/three", [], plain.place))).status == 200
             assert plain.requests[0].startswith(b"GET /three ")
 
     server = at(scene, tell, tell, certificate="good")
@@ -229,10 +229,10 @@ def test_ipv6_is_fetched_from_by_name_and_by_address():
             server = await opened.__aenter__()
         except OSError:
             pytest.skip("no IPv6 here")
-        client = Client(10)
+        client = HttpClient(10)
         for url, request in (
-            ("name", Request("http://a.test/", [], server.place)),
-            ("address", Request(f"http://[::1]:{server.port}/", [], address="0:0:0:0:0:0:0:1")),
+            ("name", FetchRequest("http://a.test/", [], server.place)),
+            ("address", FetchRequest(f"http://[::1]:{server.port}/", [], address="0:0:0:0:0:0:0:1")),
         ):
             response = await client.fetch(request)
             assert (url, response.status, response.address) == (url, 200, "::1")
@@ -244,7 +244,7 @@ def test_ipv6_is_fetched_from_by_name_and_by_address():
 
 
 def test_the_host_is_asked_for_by_its_ascii_name():
-    async def scene(client: Client, server: RawServer) -> None:
-        await client.fetch(Request(str(canonical("http://São.test:8080/é")), [], server.place))
+    async def scene(client: HttpClient, server: RawServer) -> None:
+        await client.fetch(FetchRequest(str(canonical("http://São.test:8080/é")), [], server.place))
 
     assert at(scene).requests[0].startswith(b"GET /%C3%A9 HTTP/1.1\r\nHost: xn--so-sia.test:8080\r\n")

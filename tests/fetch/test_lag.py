@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.http import Request, Response
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.http import FetchRequest, FetchResponse
 from tarrafa.fetch.lag import JITTER_S, LATE_TICKS_MAX, TICK_S, LoopLag
 from tarrafa.model import Status
 from tests.fetch.server import a_server
@@ -20,9 +20,9 @@ class FalseLoop:
         self.lag = LoopLag(lambda: self.now)
 
     def tick(self, late: float = 0.0) -> None:
-        self.lag.expect()
+        self.lag.expect_tick()
         self.now += TICK_S + late
-        self.lag.ring()
+        self.lag.tick()
 
 
 def test_lateness_adds_up_since_a_moment():
@@ -31,41 +31,41 @@ def test_lateness_adds_up_since_a_moment():
     middle = loop.now
     loop.tick(0.25)
     loop.tick()
-    assert loop.lag.lateness(0.0) == pytest.approx(0.75)
-    assert loop.lag.lateness(middle) == pytest.approx(0.25)
-    assert loop.lag.lateness(loop.now) == 0.0
+    assert loop.lag.lag_s(0.0) == pytest.approx(0.75)
+    assert loop.lag.lag_s(middle) == pytest.approx(0.25)
+    assert loop.lag.lag_s(loop.now) == 0.0
 
 
 def test_the_jitter_of_every_timer_does_not_add_up():
     loop = FalseLoop()
     for _ in range(6_000):
         loop.tick(JITTER_S * 0.9)
-    assert loop.lag.lateness(0.0) == 0.0
+    assert loop.lag.lag_s(0.0) == 0.0
 
 
 def test_a_ring_that_is_overdue_counts_before_it_rings():
     """After a long block the transfer's time limit may be noticed before the bell is."""
     loop = FalseLoop()
-    loop.lag.expect()
+    loop.lag.expect_tick()
     loop.now += 3.0
-    assert loop.lag.lateness(0.0) == pytest.approx(3.0 - TICK_S)
+    assert loop.lag.lag_s(0.0) == pytest.approx(3.0 - TICK_S)
 
 
 def test_what_was_late_before_a_transfer_began_is_not_its_lateness():
     loop = FalseLoop()
     loop.tick(10.0)
-    assert loop.lag.lateness(loop.now - 2.0) == pytest.approx(2.0)
+    assert loop.lag.lag_s(loop.now - 2.0) == pytest.approx(2.0)
 
 
 def test_nobody_who_does_not_run_is_late():
-    assert LoopLag(lambda: 5.0).lateness(0.0) == 0.0
+    assert LoopLag(lambda: 5.0).lag_s(0.0) == 0.0
 
 
 def test_only_so_much_is_remembered():
     loop = FalseLoop()
     for _ in range(LATE_TICKS_MAX + 10):
         loop.tick(1.0)
-    assert loop.lag.lateness(0.0) == pytest.approx(LATE_TICKS_MAX)
+    assert loop.lag.lag_s(0.0) == pytest.approx(LATE_TICKS_MAX)
 
 
 def test_the_task_rings_once_a_tick(monkeypatch):
@@ -82,19 +82,19 @@ def test_the_task_rings_once_a_tick(monkeypatch):
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(loop.lag.run())
     assert slept == [TICK_S] * 4
-    assert loop.lag.lateness(0.0) == pytest.approx(0.4)
+    assert loop.lag.lag_s(0.0) == pytest.approx(0.4)
 
 
-def slow_fetch(late: float) -> Response:
+def slow_fetch(late: float) -> FetchResponse:
     """A transfer that runs into a time limit, on a machine that was late for that part of the time meanwhile."""
 
-    async def scene() -> Response:
+    async def scene() -> FetchResponse:
         async def silence(writer: asyncio.StreamWriter) -> None:
             await asyncio.sleep(30)
 
         async with a_server(silence) as server:
-            client = Client(10, lag=lambda since: late * (boottime() - since))
-            response = await client.fetch(Request("http://a.test/", [], server.place, time_max_s=0.3))
+            client = HttpClient(10, lag=lambda since: late * (boottime() - since))
+            response = await client.fetch(FetchRequest("http://a.test/", [], server.place, time_max_s=0.3))
             client.close()
             return response
 

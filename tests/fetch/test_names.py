@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.fetch.names import ADDRESSES_MAX, LIFE_S, Answer, Resolver, forbidden
+from tarrafa.fetch.names import ADDRESSES_MAX, DNS_CACHE_S, DnsAnswer, DnsResolver, is_forbidden_address
 from tests.fetch.dns import NameServer, a_name_server
 
 
-def resolve(name: str, allow_private: bool) -> Answer:
-    async def scene() -> Answer:
-        resolver = Resolver()
+def resolve(name: str, allow_private: bool) -> DnsAnswer:
+    async def scene() -> DnsAnswer:
+        resolver = DnsResolver()
         answer = await resolver.resolve(name, allow_private)
         await resolver.close()
         return answer
@@ -23,7 +23,7 @@ def resolve(name: str, allow_private: bool) -> Answer:
 
 def asking(
     answers: dict[str, list[str]],
-    work: Callable[[Resolver], Awaitable[None]],
+    work: Callable[[DnsResolver], Awaitable[None]],
     then: dict[str, list[str]] | None = None,
     clock: Callable[[], float] = lambda: 0.0,
 ) -> NameServer:
@@ -31,7 +31,7 @@ def asking(
 
     async def scene() -> NameServer:
         async with a_name_server(answers, then) as server:
-            resolver = Resolver([f"127.0.0.1:{server.port}"], clock)
+            resolver = DnsResolver([f"127.0.0.1:{server.port}"], clock)
             await work(resolver)
             await resolver.close()
             return server
@@ -47,7 +47,7 @@ def test_a_private_address_is_refused_by_default_and_allowed_when_asked_for(name
 
 
 def test_a_name_that_does_not_resolve_is_an_answer_not_an_exception():
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         for name in ("no-such-host.invalid", "..", "a..b", "-", "x" * 70, "\udcff.test", "[[::1]]", "127.0.0.1%lo"):
             answer = await resolver.resolve(name, False)
             assert (answer.address, answer.refused) == (None, False)
@@ -57,7 +57,7 @@ def test_a_name_that_does_not_resolve_is_an_answer_not_an_exception():
 
 
 def test_rfc6761_localhost_is_never_looked_up():
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         for name in ("localhost", "LOCALHOST", "localhost.", "a.localhost", "a.b.localhost."):
             assert (await resolver.resolve(name, False)).refused
             assert (await resolver.resolve(name, True)).address == "127.0.0.1"
@@ -74,7 +74,7 @@ def test_rfc6761_localhost_is_never_looked_up():
     ],
 )  # fmt: skip
 def test_a_name_that_leads_inside_is_refused_also_by_an_alias(addresses):
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         for name in ("inside.test", "inside.test."):
             answer = await resolver.resolve(name, False)
             assert (answer.address, answer.refused) == (None, True)
@@ -83,7 +83,7 @@ def test_a_name_that_leads_inside_is_refused_also_by_an_alias(addresses):
 
 
 def test_of_several_addresses_one_that_is_allowed_is_taken():
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         assert (await resolver.resolve("mixed.test", False)).address == "8.8.8.8"
         assert (await resolver.resolve("mixed.test", True)).address == "10.0.0.1"
         assert (await resolver.resolve("six.test", False)).address == "2606:4700::1111"
@@ -94,10 +94,10 @@ def test_of_several_addresses_one_that_is_allowed_is_taken():
 def test_a_name_that_is_rebound_is_refused_as_soon_as_it_is_asked_again():
     now = 0.0
 
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         nonlocal now
         assert (await resolver.resolve("rebound.test", False)).address == "8.8.8.8"
-        now += LIFE_S - 1
+        now += DNS_CACHE_S - 1
         assert (await resolver.resolve("rebound.test", False)).address == "8.8.8.8"
         now += 2
         answer = await resolver.resolve("rebound.test", False)
@@ -113,7 +113,7 @@ def test_names_are_looked_up_as_they_stand(monkeypatch, tmp_path):
     monkeypatch.setenv("HOSTALIASES", str(aliases))
     monkeypatch.setenv("LOCALDOMAIN", "our-company.test")
 
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         assert (await resolver.resolve("intranet", False)).address is None
 
     server = asking({"public.test": ["8.8.8.8"], "intranet.our-company.test": ["8.8.8.8"]}, work)
@@ -122,11 +122,11 @@ def test_names_are_looked_up_as_they_stand(monkeypatch, tmp_path):
 
 def test_the_hosts_file_opens_no_way_inside():
     entries = [line.partition("#")[0].split() for line in Path("/etc/hosts").read_text().splitlines()]
-    names = [name for entry in entries for name in entry[1:] if entry and forbidden(entry[0])]
+    names = [name for entry in entries for name in entry[1:] if entry and is_forbidden_address(entry[0])]
     if not names:
         pytest.skip("/etc/hosts leads nowhere inside")
 
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         for name in names:
             assert (await resolver.resolve(name, False)).address is None
 
@@ -137,15 +137,15 @@ def test_the_hosts_file_opens_no_way_inside():
 def test_numbers_that_are_not_quite_an_address_never_lead_inside(name):
     """URLs have them in their normal form. Should one come as it is, what it is read as is vetted like any other."""
 
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         address = (await resolver.resolve(name, False)).address
-        assert address is None or not forbidden(address)
+        assert address is None or not is_forbidden_address(address)
 
     asking({}, work)
 
 
 def test_a_name_with_countless_addresses_costs_no_more_than_some():
-    async def work(resolver: Resolver) -> None:
+    async def work(resolver: DnsResolver) -> None:
         assert (await resolver.resolve("many.test", False)).address is not None
         assert len(resolver._cache["many.test"][1]) <= ADDRESSES_MAX
 
@@ -153,9 +153,9 @@ def test_a_name_with_countless_addresses_costs_no_more_than_some():
 
 
 def test_an_address_is_its_own_answer():
-    async def work(resolver: Resolver) -> None:
-        assert await resolver.resolve("[2606:4700::1111]", False) == Answer("2606:4700::1111")
-        assert await resolver.resolve("8.8.8.8", False) == Answer("8.8.8.8")
+    async def work(resolver: DnsResolver) -> None:
+        assert await resolver.resolve("[2606:4700::1111]", False) == DnsAnswer("2606:4700::1111")
+        assert await resolver.resolve("8.8.8.8", False) == DnsAnswer("8.8.8.8")
         assert (await resolver.resolve("fe80::1%lo", False)).refused
 
     assert asking({}, work).asked == []

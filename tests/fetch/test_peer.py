@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.peer import IDLE_MAX, NoAnswer, Peer, checked, is_safe
+from tarrafa.fetch.peer import IDLE_MAX, NodeRequestFailed, NodeHttpClient, check_node_url, may_send_secret
 
 SECRET = b"a secret of many letters"
 WAIT_S = 30.0
@@ -75,8 +75,8 @@ def echo():
         thread.join()
 
 
-def a_peer(server: Echo) -> Peer:
-    return Peer(server.url, SECRET, "text/plain", WAIT_S)
+def a_peer(server: Echo) -> NodeHttpClient:
+    return NodeHttpClient(server.url, SECRET, "text/plain", WAIT_S)
 
 
 def test_one_connection_serves_many_questions_until_it_is_closed(echo):
@@ -87,7 +87,7 @@ def test_one_connection_serves_many_questions_until_it_is_closed(echo):
     assert (echo.made, echo.lines) == (1, 1)
     peer.close()
     assert echo.wait_for_lines(0)
-    with pytest.raises(NoAnswer, match="asked no more"):
+    with pytest.raises(NodeRequestFailed, match="asked no more"):
         peer.post("/x", b"", 100)
 
 
@@ -122,14 +122,14 @@ def test_a_connection_that_is_in_use_when_we_close_ends_with_its_answer(echo):
 
 
 def test_nobody_there_is_said_without_saying_where():
-    with pytest.raises(NoAnswer, match=r"^no answer \(Connection refused\)$"):
-        Peer("http://127.0.0.1:9", SECRET, "text/plain", WAIT_S).post("/", b"", 100)
+    with pytest.raises(NodeRequestFailed, match=r"^no answer \(Connection refused\)$"):
+        NodeHttpClient("http://127.0.0.1:9", SECRET, "text/plain", WAIT_S).post("/", b"", 100)
 
 
 def test_what_is_too_long_is_not_taken(echo):
     peer = a_peer(echo)
     assert len(peer.post("/", b"x" * 1000, 1000).body) == 1000
-    with pytest.raises(NoAnswer, match="too long"):
+    with pytest.raises(NodeRequestFailed, match="too long"):
         peer.post("/", b"x" * 1001, 1000)
     peer.close()
 
@@ -149,7 +149,7 @@ def test_what_is_too_long_is_not_taken(echo):
     ],
 )
 def test_a_secret_is_said_without_tls_on_private_networks_only(url, address, may):
-    assert is_safe(url, address) is may
+    assert may_send_secret(url, address) is may
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_a_secret_is_said_without_tls_on_private_networks_only(url, address, may
     ],
 )
 def test_an_address_has_one_spelling(url, address):
-    assert checked(url, "--x") == address
+    assert check_node_url(url, "--x") == address
 
 
 @pytest.mark.parametrize(
@@ -174,11 +174,11 @@ def test_an_address_has_one_spelling(url, address):
 )  # fmt: skip
 def test_what_is_no_address_is_said(url):
     with pytest.raises(ConfigError, match=r"^--x .*is wanted$") as caught:
-        checked(url, "--x")
+        check_node_url(url, "--x")
     assert str(caught.value).isprintable()
 
 
 def test_a_password_does_not_belong_on_a_command_line():
     with pytest.raises(ConfigError, match="no password") as caught:
-        checked("http://ana:secret@a.br/", "--x")
+        check_node_url("http://ana:secret@a.br/", "--x")
     assert "secret" not in str(caught.value)

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.http import Request, Response
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.http import FetchRequest, FetchResponse
 from tarrafa.model import Status
 from tests.fetch.proxies import Proxy, a_proxy
 from tests.fetch.server import AUTHORITY, RawServer, a_server
@@ -14,15 +14,15 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 SECRET = ("X-Key", "do-not-tell-the-proxy")
 
 
-def fetched(url: str, scheme: str, certificate: str = "") -> tuple[Response, RawServer, Proxy]:
-    async def scene() -> tuple[Response, RawServer, Proxy]:
+def fetched(url: str, scheme: str, certificate: str = "") -> tuple[FetchResponse, RawServer, Proxy]:
+    async def scene() -> tuple[FetchResponse, RawServer, Proxy]:
         async with (
             a_server(OK, certificate=certificate) as server,
             a_proxy(server.host, server.port, socks=scheme == "socks5h") as proxy,
         ):
-            client = Client(10)
-            request = Request(url, [("User-Agent", "Tarrafa")], proxy=f"{scheme}://127.0.0.1:{proxy.port}")
-            request.secrets, request.ca_file = (SECRET,), AUTHORITY
+            client = HttpClient(10)
+            request = FetchRequest(url, [("User-Agent", "Tarrafa")], proxy=f"{scheme}://127.0.0.1:{proxy.port}")
+            request.secret_headers, request.ca_file = (SECRET,), AUTHORITY
             response = await client.fetch(request)
             client.close()
             return response, server, proxy
@@ -46,10 +46,10 @@ def test_a_page_comes_through_a_proxy_that_was_told_the_name_of_its_host(scheme,
 
 
 def test_a_proxy_that_is_not_there_is_an_outcome():
-    async def scene() -> Response:
-        client = Client(10)
+    async def scene() -> FetchResponse:
+        client = HttpClient(10)
         try:
-            return await client.fetch(Request("http://a.test/", [], proxy="http://127.0.0.1:1"))
+            return await client.fetch(FetchRequest("http://a.test/", [], proxy="http://127.0.0.1:1"))
         finally:
             client.close()
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tarrafa.fetch import robots
 from tarrafa.fetch.robots import HINT_LENGTH_MAX, HINTS_MAX, LINE_BYTES_MAX, ROBOTS_BYTES_MAX, SITEMAPS_MAX, parse
-from tests.conformance import cases, need
+from tests.conformance import cases, requires_data
 
 CASES = "robots_cases.json"
 AGENT = "Tarrafa/0.1 (+http://example.org/bot)"
@@ -16,7 +16,7 @@ def allows(text: str | bytes, path: str, agent: str = AGENT) -> bool:
     return parse(text.encode() if isinstance(text, str) else text).allows(agent, f"http://h.test{path}")
 
 
-@need(CASES)
+@requires_data(CASES)
 @pytest.mark.parametrize(
     ("suite", "at_least", "of"), [("google-rfc", 68, 68), ("google-only", 73, 73), ("rfc9309", 42, 42)]
 )
@@ -88,7 +88,7 @@ def test_rfc9309_patterns_match_octets(pattern, path, matches):
 )
 def test_rfc9309_the_longest_match_decides_and_can_be_named(rules, path, line):
     file = parse(f"User-agent: *\n{rules}\n".encode())
-    assert file.decides(AGENT, f"http://h.test{path}") == line
+    assert file.deciding_line(AGENT, f"http://h.test{path}") == line
     assert file.allows(AGENT, f"http://h.test{path}") is (line is None or "Allow" in line)
 
 
@@ -201,9 +201,9 @@ def test_patterns_of_many_stars_do_not_blow_up(pattern):
 def test_thousands_of_rules_decide_as_a_few_do():
     rules = "".join(f"Disallow: /d{number}/\nAllow: /d{number}/open\n" for number in range(5_000))
     file = parse(f"User-agent: *\n{rules}".encode())
-    assert file.decides(AGENT, "http://h.test/d77/x") == "line 156: Disallow: /d77/"
-    assert file.decides(AGENT, "http://h.test/d77/open/x") == "line 157: Allow: /d77/open"
-    assert file.decides(AGENT, "http://h.test/d5000/") is None
+    assert file.deciding_line(AGENT, "http://h.test/d77/x") == "line 156: Disallow: /d77/"
+    assert file.deciding_line(AGENT, "http://h.test/d77/open/x") == "line 157: Allow: /d77/open"
+    assert file.deciding_line(AGENT, "http://h.test/d5000/") is None
 
 
 paths = st.text("/ab", max_size=5).map("/".__add__)
@@ -251,4 +251,4 @@ def test_any_bytes_give_rules_and_any_url_a_verdict(text, agent, url):
      ("User-agent: tarrafa\nAllow: /\n\nUser-agent: *\nDisallow: /\n", False)],
 )  # fmt: skip
 def test_whether_anything_at_all_is_forbidden_to_us(text, forbids):
-    assert parse(text.encode()).forbids_something(AGENT) is forbids
+    assert parse(text.encode()).disallows_anything(AGENT) is forbids

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.http import Request, Response
-from tarrafa.fetch.tls import DISTRUST_S, DISTRUSTED_MAX, Distrust, ca_bundle, reason
-from tarrafa.fetch.valve import Valve
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.http import FetchRequest, FetchResponse
+from tarrafa.fetch.tls import DISTRUST_S, DISTRUSTED_MAX, DistrustedHosts, ca_bundle, verify_error_text
+from tarrafa.fetch.valve import BandwidthLimiter
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
 from tests.fetch.server import AUTHORITY, CERTIFICATES, RawServer, a_server
@@ -19,11 +19,11 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 
 
 def at_a_server(
-    certificate: str, scene: Callable[[Client, RawServer], Awaitable[None]], may_send: Callable[[], bool] = lambda: True
+    certificate: str, scene: Callable[[HttpClient, RawServer], Awaitable[None]], may_send: Callable[[], bool] = lambda: True
 ) -> RawServer:
     async def whole() -> RawServer:
         async with a_server(*[OK] * 9, keep=True, certificate=certificate) as server:
-            client = Client(10, may_send)
+            client = HttpClient(10, may_send)
             await scene(client, server)
             client.close()
             return server
@@ -31,16 +31,16 @@ def at_a_server(
     return asyncio.run(whole())
 
 
-def strict(server: RawServer, host: str = "a.test", ca_file: str | None = AUTHORITY) -> Request:
-    return Request(f"https://{host}/", [], server.place, ca_file=ca_file)
+def strict(server: RawServer, host: str = "a.test", ca_file: str | None = AUTHORITY) -> FetchRequest:
+    return FetchRequest(f"https://{host}/", [], server.place, ca_file=ca_file)
 
 
-def accept(server: RawServer, host: str = "a.test", ca_file: str | None = AUTHORITY) -> Request:
-    return Request(f"https://{host}/", [], server.place, ca_file=ca_file, tls="accept")
+def accept(server: RawServer, host: str = "a.test", ca_file: str | None = AUTHORITY) -> FetchRequest:
+    return FetchRequest(f"https://{host}/", [], server.place, ca_file=ca_file, tls="accept")
 
 
 def test_a_certificate_of_an_authority_that_we_believe_will_do():
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         for request in (strict(server), accept(server), strict(server, "b.test")):
             response = await client.fetch(request)
             assert (response.status, response.tls, response.raw_body) == (200, "", b"hello")
@@ -58,7 +58,7 @@ BAD = [
 
 @pytest.mark.parametrize(("certificate", "host", "ca_file", "why"), BAD)
 def test_strict_sends_nothing_where_the_certificate_will_not_do(certificate, host, ca_file, why):
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         response = await client.fetch(strict(server, host, ca_file))
         assert (response.status, response.tls, response.raw_head) == (Status.TLS_ERROR, why, b"")
 
@@ -67,7 +67,7 @@ def test_strict_sends_nothing_where_the_certificate_will_not_do(certificate, hos
 
 @pytest.mark.parametrize(("certificate", "host", "ca_file", "why"), BAD)
 def test_accept_takes_it_all_the_same_with_one_request_and_says_why(certificate, host, ca_file, why):
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         response = await client.fetch(accept(server, host, ca_file))
         assert (response.status, response.tls, response.raw_body) == (200, why, b"hello")
 
@@ -77,7 +77,7 @@ def test_accept_takes_it_all_the_same_with_one_request_and_says_why(certificate,
 
 
 def test_accept_does_not_try_in_vain_for_every_page():
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         for _ in range(3):
             assert (await client.fetch(accept(server))).tls == "self-signed certificate"
 
@@ -86,7 +86,7 @@ def test_accept_does_not_try_in_vain_for_every_page():
 
 
 def test_a_connection_that_was_not_verified_is_never_used_by_the_strict():
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         found = [(await client.fetch(request(server))).status for request in (accept, strict, accept, strict)]
         assert found == [200, Status.TLS_ERROR, 200, Status.TLS_ERROR]
 
@@ -94,7 +94,7 @@ def test_a_connection_that_was_not_verified_is_never_used_by_the_strict():
 
 
 def test_a_verified_connection_serves_only_those_who_believe_the_same_authorities():
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         assert (await client.fetch(strict(server))).status == 200
         assert (await client.fetch(strict(server, ca_file=SOMEBODY_ELSE))).status == Status.TLS_ERROR
         assert (await client.fetch(strict(server))).status == 200
@@ -105,7 +105,7 @@ def test_a_verified_connection_serves_only_those_who_believe_the_same_authoritie
 def test_a_connection_that_was_not_verified_is_not_used_by_a_careful_request_that_would_accept():
     """What was distrusted under other authorities is verified again under ours."""
 
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         assert (await client.fetch(accept(server, ca_file=SOMEBODY_ELSE))).tls == "unknown issuer"
         assert (await client.fetch(accept(server))).tls == ""
 
@@ -113,7 +113,7 @@ def test_a_connection_that_was_not_verified_is_not_used_by_a_careful_request_tha
 
 
 def test_the_fence_is_asked_on_the_second_connection_too():
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         assert (await client.fetch(accept(server))).status == Status.NOT_SENT
 
     assert at_a_server("self_signed", scene, may_send=lambda: False).requests == []
@@ -122,9 +122,9 @@ def test_the_fence_is_asked_on_the_second_connection_too():
 def test_the_second_connection_goes_to_the_vetted_address_too(monkeypatch):
     monkeypatch.setattr("tarrafa.fetch.client.same_address", lambda one, other: False)
 
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         url = f"https://127.0.0.1:{server.port}/"
-        response = await client.fetch(Request(url, [], address="127.0.0.1", ca_file=AUTHORITY, tls="accept"))
+        response = await client.fetch(FetchRequest(url, [], address="127.0.0.1", ca_file=AUTHORITY, tls="accept"))
         assert response.status == Status.ADDRESS_REFUSED
 
     assert at_a_server("good", scene).requests == []
@@ -132,15 +132,15 @@ def test_the_second_connection_goes_to_the_vetted_address_too(monkeypatch):
 
 @pytest.mark.parametrize("policy", ["strict", "accept"])
 def test_what_is_no_tls_is_accepted_by_nobody(policy):
-    async def scene() -> Response:
+    async def scene() -> FetchResponse:
         async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
             writer.close()
 
         server = await asyncio.start_server(plain, "127.0.0.1", 0)
-        client = Client(10)
+        client = HttpClient(10)
         place = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        response = await client.fetch(Request("https://a.test/", [], place, tls=policy, ca_file=AUTHORITY))
+        response = await client.fetch(FetchRequest("https://a.test/", [], place, tls=policy, ca_file=AUTHORITY))
         client.close()
         server.close()
         return response
@@ -151,8 +151,8 @@ def test_what_is_no_tls_is_accepted_by_nobody(policy):
 
 @pytest.mark.parametrize("policy", ["strict", "accept"])
 def test_authorities_that_cannot_be_read_are_our_fault_and_accept_nobody(policy, tmp_path):
-    async def scene(client: Client, server: RawServer) -> None:
-        request = Request("https://a.test/", [], server.place, tls=policy, ca_file=str(tmp_path / "missing.pem"))
+    async def scene(client: HttpClient, server: RawServer) -> None:
+        request = FetchRequest("https://a.test/", [], server.place, tls=policy, ca_file=str(tmp_path / "missing.pem"))
         response = await client.fetch(request)
         assert (response.status, response.tls) == (Status.TLS_ERROR, "")
         assert "missing.pem" in response.error
@@ -162,8 +162,8 @@ def test_authorities_that_cannot_be_read_are_our_fault_and_accept_nobody(policy,
 
 @pytest.mark.parametrize(("url", "name"), [("https://são.test/", "xn--so-sia.test"), ("https://A.test./", "a.test")])
 def test_the_name_that_is_asked_for_is_the_ascii_one(url, name):
-    async def scene(client: Client, server: RawServer) -> None:
-        response = await client.fetch(Request(str(canonical(url)), [], server.place, ca_file=AUTHORITY))
+    async def scene(client: HttpClient, server: RawServer) -> None:
+        response = await client.fetch(FetchRequest(str(canonical(url)), [], server.place, ca_file=AUTHORITY))
         assert (response.status, response.address) == (200, "127.0.0.1")
 
     server = at_a_server("good", scene)
@@ -179,9 +179,9 @@ def test_lenient_a_server_that_leaves_without_good_bye_has_said_what_it_said():
         with socket.socket(fileno=socket.dup(raw.fileno())) as connection:
             connection.shutdown(socket.SHUT_RDWR)
 
-    async def scene() -> Response:
+    async def scene() -> FetchResponse:
         async with a_server(leave, certificate="good") as server:
-            client = Client(10)
+            client = HttpClient(10)
             response = await client.fetch(strict(server))
             client.close()
             return response
@@ -193,12 +193,12 @@ def test_lenient_a_server_that_leaves_without_good_bye_has_said_what_it_said():
 def test_a_valve_holds_tls_back_as_well():
     body = b"x" * 60_000
 
-    async def scene() -> Response:
+    async def scene() -> FetchResponse:
         answer = b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n" + body
         async with a_server(answer, certificate="good") as server:
-            client = Client(10)
+            client = HttpClient(10)
             request = strict(server)
-            request.valve = Valve(200_000.0, burst=0.0)
+            request.limiter = BandwidthLimiter(200_000.0, burst=0.0)
             response = await client.fetch(request)
             client.close()
             return response
@@ -230,7 +230,7 @@ def test_without_any_bundle_certifis_is_taken_if_it_is_installed(monkeypatch):
 def test_the_environments_authorities_are_believed(monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", AUTHORITY)
 
-    async def scene(client: Client, server: RawServer) -> None:
+    async def scene(client: HttpClient, server: RawServer) -> None:
         assert (await client.fetch(strict(server, ca_file=None))).status == 200
 
     at_a_server("good", scene)
@@ -238,17 +238,17 @@ def test_the_environments_authorities_are_believed(monkeypatch):
 
 def test_distrust_is_forgotten_after_a_while_and_never_too_much():
     now = 100.0
-    distrust = Distrust(lambda: now)
+    distrust = DistrustedHosts(lambda: now)
     distrust.remember("https://a.test:443", None, "self-signed certificate")
-    assert distrust.of("https://a.test:443", None) == "self-signed certificate"
-    assert distrust.of("https://a.test:443", AUTHORITY) == ""
+    assert distrust.reason_for("https://a.test:443", None) == "self-signed certificate"
+    assert distrust.reason_for("https://a.test:443", AUTHORITY) == ""
     now += DISTRUST_S
-    assert distrust.of("https://a.test:443", None) == ""
+    assert distrust.reason_for("https://a.test:443", None) == ""
     for number in range(DISTRUSTED_MAX + 5):
         distrust.remember(f"https://{number}.test:443", None, "why")
-    assert distrust.of("https://4.test:443", None) == ""
-    assert distrust.of("https://5.test:443", None) == "why"
+    assert distrust.reason_for("https://4.test:443", None) == ""
+    assert distrust.reason_for("https://5.test:443", None) == "why"
 
 
 def test_a_verdict_without_a_name_is_still_told():
-    assert reason(99) == "certificate does not verify (99)"
+    assert verify_error_text(99) == "certificate does not verify (99)"

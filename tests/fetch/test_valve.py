@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.http import Request, Response
-from tarrafa.fetch.valve import HANDOVER_S, Basin, Valve
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.http import FetchRequest, FetchResponse
+from tarrafa.fetch.valve import HANDOVER_S, BodyMemory, BandwidthLimiter
 from tarrafa.model import Status
 from tests.fetch.server import RawServer, a_server
 
@@ -22,7 +22,7 @@ class Time:
 
 def test_a_valve_lets_the_burst_in_and_then_the_rate():
     time = Time()
-    valve = Valve(1_000.0, burst=500.0, clock=time)
+    valve = BandwidthLimiter(1_000.0, burst=500.0, clock=time)
     passed = 0
     for _ in range(10_000):
         if not valve.wait_s():
@@ -34,7 +34,7 @@ def test_a_valve_lets_the_burst_in_and_then_the_rate():
 
 def test_a_part_larger_than_the_bucket_passes_and_is_paid_for():
     time = Time()
-    valve = Valve(1_000.0, burst=0.0, clock=time)
+    valve = BandwidthLimiter(1_000.0, burst=0.0, clock=time)
     assert valve.wait_s() == 0.0
     valve.take(16_000)
     assert valve.wait_s() == pytest.approx(16.0)
@@ -46,14 +46,14 @@ def test_a_part_larger_than_the_bucket_passes_and_is_paid_for():
 
 def test_idle_time_saves_no_more_than_the_burst():
     time = Time()
-    valve = Valve(1_000.0, burst=200.0, clock=time)
+    valve = BandwidthLimiter(1_000.0, burst=200.0, clock=time)
     time.now += 3_600.0
     valve.take(300)
     assert valve.wait_s() == pytest.approx(0.1)
 
 
 def test_a_valve_without_a_rate_is_always_open():
-    valve = Valve(None)
+    valve = BandwidthLimiter(None)
     valve.take(10**12)
     assert valve.wait_s() == 0.0
 
@@ -65,7 +65,7 @@ class Pool:
         self.body = bytes(size)
 
 
-def filled(basin: Basin[Pool], *sizes: int) -> list[Pool]:
+def filled(basin: BodyMemory[Pool], *sizes: int) -> list[Pool]:
     pools = [Pool(size) for size in sizes]
     for pool in pools:
         basin.take(len(pool.body))
@@ -73,27 +73,27 @@ def filled(basin: Basin[Pool], *sizes: int) -> list[Pool]:
 
 
 def test_a_full_basin_lets_the_fullest_go_on_and_nobody_else():
-    basin: Basin[Pool] = Basin(100, Time())
+    basin: BodyMemory[Pool] = BodyMemory(100, Time())
     small, large, middle = filled(basin, 10, 60, 30)
     assert not basin.has_room(small, 1, [large, middle])
     assert not basin.has_room(middle, 1, [large, small])
     assert basin.has_room(large, 1, [small, middle])
-    basin.leave(large)
+    basin.release(large)
     assert basin.has_room(small, 1, [middle])
 
 
 def test_when_the_foremost_has_left_the_next_one_goes_on():
-    basin: Basin[Pool] = Basin(50, Time())
+    basin: BodyMemory[Pool] = BodyMemory(50, Time())
     small, large, middle = filled(basin, 30, 60, 40)
     assert basin.has_room(large, 1, [small, middle])
-    basin.leave(large)
+    basin.release(large)
     assert not basin.has_room(small, 1, [middle])
     assert basin.has_room(middle, 1, [small])
 
 
 def test_a_foremost_that_brings_nothing_gives_its_turn_away():
     time = Time()
-    basin: Basin[Pool] = Basin(50, time)
+    basin: BodyMemory[Pool] = BodyMemory(50, time)
     small, large = filled(basin, 10, 60)
     assert basin.has_room(large, 1, [])
     assert not basin.has_room(small, 1, [])
@@ -103,15 +103,15 @@ def test_a_foremost_that_brings_nothing_gives_its_turn_away():
 
 
 def with_servers(
-    bodies: list[int], work: Callable[[Client, list[Request]], Awaitable[list[Response]]], buffered_max: int = 10**9
-) -> tuple[list[Response], Client]:
+    bodies: list[int], work: Callable[[HttpClient, list[FetchRequest]], Awaitable[list[FetchResponse]]], buffered_max: int = 10**9
+) -> tuple[list[FetchResponse], HttpClient]:
     """One server for each body size, all requests handed to `work`."""
 
-    async def scene() -> tuple[list[Response], Client]:
-        client = Client(100, buffered_max=buffered_max)
+    async def scene() -> tuple[list[FetchResponse], HttpClient]:
+        client = HttpClient(100, buffered_max=buffered_max)
         servers = [a_server(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size) for size in bodies]
         places = [(await server.__aenter__()).place for server in servers]
-        responses = await work(client, [Request("http://a.test/", [], place, size_max=10**9) for place in places])
+        responses = await work(client, [FetchRequest("http://a.test/", [], place, size_max=10**9) for place in places])
         client.close()
         for server in servers:
             await server.__aexit__(None, None, None)
@@ -120,20 +120,20 @@ def with_servers(
     return asyncio.run(scene())
 
 
-async def all_at_once(client: Client, requests: list[Request]) -> list[Response]:
+async def all_at_once(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
     return await asyncio.wait_for(asyncio.gather(*(client.fetch(request) for request in requests)), 30)
 
 
 def test_transfers_that_share_a_valve_share_its_rate():
-    valve = Valve(1_000_000.0, burst=0.0)
+    valve = BandwidthLimiter(1_000_000.0, burst=0.0)
 
     brought: list[list[int]] = []  # by those who are not complete yet, each time that one is
 
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
-        async def fetched(request: Request) -> Response:
-            request.valve = valve
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        async def fetched(request: FetchRequest) -> FetchResponse:
+            request.limiter = valve
             response = await client.fetch(request)
-            brought.append([len(transfer.body) for transfer in client._under_way.values()])
+            brought.append([len(transfer.body) for transfer in client._transfers.values()])
             return response
 
         return await asyncio.wait_for(asyncio.gather(*map(fetched, requests)), 30)
@@ -146,7 +146,7 @@ def test_transfers_that_share_a_valve_share_its_rate():
 
 
 def test_a_host_has_its_own_rate():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].host_bandwidth = 200_000
         return await all_at_once(client, requests)
 
@@ -157,7 +157,7 @@ def test_a_host_has_its_own_rate():
 
 
 def test_a_small_document_does_not_wait_for_a_slow_valve():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         requests[0].host_bandwidth = 500  # if it did, it would be half a minute
         return await all_at_once(client, requests)
 
@@ -167,10 +167,10 @@ def test_a_small_document_does_not_wait_for_a_slow_valve():
 def test_memory_is_bounded_and_everybody_is_served_in_the_end():
     most = 0
 
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         nonlocal most
-        intake = client._intake
-        admits = intake.admits
+        intake = client._backpressure
+        admits = intake.admit
 
         def watched(transfer, size):
             nonlocal most
@@ -178,13 +178,13 @@ def test_memory_is_bounded_and_everybody_is_served_in_the_end():
             most = max(most, intake.buffered)
             return admitted
 
-        intake.admits = watched  # type: ignore[method-assign]
+        intake.admit = watched  # type: ignore[method-assign]
         return await all_at_once(client, requests)
 
     responses, client = with_servers([400_000] * 12, work, buffered_max=200_000)
     assert [len(response.raw_body) for response in responses] == [400_000] * 12
     assert 200_000 < most <= 600_000
-    assert client._intake.buffered == 0
+    assert client._backpressure.buffered == 0
 
 
 def test_a_body_that_is_larger_than_all_memory_is_still_read():
@@ -192,23 +192,23 @@ def test_a_body_that_is_larger_than_all_memory_is_still_read():
 
 
 def test_who_misses_a_time_limit_because_we_held_it_back_was_starved():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
         for request in requests:
-            request.valve, request.time_max_s = Valve(10_000.0), 2.0  # by then something has come on any machine
+            request.limiter, request.time_max_s = BandwidthLimiter(10_000.0), 2.0  # by then something has come on any machine
         return await all_at_once(client, requests)
 
     (response,), client = with_servers([500_000], work)
     assert response.status == Status.STARVED
     assert "held back" in response.error
     assert 0 < len(response.raw_body) < 500_000
-    assert client._intake.buffered == 0
+    assert client._backpressure.buffered == 0
 
 
 def test_waiting_for_us_is_no_stall():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
-        requests[0].valve = Valve(40_000.0, burst=0.0)
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter = BandwidthLimiter(40_000.0, burst=0.0)
         fetching = asyncio.create_task(client.fetch(requests[0]))
-        while not client._intake._held:  # the server may take its time until then
+        while not client._backpressure._held:  # the server may take its time until then
             await asyncio.sleep(0)
         requests[0].stall_timeout_s = 0.2
         return [await asyncio.wait_for(fetching, 30)]
@@ -218,20 +218,20 @@ def test_waiting_for_us_is_no_stall():
 
 
 def test_a_body_that_turns_out_too_large_while_it_waits_is_cut():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
-        requests[0].valve, requests[0].size_max = Valve(500_000.0, burst=0.0), 30_000
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter, requests[0].size_max = BandwidthLimiter(500_000.0, burst=0.0), 30_000
         return await all_at_once(client, requests)
 
     (response,), client = with_servers([200_000], work)
     assert response.status == Status.TOO_LARGE
-    assert client._intake.buffered == 0
+    assert client._backpressure.buffered == 0
 
 
 def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
-        requests[0].valve = Valve(1.0, burst=0.0)  # never again
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)  # never again
         waiting = asyncio.create_task(client.fetch(requests[0]))
-        while not client._intake._held:
+        while not client._backpressure._held:
             await asyncio.sleep(0)
         other = asyncio.create_task(client.fetch(requests[1]))
         waiting.cancel()
@@ -240,28 +240,28 @@ def test_one_that_is_cancelled_while_it_waits_makes_room_for_the_next():
 
     (response,), client = with_servers([100_000, 100_000], work, buffered_max=10_000)
     assert len(response.raw_body) == 100_000
-    assert client._intake.buffered == 0
+    assert client._backpressure.buffered == 0
 
 
 def test_a_client_may_be_closed_while_transfers_wait():
-    async def work(client: Client, requests: list[Request]) -> list[Response]:
-        requests[0].valve = Valve(1.0, burst=0.0)
+    async def work(client: HttpClient, requests: list[FetchRequest]) -> list[FetchResponse]:
+        requests[0].limiter = BandwidthLimiter(1.0, burst=0.0)
         waiting = asyncio.create_task(client.fetch(requests[0]))
-        while not client._intake._held:
+        while not client._backpressure._held:
             await asyncio.sleep(0)
         client.close()
         waiting.cancel()
         await asyncio.wait({waiting})
         return []
 
-    assert not with_servers([100_000], work)[1]._intake._held
+    assert not with_servers([100_000], work)[1]._backpressure._held
 
 
 def test_the_end_of_a_body_without_a_length_is_noticed_after_the_wait():
-    async def scene() -> Response:
+    async def scene() -> FetchResponse:
         async with a_server(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 50_000) as server:  # then it closes
-            client = Client(10)
-            request = Request("http://a.test/", [], server.place, valve=Valve(500_000.0, burst=0.0))
+            client = HttpClient(10)
+            request = FetchRequest("http://a.test/", [], server.place, limiter=BandwidthLimiter(500_000.0, burst=0.0))
             response = await client.fetch(request)
             client.close()
             return response
@@ -275,9 +275,9 @@ def test_a_connection_is_used_again_after_its_transfer_was_held_back():
 
     async def scene() -> tuple[list[int], RawServer]:
         async with a_server(*[answer] * 3, keep=True) as server:
-            client = Client(10)
-            valve = Valve(1_000_000.0, burst=0.0)
-            request = Request("http://a.test/", [], server.place, valve=valve)
+            client = HttpClient(10)
+            valve = BandwidthLimiter(1_000_000.0, burst=0.0)
+            request = FetchRequest("http://a.test/", [], server.place, limiter=valve)
             found = [len((await client.fetch(request)).raw_body) for _ in range(3)]
             client.close()
             return found, server

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tarrafa.fetch.client import Client
-from tarrafa.fetch.http import HEADER_BYTES_MAX, Head, Request, Response, decode_body, parse_head
+from tarrafa.fetch.client import HttpClient
+from tarrafa.fetch.http import HEADER_BYTES_MAX, ResponseHead, FetchRequest, FetchResponse, decode_body, parse_head
 from tarrafa.fetch.transfer import INTERIM_MAX
 from tarrafa.model import Status
 from tests.fetch.server import Answer, RawServer, a_server, reset
@@ -19,13 +19,13 @@ HELLO = b"5\r\nhello\r\n0\r\n\r\n"
 
 def answers_to(
     *answers: Answer, keep: bool = False, times: int = 1, **limits: object
-) -> tuple[list[Response], RawServer]:
+) -> tuple[list[FetchResponse], RawServer]:
     """What one client makes of them, one request behind the other."""
 
-    async def scene() -> tuple[list[Response], RawServer]:
+    async def scene() -> tuple[list[FetchResponse], RawServer]:
         async with a_server(*answers, keep=keep) as server:
-            client = Client(10)
-            request = Request("http://a.test/x", **{"headers": [], "connect_to": server.place, **limits})  # type: ignore[arg-type]
+            client = HttpClient(10)
+            request = FetchRequest("http://a.test/x", **{"headers": [], "connect_to": server.place, **limits})  # type: ignore[arg-type]
             responses = [await asyncio.wait_for(client.fetch(request), 20) for _ in range(times)]
             client.close()
             return responses, server
@@ -33,7 +33,7 @@ def answers_to(
     return asyncio.run(scene())
 
 
-def answer_to(answer: Answer, **limits: object) -> Response:
+def answer_to(answer: Answer, **limits: object) -> FetchResponse:
     return answers_to(answer, **limits)[0][0]  # type: ignore[arg-type]
 
 
@@ -210,7 +210,7 @@ def test_a_connection_whose_body_was_cut_is_not_used_again():
             writer.write(b"x" * 10_000)
             await writer.drain()
 
-    def no_video(head: Head) -> int:
+    def no_video(head: ResponseHead) -> int:
         return Status.TYPE_NOT_WANTED if head.content_type == "video/mp4" else 0
 
     responses, server = answers_to(endless, OK, keep=True, times=2, verdict=no_video)
@@ -243,10 +243,10 @@ def test_servers_that_dawdle_are_left_after_a_second_of_nothing():
 
     async def scene() -> list[int]:
         texts = [b"", LINE + b"X-Slow: ", LINE + b"Content-Length: 500\r\n\r\nhello", CHUNKED + b"5\r\nhe"]
-        client = Client(10)
+        client = HttpClient(10)
         servers = [a_server(then_silence(text)) for text in texts]
         places = [(await server.__aenter__()).place for server in servers]
-        requests = [Request("http://a.test/", [], place, stall_timeout_s=1.0) for place in places]
+        requests = [FetchRequest("http://a.test/", [], place, stall_timeout_s=1.0) for place in places]
         found = await asyncio.gather(*(client.fetch(request) for request in requests))
         client.close()
         stop.set()

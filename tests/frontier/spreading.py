@@ -15,7 +15,7 @@ from tarrafa.frontier.store.postgres.buckets import BUCKETS, even_out
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.spreading import Done, Spread
 from tarrafa.model import Outcome
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import SUFFIXES, a_collection, done, numbers, offer
 from tests.frontier.test_cluster import copied
 from tests.frontier.test_random_life import broken
@@ -68,10 +68,10 @@ def assert_in_order(dsns: list[str], folder: Path, known: set[str]) -> None:
     for dsn in dsns:
         assert ask(dsn, "SELECT * FROM moving") == ask(dsn, "SELECT id FROM parcel") == []
     frontier = opened(dsns[:1], folder, "look")
-    assert len(frontier._members) == len(dsns)
+    assert len(frontier._shards) == len(dsns)
     for dsn, some in zip(dsns, hosts, strict=True):
         ((place,),) = ask(dsn, "SELECT value FROM meta WHERE key = 'id'")
-        assert all(frontier._member_of(key).place == place for key in some)
+        assert all(frontier._shard_of(key).place == place for key in some)
     asyncio.run(frontier.close())
 
 
@@ -86,7 +86,7 @@ class Bystander:
     def __post_init__(self) -> None:
         self.frontier = opened(self.dsns[:1], self.folder, "bystander")
         (self.row,) = self.run(self.frontier.collections())
-        self.worker = self.run(self.frontier.join("bystander", myself())).worker
+        self.worker = self.run(self.frontier.join("bystander", current_process())).worker
 
     def run(self, question: Any) -> Any:
         return self.runner.run(question)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.children import Child, settings, terminate
+from tarrafa.crawl.children import ChildProcess, child_environment, terminate
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, FrontierError, Unreachable
 from tarrafa.frontier import door
@@ -16,20 +16,20 @@ from tarrafa.frontier.address import (
     Address,
     OpenFrontier,
     PostgresServers,
-    RunnerLine,
+    EventLoopClient,
     TcpServer,
     UnixSocket,
     connect,
     from_command_line,
     from_environment,
-    handed_down,
-    line,
-    parse,
+    address_from_supervisor,
+    connect_blocking,
+    parse_address,
     to_environment,
-    without_secrets,
+    redact_address,
 )
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.frontier.token import TOKEN_VARIABLE, Token, find_token
+from tarrafa.frontier.token import TOKEN_VARIABLE, Token, load_token
 from tests.contract.bodies import SUFFIXES
 
 SECRET = "hunter2-hunter2-hunter2"
@@ -56,8 +56,8 @@ def no_settings(monkeypatch):
     ],
 )
 def test_an_address_is_read_as_it_is_meant(text, meant):
-    assert parse([text]) == meant
-    assert parse(parse([text]).texts()) == meant
+    assert parse_address([text]) == meant
+    assert parse_address(parse_address([text]).texts()) == meant
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_address_is_read_as_it_is_meant(text, meant):
 )
 def test_what_cannot_be_meant_is_said_in_one_line(texts, told):
     with pytest.raises(ConfigError) as error:
-        parse(texts)
+        parse_address(texts)
     assert told in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -109,8 +109,8 @@ SLIPS = [
 
 @pytest.mark.parametrize("text", SECRETIVE)
 def test_a_password_is_never_shown_and_never_taken_from_the_command_line(text):
-    address = parse([text, "postgresql://other/urls"])
-    for shown in (str(address), repr(address), f"{address}", without_secrets(text), str([address])):
+    address = parse_address([text, "postgresql://other/urls"])
+    for shown in (str(address), repr(address), f"{address}", redact_address(text), str([address])):
         assert SECRET not in shown
         assert "urls" in shown
     with pytest.raises(ConfigError) as error:
@@ -125,7 +125,7 @@ def test_nor_does_a_message_about_a_slip_of_the_pen_show_it(text):
     with pytest.raises(ConfigError) as error:
         from_command_line([text])
     assert SECRET not in str(error.value)
-    assert SECRET not in without_secrets(text)
+    assert SECRET not in redact_address(text)
 
 
 def test_a_token_is_never_shown():
@@ -143,7 +143,7 @@ def test_the_environment_may_hold_whole_addresses(monkeypatch):
     monkeypatch.setenv(FRONTIER_VARIABLE, " ")
     assert from_environment() is None
     with pytest.raises(ConfigError, match="started by a supervisor"):
-        handed_down()
+        address_from_supervisor()
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_the_environment_may_hold_whole_addresses(monkeypatch):
 def test_a_child_finds_what_its_supervisor_meant(address, monkeypatch):
     for name, value in to_environment(address).items():
         monkeypatch.setenv(name, value)
-    assert handed_down() == address
+    assert address_from_supervisor() == address
 
 
 def test_a_token_comes_from_a_file_that_nobody_else_can_read(tmp_path, monkeypatch):
@@ -167,14 +167,14 @@ def test_a_token_comes_from_a_file_that_nobody_else_can_read(tmp_path, monkeypat
     for mode in (0o640, 0o604, 0o660, 0o644):
         file.chmod(mode)
         with pytest.raises(ConfigError, match="other users can read this token; `chmod 600"):
-            find_token(file)
+            load_token(file)
     file.chmod(0o600)
-    assert find_token(file) == Token(SECRET.encode())
+    assert load_token(file) == Token(SECRET.encode())
     assert from_command_line(["tcp://a.br:8070"], file) == TcpServer("a.br", 8070, Token(SECRET.encode()))
     monkeypatch.setenv(TOKEN_VARIABLE, SECRET)
-    assert find_token(None) == Token(SECRET.encode())
+    assert load_token(None) == Token(SECRET.encode())
     monkeypatch.setenv(TOKEN_VARIABLE, "")
-    assert not find_token(None)
+    assert not load_token(None)
 
 
 @pytest.mark.parametrize("content", [b"short", b"", b"x" * 1025, b"two lines\nof some length", b"\xff" * 20])
@@ -183,32 +183,32 @@ def test_a_token_that_is_none_is_refused_and_not_shown(tmp_path, content):
     file.write_bytes(content)
     file.chmod(0o600)
     with pytest.raises(ConfigError, match="openssl rand") as error:
-        find_token(file)
+        load_token(file)
     assert "two lines" not in str(error.value)
     with pytest.raises(ConfigError, match="cannot read the token"):
-        find_token(tmp_path / "none")
+        load_token(tmp_path / "none")
 
 
 def test_listening_beyond_this_machine_needs_a_token():
     token = Token(SECRET.encode())
     for text in ("0.0.0.0:8070", "[::]:8070"):
         with pytest.raises(ConfigError, match="needs a token"):
-            door.parse_listen(text, Token())
-        assert door.parse_listen(text, token)[1] == 8070
+            door.parse_listen_address(text, Token())
+        assert door.parse_listen_address(text, token)[1] == 8070
     for text in ("127.0.0.1:0", "127.9.9.9:8070", "[::1]:8070", "localhost:8070"):
-        assert door.parse_listen(text, Token())
+        assert door.parse_listen_address(text, Token())
     with pytest.raises(ConfigError, match=r"no-such-host\.invalid is no address of this machine"):
-        door.parse_listen("no-such-host.invalid:8070", Token())
+        door.parse_listen_address("no-such-host.invalid:8070", Token())
 
 
 def test_no_secret_is_on_the_command_line_of_a_child(tmp_path):
     """What `ps` shows to everybody, of a real child that was given a password and a token."""
     data = DataDirectory(tmp_path / "data")
     data.create()
-    child = Child.of(data, "index", "tarrafa.crawl.follower", "index")
+    child = ChildProcess.for_module(data, "index", "tarrafa.crawl.follower", "index")
 
     async def look(address: Address) -> None:
-        process = await child.start(settings(address, Clock.real()))
+        process = await child.start(child_environment(address, Clock.real()))
         try:
             while not (shown := Path(f"/proc/{process.pid}/cmdline").read_bytes()):  # exec is not through yet
                 assert process.returncode is None
@@ -230,14 +230,14 @@ def test_a_frontier_that_is_not_there_is_unreachable(tmp_path):
         with pytest.raises(Unreachable, match="no URL server answers here"):
             asyncio.run(connect(address))
         with pytest.raises(Unreachable, match="no URL server answers here"):
-            line(address)
+            connect_blocking(address)
 
 
 def test_any_body_serves_a_thread_as_a_blocking_line(tmp_path):
     async def opened() -> OpenFrontier:
         return SqliteFrontier(tmp_path / "frontier.sqlite", Clock.real(), SUFFIXES)
 
-    blocking = RunnerLine(opened)
+    blocking = EventLoopClient(opened)
     assert blocking.call("collections") == []
     with pytest.raises(FrontierError, match="no collection is named 'x'"):
         blocking.call("control", "x", "paused", "")

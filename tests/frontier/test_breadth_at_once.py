@@ -11,12 +11,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tarrafa.frontier.order.breadth import VAIN_MAX, goes_on
-from tarrafa.frontier.protocol import Lease, Weight
+from tarrafa.frontier.order.breadth import FRUITLESS_VISITS_MAX, continues_walk
+from tarrafa.frontier.protocol import Lease, UrlWeight
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.model import HostId, Outcome, Visit
 from tarrafa.parse.url import host_name
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import SUFFIXES, FalseClock, FalseDatabaseLeaseClock, a_collection, done, numbers, offer
 from tests.contract.postgres import WHY_NOT, a_server, programs
 from tests.frontier.test_cluster import copied
@@ -85,12 +85,12 @@ class Log:
             self.waiting[site] = sum(site_of(url) == site for url in self.known) - len(self.visits[site])
             self.out.remove(site)
 
-    def count(self, targets: list[str]) -> list[Weight]:
+    def count(self, targets: list[str]) -> list[UrlWeight]:
         with self.lock:
             self.offered.update(targets)
             self.in_links.update(targets)
             found = [(offer(target), self.in_links[target]) for target in targets]
-        return [Weight(one.host, one.id, count) for one, count in found]
+        return [UrlWeight(one.host, one.id, count) for one, count in found]
 
 
 class Client:
@@ -101,7 +101,7 @@ class Client:
         self.rng = random.Random(number)
 
     async def live(self, collection: int) -> None:
-        worker = (await self.frontier.join(f"w{self.number}", myself())).worker
+        worker = (await self.frontier.join(f"w{self.number}", current_process())).worker
         leases: list[Lease] = []
         while leases or not await self._is_over():
             await self.frontier.renew(worker, "")
@@ -125,7 +125,7 @@ class Client:
             weights = self.log.count(found)
             await self.frontier.discover(collection, [offer(link, 1) for link in found])
             self.log.known.update(found)
-            await self.frontier.weigh("c", weights)
+            await self.frontier.update_weights("c", weights)
             keep = self.rng.random() < 0.6
             self.log.end(visit)
             if not keep:
@@ -155,13 +155,13 @@ def assert_walked_as_promised(log: Log) -> None:
         assert len(urls) == len(set(urls)), f"{site}: a page was visited twice"
         pages = [url for url in urls if outcome_of(url).kept]
         vain = len(urls) - len(pages)
-        assert vain <= VAIN_MAX
-        led_on = [goes_on(number, outcome_of(url).external) for number, url in enumerate(pages, 1)]
+        assert vain <= FRUITLESS_VISITS_MAX
+        led_on = [continues_walk(number, outcome_of(url).external) for number, url in enumerate(pages, 1)]
         assert all(led_on[:-1]), f"{site}: it went on too far: {urls}"
         if pages and not led_on[-1]:
             assert urls[-1] == pages[-1], f"{site}: it went on after its last page: {urls}"
         elif log.waiting[site]:
-            assert vain == VAIN_MAX, f"{site}: it ended too early: {urls}"
+            assert vain == FRUITLESS_VISITS_MAX, f"{site}: it ended too early: {urls}"
 
 
 def run(dsns: list[str], folder: Path, log: Log) -> None:

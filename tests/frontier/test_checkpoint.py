@@ -11,18 +11,18 @@ import msgspec
 import pytest
 import zstandard
 
-from tarrafa.cli.checkpoint import put_in, take_out
+from tarrafa.cli.checkpoint import import_frontier, export_frontier
 from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, TarrafaError
 from tarrafa.frontier import checkpoint
-from tarrafa.frontier.checkpoint import END, FORMAT, MAGIC, Contents, inspect, load
-from tarrafa.frontier.images import HostImage
-from tarrafa.frontier.remote import RemoteFrontier, serve
-from tarrafa.frontier.store.snapshot import Snapshot
+from tarrafa.frontier.checkpoint import END, FORMAT, MAGIC, CheckpointContents, verify_checkpoint, load_checkpoint
+from tarrafa.frontier.images import HostExport
+from tarrafa.frontier.remote import RemoteFrontier, serve_unix
+from tarrafa.frontier.store.snapshot import FrontierSnapshot
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.model import Outcome
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import SUFFIXES, a_collection, done, offer
 
 HOSTS, PAGES = 5, 30
@@ -33,11 +33,11 @@ async def fill(frontier: SqliteFrontier) -> None:
     found = [offer(f"http://h{host}.br/{page}") for host in range(HOSTS) for page in range(PAGES)]
     await frontier.open_collection(a_collection("one", revisit={"policy": "index"}), found)
     await frontier.open_collection(a_collection("two"), found[:PAGES])
-    worker = (await frontier.join("w", myself())).worker
+    worker = (await frontier.join("w", current_process())).worker
     for lease in await frontier.lease(worker, HOSTS):
         outcome = Outcome(200, 1e9, kept=True, type="text/html", content_id="aa", payload="sha1:A", length=5)
         await frontier.finish(worker, [done(lease, lease.visits[:3], outcome)])
-    await frontier.control("two", "finished", "everything in reach was visited")
+    await frontier.set_state("two", "finished", "everything in reach was visited")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def data(tmp_path):
 
 
 def out(data: DataDirectory, file: Path, only: str | None = None, form: str = "tarrafa") -> str:
-    return asyncio.run(take_out(data, file, only, form, force=True))
+    return asyncio.run(export_frontier(data, file, only, form, force=True))
 
 
 def lines(data: DataDirectory, folder: Path, only: str | None = None) -> list[dict[str, Any]]:
@@ -64,18 +64,18 @@ def lines(data: DataDirectory, folder: Path, only: str | None = None) -> list[di
     return sorted((json.loads(line) for line in (folder / "all.jsonl").open()), key=repr)
 
 
-def images(contents: Contents) -> list[HostImage]:
-    return [content for kind, content, _ in checkpoint._records(contents.path) if kind == checkpoint.IMAGE]
+def images(contents: CheckpointContents) -> list[HostExport]:
+    return [content for kind, content, _ in checkpoint._records(contents.path) if kind == checkpoint.HOST_EXPORT]
 
 
 def test_what_was_exported_and_imported_is_exported_again_the_same(data, tmp_path):
     said = out(data, tmp_path / "f")
     assert "5 hosts, 180 URLs, 15 visits remembered, 12 pages kept fresh" in said
     other = DataDirectory(tmp_path / "other")
-    assert "collections: one, two" in asyncio.run(put_in(other, tmp_path / "f"))
+    assert "collections: one, two" in asyncio.run(import_frontier(other, tmp_path / "f"))
     assert lines(other, tmp_path) == lines(data, tmp_path)
     out(other, tmp_path / "g")
-    first, second = inspect(tmp_path / "f"), inspect(tmp_path / "g")
+    first, second = verify_checkpoint(tmp_path / "f"), verify_checkpoint(tmp_path / "g")
     assert images(first) == images(second)
     assert first.header.catalogue.suffixes == second.header.catalogue.suffixes == SUFFIXES
     states = {image.name: (image.state, image.reason) for image in second.header.catalogue.collections}
@@ -100,8 +100,8 @@ def test_what_was_deleted_travels_with_a_whole_frontier_and_not_with_one_collect
     other, single = DataDirectory(tmp_path / "other"), DataDirectory(tmp_path / "single")
     out(data, tmp_path / "f")
     out(data, tmp_path / "one", "one")
-    asyncio.run(put_in(other, tmp_path / "f"))
-    asyncio.run(put_in(single, tmp_path / "one"))
+    asyncio.run(import_frontier(other, tmp_path / "f"))
+    asyncio.run(import_frontier(single, tmp_path / "one"))
     assert asyncio.run(deleted(other)) == known
     assert asyncio.run(deleted(single)) == {}
 
@@ -109,12 +109,12 @@ def test_what_was_deleted_travels_with_a_whole_frontier_and_not_with_one_collect
 def test_one_collection_alone_is_exported_with_its_hosts_only(data, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "URLS_MAX", 7)  # many parts, of which some are of no interest
     out(data, tmp_path / "f", "two")
-    contents = inspect(tmp_path / "f")
+    contents = verify_checkpoint(tmp_path / "f")
     assert (contents.summary.hosts, contents.summary.urls) == (1, PAGES)
     found = images(contents)
     assert {share.collection for image in found for share in image.shares} == {"two"}
     assert [image.row is not None for image in found] == [True] + [False] * (len(found) - 1)
-    asyncio.run(put_in(DataDirectory(tmp_path / "other"), tmp_path / "f"))
+    asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f"))
     assert lines(DataDirectory(tmp_path / "other"), tmp_path) == lines(data, tmp_path, "two")
 
 
@@ -122,7 +122,7 @@ def test_collections_exported_by_themselves_come_together_again(data, tmp_path):
     other = DataDirectory(tmp_path / "other")
     for name in ("two", "one"):
         out(data, tmp_path / name, name)
-        asyncio.run(put_in(other, tmp_path / name))
+        asyncio.run(import_frontier(other, tmp_path / name))
     assert lines(other, tmp_path) == lines(data, tmp_path)
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_was_cut_is_refused_and_nothing_is_made(data, tmp_path):
     for share in (0.0, 0.1, 0.5, 0.9, 0.99, 0.9999):
         (tmp_path / "f").write_bytes(content[: int(len(content) * share)])
         with pytest.raises(DataError, match="its end is missing" if share else "no frontier that"):
-            asyncio.run(put_in(DataDirectory(tmp_path / "other"), tmp_path / "f"))
+            asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f"))
     assert not (tmp_path / "other").exists()
 
 
@@ -144,7 +144,7 @@ def test_any_damaged_byte_is_noticed(data, tmp_path):
         harmed[place] ^= 0x55
         (tmp_path / "g").write_bytes(bytes(harmed))
         with pytest.raises(DataError, match=r"damaged|no frontier that|its end is missing|newer Tarrafa"):
-            inspect(tmp_path / "g")
+            verify_checkpoint(tmp_path / "g")
 
 
 def sealed(content: bytes) -> bytes:
@@ -171,14 +171,14 @@ def sealed(content: bytes) -> bytes:
 def test_what_is_no_such_file_is_refused_in_one_line(tmp_path, content, told):
     (tmp_path / "f").write_bytes(content)
     with pytest.raises(DataError, match=re.escape(told)) as caught:
-        asyncio.run(put_in(DataDirectory(tmp_path / "other"), tmp_path / "f"))
+        asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "f"))
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "other").exists()
 
 
 def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_path):
     out(data, tmp_path / "f")
-    contents = inspect(tmp_path / "f")
+    contents = verify_checkpoint(tmp_path / "f")
     (first, *_) = images(contents)
     (share, *rest) = first.shares
     lying = msgspec.structs.replace(share.urls[0], url="http://somewhere.else/")
@@ -188,9 +188,9 @@ def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_
     catalogue = msgspec.structs.replace(contents.header.catalogue, deleted={"no\r\nname": 1.0})
     odd = msgspec.structs.replace(contents.header, catalogue=catalogue)
     for parts, told in (
-        ([(checkpoint.HEADER, contents.header), (checkpoint.IMAGE, forged)], "id of another URL"),
+        ([(checkpoint.HEADER, contents.header), (checkpoint.HOST_EXPORT, forged)], "id of another URL"),
         ([(checkpoint.HEADER, odd)], "is no collection's name"),
-        ([(checkpoint.IMAGE, first)], "is not where it belongs"),
+        ([(checkpoint.HOST_EXPORT, first)], "is not where it belongs"),
         ([(checkpoint.HEADER, contents.header), (checkpoint.SUMMARY, contents.summary)], "but says that it holds"),
         ([(b"x", first)], "of no kind that this Tarrafa knows"),
     ):
@@ -199,7 +199,7 @@ def test_a_file_with_a_right_digest_and_wrong_contents_is_refused_too(data, tmp_
         )
         (tmp_path / "g").write_bytes(sealed(MAGIC + f"{FORMAT}\n".encode() + packed))
         with pytest.raises(DataError, match=told):
-            asyncio.run(put_in(DataDirectory(tmp_path / "other"), tmp_path / "g"))
+            asyncio.run(import_frontier(DataDirectory(tmp_path / "other"), tmp_path / "g"))
     assert not (tmp_path / "other").exists()
 
 
@@ -207,7 +207,7 @@ def test_a_collection_that_is_here_already_is_refused_before_anything_changes(da
     out(data, tmp_path / "f")
     before = lines(data, tmp_path)
     with pytest.raises(DataError, match="one, two: a collection of this name is here already; nothing was changed"):
-        asyncio.run(put_in(data, tmp_path / "f"))
+        asyncio.run(import_frontier(data, tmp_path / "f"))
     assert lines(data, tmp_path) == before
 
 
@@ -216,7 +216,7 @@ def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half
     out(data, tmp_path / "f")
     other = DataDirectory(tmp_path / "other")
     other.create()
-    contents = inspect(tmp_path / "f")
+    contents = verify_checkpoint(tmp_path / "f")
 
     class Killed(BaseException):
         pass
@@ -233,10 +233,10 @@ def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half
 
         try:
             with pytest.raises(Killed):
-                await load(frontier, contents, die)
+                await load_checkpoint(frontier, contents, die)
             with pytest.raises(TarrafaError, match="was not wholly imported; run the same"):
                 await frontier.open_collection(a_collection("one"))
-            worker = (await frontier.join("w", myself())).worker
+            worker = (await frontier.join("w", current_process())).worker
             assert await frontier.lease(worker, 10) == []
             await frontier.leave(worker)
         finally:
@@ -245,7 +245,7 @@ def test_an_import_that_was_killed_goes_on_and_until_then_nobody_crawls_the_half
     asyncio.run(half())
     with pytest.raises(DataError, match="one: was not wholly imported"):
         out(other, tmp_path / "h")
-    asyncio.run(put_in(other, tmp_path / "f"))
+    asyncio.run(import_frontier(other, tmp_path / "f"))
     assert lines(other, tmp_path) == lines(data, tmp_path)
 
 
@@ -256,19 +256,19 @@ def test_a_running_frontier_is_copied_as_of_one_moment_and_goes_on(tmp_path):
 
     async def scene() -> None:
         frontier = SqliteFrontier(data.frontier, Clock.real(), SUFFIXES)
-        server = await serve(frontier, data.socket)
+        server = await serve_unix(frontier, data.socket)
         await fill(frontier)
-        with Snapshot(data.frontier, Clock.real()) as snapshot:
-            before = [image async for image in checkpoint.walk(snapshot)]
+        with FrontierSnapshot(data.frontier, Clock.real()) as snapshot:
+            before = [image async for image in checkpoint.iterate_hosts(snapshot)]
             row = (await frontier.collections())[0]
             await frontier.discover(row.id, [offer("http://new.br/")])
-            again = [image async for image in checkpoint.walk(snapshot)]
+            again = [image async for image in checkpoint.iterate_hosts(snapshot)]
             assert [image.shares for image in again] == [image.shares for image in before]
-        await take_out(data, tmp_path / "f", "two", "tarrafa", force=False)
+        await export_frontier(data, tmp_path / "f", "two", "tarrafa", force=False)
         with pytest.raises(DataError, match="two: a collection of this name is here already"):
-            await put_in(data, tmp_path / "f")
+            await import_frontier(data, tmp_path / "f")
         remote = await RemoteFrontier.connect(data.socket)
-        assert sum([image.urls async for image in checkpoint.walk(remote)]) == HOSTS * PAGES + PAGES + 1
+        assert sum([image.urls async for image in checkpoint.iterate_hosts(remote)]) == HOSTS * PAGES + PAGES + 1
         await remote.close()
         server.close()
         await frontier.close()
@@ -279,12 +279,12 @@ def test_a_running_frontier_is_copied_as_of_one_moment_and_goes_on(tmp_path):
 def test_an_existing_file_and_an_unknown_collection_are_named(data, tmp_path):
     (tmp_path / "f").write_text("precious")
     with pytest.raises(ConfigError, match=r"f: exists already; nothing was changed \(--force replaces it\)"):
-        asyncio.run(take_out(data, tmp_path / "f", None, "tarrafa", force=False))
+        asyncio.run(export_frontier(data, tmp_path / "f", None, "tarrafa", force=False))
     with pytest.raises(ConfigError, match=r"no collection is named 'three' \(there are: one, two\)"):
         out(data, tmp_path / "f", "three")
     assert (tmp_path / "f").read_text() == "precious"
     with pytest.raises(ConfigError, match="no such file"):
-        asyncio.run(put_in(data, tmp_path / "none"))
+        asyncio.run(import_frontier(data, tmp_path / "none"))
     with pytest.raises(DataError, match="no frontier here; `tarrafa rebuild frontier` makes it"):
         empty = DataDirectory(tmp_path / "empty")
         empty.create()

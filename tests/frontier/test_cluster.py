@@ -15,14 +15,14 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.frontier.protocol import Frontier, Offer, Weight
+from tarrafa.frontier.protocol import Frontier, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.schema import SCHEMA_VERSION
-from tarrafa.frontier.store.schema import open_tables
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import Outcome
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, done, numbers, offer
 from tests.contract.postgres import WHY_NOT, Postgres, a_server, programs
 from tests.frontier.test_random_life import broken
@@ -73,7 +73,7 @@ def test_sites_are_spread_and_each_is_on_one_server(dsns, tmp_path):
         assert here + there == 121
         assert min(here, there) > 30
         for first, other in zip(offers[::2], offers[1::2], strict=True):
-            assert frontier._member_of(first.host_key) is frontier._member_of(other.host_key)
+            assert frontier._shard_of(first.host_key) is frontier._shard_of(other.host_key)
         assert (await numbers(frontier)).known == 121
         await frontier.close()
 
@@ -84,7 +84,7 @@ def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, 
     async def scene() -> None:
         frontier = opened(dsns, tmp_path)
         row = await frontier.open_collection(a_collection())
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         second.stop()
         try:
@@ -98,7 +98,7 @@ def test_with_a_server_away_the_others_go_on_and_its_links_wait(dsns, tmp_path, 
         finally:
             second.start()
         frontier = opened(dsns, tmp_path)  # another process, the same outbox
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         found: list[Any] = []
         while len(found) + len(leases) < len(HOSTS):
@@ -116,7 +116,7 @@ def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(ds
         frontier = opened(dsns, tmp_path)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         leases = await frontier.lease(worker, 100)
         here = [done(lease, lease.visits, keep=False) for lease in leases
@@ -125,17 +125,17 @@ def test_nothing_is_noted_as_deleted_while_a_server_is_away_or_has_visits_out(ds
         second.stop()
         try:
             await frontier.finish(worker, here)
-            await frontier.control("c", "stopped", "")
+            await frontier.set_state("c", "stopped", "")
             assert await frontier.delete_collection("c", 0)
-            assert not await frontier.note_deletion("c")
+            assert not await frontier.record_deletion("c")
             await frontier.close()
         finally:
             second.start()
         frontier = opened(dsns, tmp_path)
-        assert not await frontier.note_deletion("c"), "it has not even heard that it was stopped"
+        assert not await frontier.record_deletion("c"), "it has not even heard that it was stopped"
         assert await frontier.deletions(0) == []
-        await frontier.bury(myself())
-        assert await frontier.note_deletion("c")
+        await frontier.release_process(current_process())
+        assert await frontier.record_deletion("c")
         assert [one.collection for one in await frontier.deletions(0)] == ["c"]
         await frontier.close()
 
@@ -147,7 +147,7 @@ def test_a_collections_limit_holds_over_all_servers(dsns, tmp_path):
         frontier = opened(dsns, tmp_path)
         row = await frontier.open_collection(a_collection(scope={"hosts": ["*"], "pages_max": 11}))
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         for _ in range(4):
             for lease in await frontier.lease(worker, 100):
@@ -164,11 +164,11 @@ def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns,
         await frontier.open_collection(
             a_collection(strategy={"order": "breadth", "table_max": 11, "cycle": 6}), [offer(url) for url in HOSTS]
         )
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         leases = await frontier.lease(worker, 100)
         homes = [frontier._home[lease.host] for lease in leases]
-        assert [homes.count(member) for member in frontier._members] == [3, 3]
+        assert [homes.count(member) for member in frontier._shards] == [3, 3]
         status = await numbers(frontier)
         assert (status.sites_chosen, status.table) == (6, 10)
         await frontier.close()
@@ -176,18 +176,18 @@ def test_of_several_servers_each_has_its_share_of_the_table_and_of_a_cycle(dsns,
     asyncio.run(scene())
 
 
-async def a_run(frontier: PostgresFrontier, most: int, roots: list[Offer]) -> list[str]:
+async def a_run(frontier: PostgresFrontier, most: int, roots: list[DiscoveredUrl]) -> list[str]:
     """What is visited until nothing is left, or the limit is reached."""
     scope = {"hosts": ["*"], "pages_max": most}
     await frontier.open_collection(a_collection(scope=scope, strategy={"order": "breadth"}), roots)
-    worker = (await frontier.join("w", myself())).worker
+    worker = (await frontier.join("w", current_process())).worker
     await frontier.renew(worker, "")
     found: list[str] = []
     while leases := await frontier.lease(worker, 9):
         found += [visit.url for lease in leases for visit in lease.visits]
         await frontier.finish(worker, [done(lease, lease.visits, delay_s=0.0, keep=False) for lease in leases])
     await frontier.leave(worker)
-    await frontier.control("c", "finished", "")
+    await frontier.set_state("c", "finished", "")
     return sorted(found)
 
 
@@ -195,7 +195,7 @@ def one_site_each(frontier: PostgresFrontier) -> dict[int, str]:
     """By server."""
     guide = frontier._roster.guide
     assert guide is not None
-    return {guide.server_of(offer(url).host_key): url for url in HOSTS}
+    return {guide.shard_of(offer(url).host_key): url for url in HOSTS}
 
 
 def test_a_run_of_breadth_is_over_when_it_is_on_all_servers(dsns, tmp_path):
@@ -224,7 +224,7 @@ def test_while_a_server_is_away_no_other_run_of_breadth_begins(dsns, tmp_path, s
             assert await a_run(frontier, 9, []) == [], "who is away cannot say that its part is over"
         finally:
             second.start()
-        frontier._members[1]._away_until = 0.0
+        frontier._shards[1]._away_until = 0.0
         assert await a_run(frontier, 9, roots) == sorted(f"{url}x" for url in sites)
         await frontier.close()
 
@@ -236,18 +236,18 @@ def test_an_address_is_with_one_host_whichever_server_keeps_it(dsns, tmp_path):
         frontier = opened(dsns, tmp_path)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         await frontier.renew(worker, "")
         leases = await frontier.lease(worker, 100)
-        one = next(lease for lease in leases if frontier._home[lease.host] is frontier._members[0])
-        two = next(lease for lease in leases if frontier._home[lease.host] is frontier._members[1])
-        assert await frontier.claim(worker, two.host, "192.0.2.1") == 0.0
-        assert await frontier.claim(worker, two.host, "192.0.2.1") == 0.0
-        assert await frontier.claim(worker, one.host, "192.0.2.1") > 1_000_000.0
+        one = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[0])
+        two = next(lease for lease in leases if frontier._home[lease.host] is frontier._shards[1])
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
+        assert await frontier.claim_address(worker, two.host, "192.0.2.1") == 0.0
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") > 1_000_000.0
         await frontier.finish(worker, [done(two, two.visits, keep=False)])
-        assert await frontier.claim(worker, one.host, "192.0.2.1") == 1_000_001.0, "it rests for the other's delay"
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 1_000_001.0, "it rests for the other's delay"
         FalseClock.shift[0] = 2.0
-        assert await frontier.claim(worker, one.host, "192.0.2.1") == 0.0
+        assert await frontier.claim_address(worker, one.host, "192.0.2.1") == 0.0
         await frontier.close()
 
     asyncio.run(scene())
@@ -257,7 +257,7 @@ def test_the_first_server_is_named_first_and_knows_the_others(dsns, tmp_path):
     frontier = opened(dsns, tmp_path)
     asyncio.run(frontier.close())
     alone = opened(dsns[:1], tmp_path)
-    assert [member.place for member in alone._members] == [member.place for member in frontier._members]
+    assert [member.place for member in alone._shards] == [member.place for member in frontier._shards]
     asyncio.run(alone.close())
     with pytest.raises(ConfigError, match="spread over 2 servers, and 3 are named; `tarrafa frontier spread`"):
         opened([*dsns, a_server().database("third")], tmp_path)
@@ -329,12 +329,12 @@ def test_an_older_schema_is_brought_up_to_date_with_all_it_knows(dsns, tmp_path)
         await frontier.close()
         make_older(dsns[0])
         frontier = opened(dsns[:1], tmp_path)
-        await frontier.weigh("c", [Weight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
+        await frontier.update_weights("c", [UrlWeight(one.host, one.id, 2, host_key=one.host_key, rank=5.0)])
         (facts,) = (await frontier.look_up(one.host, one.id)).urls
         assert (facts.in_links, facts.rank) == (2, 5.0)
         status = await numbers(frontier)
         assert (status.run, status.started == status.created) == (1, True)
-        await frontier.control("c", "stopped", "")
+        await frontier.set_state("c", "stopped", "")
         while await frontier.delete_collection("c", 100):
             pass
         assert [one.collection for one in await frontier.deletions(0)] == ["c"]
@@ -348,7 +348,7 @@ def test_a_database_that_restarts_is_waited_for(dsns, tmp_path, second):
         frontier = opened(dsns[1:], tmp_path)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer(url) for url in HOSTS])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (lease, *_) = await frontier.lease(worker, 10)
         await asyncio.to_thread(second.stop, "immediate")
         finishing = asyncio.create_task(frontier.finish(worker, [done(lease, lease.visits)]))
@@ -366,10 +366,10 @@ def test_a_lease_whose_answer_was_lost_is_no_ones_for_long(dsns, tmp_path):
         frontier = opened(dsns[:1], tmp_path)
         row = await frontier.open_collection(a_collection())
         await frontier.discover(row.id, [offer("http://a.br/"), offer("http://b.br/")])
-        worker = (await frontier.join("w", myself())).worker
+        worker = (await frontier.join("w", current_process())).worker
         (held,) = await frontier.lease(worker, 1)
-        server = frontier._first.connected()
-        await frontier._first.call(lambda _: server._call(lambda work: work.store.hosts.lease(worker, 1)))
+        server = frontier._first.connect()
+        await frontier._first.call(lambda _: server._transact(lambda work: work.store.hosts.lease(worker, 1)))
         assert await frontier.lease(worker, 5) == []
         server._lost_answers = True  # the connection broke there
         (again,) = await frontier.lease(worker, 5)
@@ -390,7 +390,7 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
     async def main() -> None:
         frontier = PostgresFrontier(dsns, SUFFIXES, outbox=folder / f"outbox-{number}.sqlite")
         (row,) = await frontier.collections()
-        worker = (await frontier.join(f"w{number}-{os.getpid()}", myself())).worker
+        worker = (await frontier.join(f"w{number}-{os.getpid()}", current_process())).worker
         idle = 0
         while idle < 20:
             await frontier.renew(worker, "")
@@ -415,9 +415,9 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
     asyncio.run(main())
 
 
-def copied(dsn: str, path: Path) -> Store:
+def copied(dsn: str, path: Path) -> FrontierStore:
     """A server's tables in a file, where the invariants can be asked."""
-    db = open_tables(str(path), SUFFIXES)
+    db = open_database(str(path), SUFFIXES)
     with psycopg.connect(dsn) as connection:
         for (name,) in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             columns = [column for (column,) in db.rows(f"SELECT name FROM pragma_table_info('{name}')")]
@@ -426,7 +426,7 @@ def copied(dsn: str, path: Path) -> Store:
                 sql = "SELECT collection, bucket, sum(value)::bigint FROM counter GROUP BY 1, 2"
             db.run(f"DELETE FROM {name}")
             db.many(f"INSERT INTO {name} VALUES ({', '.join('?' * len(columns))})", connection.execute(sql).fetchall())
-    return Store(db, Clock.real(), LeaseClock())
+    return FrontierStore(db, Clock.real(), LeaseClock())
 
 
 @pytest.mark.parametrize("servers", [1, pytest.param(2, marks=pytest.mark.long)])

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 import uvloop
 
-from tarrafa.errors import FrontierError, Refused, ServeError, Unreachable
+from tarrafa.errors import FrontierError, AccessRefused, ListenError, Unreachable
 from tarrafa.frontier import door, handshake, remote, wire
-from tarrafa.frontier.handshake import Hello, Proof, greet
-from tarrafa.frontier.remote import KEEPALIVE_IDLE_S, Line, RemoteFrontier, read_frame
+from tarrafa.frontier.handshake import HandshakeHello, HandshakeProof, client_handshake
+from tarrafa.frontier.remote import KEEPALIVE_IDLE_S, SocketClient, RemoteFrontier, read_frame
 from tarrafa.frontier.token import Token
 from tests.contract.bodies import a_collection, a_sqlite
 
@@ -59,7 +59,7 @@ class Place:
 async def a_place(path: Path, token: Token = TOKEN) -> AsyncIterator[Place]:
     complaints: list[str] = []
     async with a_sqlite(path) as frontier:
-        server = await door.listen(frontier, "127.0.0.1", 0, token, complaints.append)
+        server = await door.serve_tcp(frontier, "127.0.0.1", 0, token, complaints.append)
         host, port = server.sockets[0].getsockname()[:2]
         try:
             yield Place(host, port, frontier, complaints)
@@ -80,11 +80,11 @@ def play(request, tmp_path):
 
 
 def frame(body: bytes) -> bytes:
-    return wire.LENGTH.pack(len(body)) + body
+    return wire.LENGTH_PREFIX.pack(len(body)) + body
 
 
 def hello(version: int = handshake.PROTOCOL_VERSION, nonce: bytes = b"n" * 32) -> bytes:
-    return frame(msgspec.msgpack.encode(Hello(handshake.MAGIC, version, nonce)))
+    return frame(msgspec.msgpack.encode(HandshakeHello(handshake.MAGIC, version, nonce)))
 
 
 GARBAGE = {
@@ -93,12 +93,12 @@ GARBAGE = {
     "zeros": bytes(4096),
     "ones": b"\xff" * 4096,
     "an empty frame": frame(b""),
-    "a giant frame": wire.LENGTH.pack(wire.FRAME_BYTES_MAX) + b"x" * 1000,
+    "a giant frame": wire.LENGTH_PREFIX.pack(wire.FRAME_BYTES_MAX) + b"x" * 1000,
     "a frame just too large": frame(b"x" * (handshake.FRAME_BYTES_MAX + 1)),
-    "a question before the handshake": wire.question(0, "overview", ()),
-    "a question after the hello": hello() + wire.question(0, "overview", ()),
-    "a proof of nothing": hello() + frame(msgspec.msgpack.encode(Proof(b"x" * 32))),
-    "an empty proof": hello() + frame(msgspec.msgpack.encode(Proof(b""))),
+    "a question before the handshake": wire.encode_request(0, "overview", ()),
+    "a question after the hello": hello() + wire.encode_request(0, "overview", ()),
+    "a proof of nothing": hello() + frame(msgspec.msgpack.encode(HandshakeProof(b"x" * 32))),
+    "an empty proof": hello() + frame(msgspec.msgpack.encode(HandshakeProof(b""))),
     "a name that is no text": frame(b"\x93\xa4\xff\xff\xff\xff\x01\xc4\x00"),
     "nested without end": frame(b"\x91" * 500),
 }
@@ -109,7 +109,7 @@ def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(play):
         friend = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
         for name, sent in GARBAGE.items():
             said = await place.answer(sent)
-            assert len(said) <= 2 * (wire.LENGTH.size + handshake.FRAME_BYTES_MAX), name
+            assert len(said) <= 2 * (wire.LENGTH_PREFIX.size + handshake.FRAME_BYTES_MAX), name
             assert b"collections" not in said, name
             assert await friend.collections() == [], name
         await friend.close()
@@ -122,7 +122,7 @@ def test_whatever_a_stranger_sends_he_asks_nothing_and_the_others_go_on(play):
 def test_a_handshake_that_was_recorded_opens_nothing(play):
     async def scene(place):
         reader, writer = await place.knock()
-        talk, recorded = greet(TOKEN, ""), []
+        talk, recorded = client_handshake(TOKEN, ""), []
         part = next(talk)
         for _ in range(handshake.ROUNDS):
             recorded.append(part)
@@ -132,7 +132,7 @@ def test_a_handshake_that_was_recorded_opens_nothing(play):
             except StopIteration:
                 break
         writer.close()
-        said = await place.answer(*recorded, wire.question(0, "overview", ()))
+        said = await place.answer(*recorded, wire.encode_request(0, "overview", ()))
         assert b"wrong token" in said
         assert b"nodes" not in said
 
@@ -209,7 +209,7 @@ def test_a_friend_who_asks_nonsense_is_told_and_goes_on(play):
 def test_bytes_that_are_no_question_end_a_connection(play, nonsense):
     async def scene(place):
         reader, writer = await place.knock()
-        await remote._greet(reader, writer, TOKEN, "")
+        await remote._run_handshake(reader, writer, TOKEN, "")
         writer.write(frame(nonsense))
         assert await asyncio.wait_for(reader.read(), WAIT_S) == b""
         writer.close()
@@ -234,10 +234,10 @@ def test_no_more_questions_wait_than_the_bound_allows(play, monkeypatch):
 def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(play, theirs):
     async def scene(place):
         where = f"tcp://127.0.0.1:{place.port}"
-        with pytest.raises(Refused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
+        with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
             await RemoteFrontier.connect_tcp(place.host, place.port, theirs)
-        with pytest.raises(Refused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
-            await asyncio.to_thread(Line.to_tcp, place.host, place.port, theirs)
+        with pytest.raises(AccessRefused, match=f"{where}: wrong token: --token-file or TARRAFA_TOKEN"):
+            await asyncio.to_thread(SocketClient.connect_tcp, place.host, place.port, theirs)
         assert place.complaints == ["refused a connection from 127.0.0.1: wrong token"]
 
     play(scene)
@@ -245,7 +245,7 @@ def test_a_wrong_token_is_a_clear_error_for_coroutines_and_threads(play, theirs)
 
 def test_a_thread_asks_over_tcp_as_over_the_socket(play):
     async def scene(place):
-        line = await asyncio.to_thread(Line.to_tcp, place.host, place.port, TOKEN)
+        line = await asyncio.to_thread(SocketClient.connect_tcp, place.host, place.port, TOKEN)
         row = await asyncio.to_thread(line.call, "open_collection", a_collection(), [])
         assert row.name == "c"
         with pytest.raises(FrontierError, match="no collection is named 'x'"):
@@ -258,7 +258,7 @@ def test_a_thread_asks_over_tcp_as_over_the_socket(play):
 def test_both_ends_let_the_kernel_watch_the_other(play):
     async def scene(place):
         client = await RemoteFrontier.connect_tcp(place.host, place.port, TOKEN)
-        line = await asyncio.to_thread(Line.to_tcp, place.host, place.port, TOKEN)
+        line = await asyncio.to_thread(SocketClient.connect_tcp, place.host, place.port, TOKEN)
         for end in (client._writer.get_extra_info("socket"), line._socket):
             assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE_IDLE_S
@@ -279,11 +279,11 @@ def test_a_server_that_is_none_of_ours_is_told_apart():
 
         server = await asyncio.start_server(impostor, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        expected = Refused if said else Unreachable
+        expected = AccessRefused if said else Unreachable
         with pytest.raises(expected, match=r"no URL server of Tarrafa|hung up on us|reset"):
             await RemoteFrontier.connect_tcp("127.0.0.1", port, TOKEN)
         with pytest.raises(expected, match=r"no URL server of Tarrafa|hung up on us|reset"):
-            await asyncio.to_thread(Line.to_tcp, "127.0.0.1", port, TOKEN)
+            await asyncio.to_thread(SocketClient.connect_tcp, "127.0.0.1", port, TOKEN)
         server.close()
 
     for said in (b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", frame(b"\xff"), b""):
@@ -299,13 +299,13 @@ def test_a_server_that_never_answers_is_given_up(monkeypatch):
         with pytest.raises(Unreachable, match="no URL server answered within"):
             asyncio.run(RemoteFrontier.connect_tcp("127.0.0.1", port, TOKEN))
         with pytest.raises(Unreachable, match="no URL server answered within"):
-            Line.to_tcp("127.0.0.1", port, TOKEN)
+            SocketClient.connect_tcp("127.0.0.1", port, TOKEN)
 
 
 def test_a_port_that_is_taken_is_said(tmp_path):
     async def scene() -> None:
         async with a_place(tmp_path) as place:
-            with pytest.raises(ServeError, match=rf"127\.0\.0\.1:{place.port}: cannot listen here"):
-                await door.listen(place.frontier, "127.0.0.1", place.port, TOKEN)  # type: ignore[arg-type]
+            with pytest.raises(ListenError, match=rf"127\.0\.0\.1:{place.port}: cannot listen here"):
+                await door.serve_tcp(place.frontier, "127.0.0.1", place.port, TOKEN)  # type: ignore[arg-type]
 
     asyncio.run(scene())

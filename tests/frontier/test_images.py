@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.frontier.images import HostImage, Place
+from tarrafa.frontier.images import HostExport, FrontierCursor
 from tarrafa.frontier.store import collections as books
 from tarrafa.frontier.store.images import HOST_COLUMNS, URL_COLUMNS, VISIT_COLUMNS
 from tarrafa.frontier.store.revisits import PLANNED
-from tarrafa.frontier.store.schema import OLD, open_tables
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.schema import OLD, open_database
+from tarrafa.frontier.store.store import FrontierStore
 from tests.contract.bodies import SUFFIXES
 from tests.frontier.test_random_life import KINDS, Life, a_life, broken, live
 
@@ -57,7 +57,7 @@ LEFT_BEHIND = {"handed", "worker", "address", "number"}  # leases
 
 
 def test_every_column_of_the_frontier_travels_or_is_made_again(tmp_path):
-    db = open_tables(str(tmp_path / "f.sqlite"), SUFFIXES)
+    db = open_database(str(tmp_path / "f.sqlite"), SUFFIXES)
     tables = {str(name) for (name,) in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {*TRAVELS, *DERIVED, *LEFT_BEHIND}
     for table, travelling in TRAVELS.items():
@@ -65,42 +65,42 @@ def test_every_column_of_the_frontier_travels_or_is_made_again(tmp_path):
         assert columns == travelling | MADE_AGAIN.get(table, set()), table
 
 
-def taken_out(store: Store, limit: int) -> list[HostImage]:
-    images: list[HostImage] = []
-    place: Place | None = Place()
+def taken_out(store: FrontierStore, limit: int) -> list[HostExport]:
+    images: list[HostExport] = []
+    place: FrontierCursor | None = FrontierCursor()
     while place is not None:
-        album = store.images.after(place, limit)
+        album = store.transfer.export_hosts(place, limit)
         images, place = images + album.images, album.end
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(images), type=list[HostImage])
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(images), type=list[HostExport])
 
 
 def move(life: Life) -> None:
     """The life goes on in another file."""
-    images, catalogue = taken_out(life.store, life.rng.choice([1, 3, 100])), life.store.images.catalogue()
-    states = {known.row.name: known.row.state for known in life.store.catalogue.all()}
+    images, catalogue = taken_out(life.store, life.rng.choice([1, 3, 100])), life.store.transfer.export_catalogue()
+    states = {known.row.name: known.row.state for known in life.store.collections.all()}
     life.close()
     life._path = life._path.with_name(f"moved-{life._path.name}")
     life.store = life._opened()
     life.workers.clear()
     with life.transaction() as store:
         for collection in catalogue.collections:
-            store.catalogue.restore(collection)
-        store.deletions.remember(catalogue.deleted)
+            store.collections.import_collection(collection)
+        store.deletion_log.import_deletions(catalogue.deleted)
     for image in images:
         with life.transaction() as store:
-            store.images.restore([image])
+            store.transfer.import_hosts([image])
     with life.transaction() as store:
         for name, state in states.items():
-            store.catalogue.control(name, "paused", "")
-            store.catalogue.control(name, state, "")
+            store.collections.set_state(name, "paused", "")
+            store.collections.set_state(name, state, "")
 
 
 def come_home(life: Life) -> None:
     """Nobody holds anything; and every host looks again when it is due."""
     with life.transaction() as store:
         for worker in life.workers:
-            store.hosts.free(worker)
-        for known in store.catalogue.all():
+            store.hosts.release_worker(worker)
+        for known in store.collections.all():
             store.visits.unchoose(known)
     life.workers.clear()
     look_again(life)
@@ -109,13 +109,13 @@ def come_home(life: Life) -> None:
 def look_again(life: Life) -> None:
     with life.transaction() as store:
         for host, number in store.db.rows("SELECT host, collection FROM work"):
-            store.urls.revisits.look_again(store.catalogue.by_id(number), host)
+            store.urls.revisits.update_due(store.collections.by_id(number), host)
 
 
-def books_of(store: Store) -> dict[str, list[tuple[Any, ...]]]:
+def books_of(store: FrontierStore) -> dict[str, list[tuple[Any, ...]]]:
     """All tables as far as they say something: plans, which are made again, what they make due, and how far a sweep is,
     aside."""
-    planned = [known.row.id for known in store.catalogue.all() if known.config.revisit.policy in PLANNED]
+    planned = [known.row.id for known in store.collections.all() if known.config.revisit.policy in PLANNED]
     by_plan = f"collection IN ({', '.join(map(str, planned)) or 'NULL'})"
     aside = {
         "counter": "value = 0",
@@ -168,7 +168,7 @@ def test_life_goes_on_elsewhere_from_wherever_it_was(tmp_path, kind):
         live(life, 20)
 
 
-def numbers_given(store: Store) -> dict[tuple[Any, ...], int]:
+def numbers_given(store: FrontierStore) -> dict[tuple[Any, ...], int]:
     sql = "SELECT host, name, url.id, visits FROM url JOIN collection ON collection.id = url.collection"
     return {tuple(row[:3]): int(row[3]) for row in store.db.rows(sql)}
 
@@ -187,14 +187,14 @@ def test_a_host_moved_away_and_back_leaves_books_that_agree(tmp_path):
                 before = books_of(life.store)
                 with life.transaction() as store:
                     for image in images:
-                        store.images.forget(image.id)
+                        store.transfer.forget_host(image.id)
                 assert not broken(life.store), (kind, life.seed)
                 for name in ("url", "visit", "page", "host", "work", "pending", "due", "ready", "standing"):
                     assert life.store.db.value(f"SELECT count(*) FROM {name}") == 0
-                for known in life.store.catalogue.all():
+                for known in life.store.collections.all():
                     assert life.store.counters.value(known.row.id, books.KNOWN) == 0
                 with life.transaction() as store:
-                    store.images.restore(images)
+                    store.transfer.import_hosts(images)
                 look_again(life)
                 after = books_of(life.store)
                 if "breadth" not in life.kind.orders:  # its walks begin anew

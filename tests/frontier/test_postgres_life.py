@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tarrafa.frontier.store.postgres import copy
-from tarrafa.frontier.store.postgres.server import Server
+from tarrafa.frontier.store.postgres.server import PostgresServer
 from tests.contract.bodies import SUFFIXES, FalseClock, FalseDatabaseLeaseClock
 from tests.contract.postgres import WHY_NOT, a_server, programs
 from tests.frontier.test_random_life import KINDS, Life
@@ -59,8 +59,8 @@ class TwinLife(Life):
         self._witness = psycopg.connect(self._dsn, autocommit=True)
         super().__init__(kind, seed, folder)
 
-    def _connected(self) -> Server:
-        return Server(self._dsn, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock())
+    def _connected(self) -> PostgresServer:
+        return PostgresServer(self._dsn, SUFFIXES, FalseClock(0, 0), FalseDatabaseLeaseClock())
 
     def close(self) -> None:
         super().close()
@@ -87,7 +87,7 @@ class TwinLife(Life):
         """The planner speaks to both."""
         store = self.store
         self.store = Twin(store, self._server)  # type: ignore[assignment]
-        self.store.catalogue = store.catalogue
+        self.store.catalogue = store.collections
         self.store.planning = _Planning(store, self._server)  # type: ignore[assignment]
         real = self.transaction
         self.transaction = lambda: Life.transaction(self)  # type: ignore[method-assign]
@@ -122,7 +122,7 @@ class TwinLife(Life):
 class _Planning:
     """`planning` of both."""
 
-    def __init__(self, store: Any, server: Server) -> None:
+    def __init__(self, store: Any, server: PostgresServer) -> None:
         self._store, self._server = store, server
 
     def __getattr__(self, name: str) -> Any:
@@ -130,7 +130,7 @@ class _Planning:
             found = getattr(self._store.planning, name)(known, *arguments)
             other = getattr(self._server, name)(known.row.id, *arguments)
             assert other == found or name == "drop_plans", name
-            while name == "drop_plans" and self._server.drop_plans(known.row.id, *arguments):
+            while name == "drop_plans" and self._server.drop_old_plans(known.row.id, *arguments):
                 pass
             return found
 

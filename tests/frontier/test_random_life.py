@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tarrafa.frontier.order.breadth import Stage
-from tarrafa.frontier.protocol import FIRST_HOST, HostReport, PlannedVisit, Report, Weight
+from tarrafa.frontier.order.breadth import SiteStage
+from tarrafa.frontier.protocol import FIRST_HOST, HostReport, PlannedVisit, VisitReport, UrlWeight
 from tarrafa.frontier.store import collections as books
-from tarrafa.frontier.store.collections import Known, state_bucket
+from tarrafa.frontier.store.collections import LoadedCollection, state_bucket
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, RATE_UNIT, read_history
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, RATE_UNIT, read_history
 from tarrafa.frontier.store.runs import has_runs
-from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_tables
-from tarrafa.frontier.store.store import Store
-from tarrafa.model import Outcome, Role, Status, UrlState, Visit
-from tarrafa.process import myself
+from tarrafa.frontier.store.schema import CLOSED, FAVOURED, NEW, OLD, OPEN, OUT, SWEPT, SWEPT_RANK, open_database
+from tarrafa.frontier.store.store import FrontierStore
+from tarrafa.model import Outcome, UrlRole, Status, UrlState, Visit
+from tarrafa.process import current_process
 from tests.contract.bodies import SUFFIXES, FalseClock, a_collection, offer
 from tests.contract.test_revisits import DAY_S, advance, kept, now
 
@@ -97,8 +97,8 @@ class Life:
             with self.transaction() as store:
                 store.open_collection(self._config(name), roots)
 
-    def _opened(self) -> Store:
-        store = Store(open_tables(str(self._path), SUFFIXES), FalseClock(0, 0), LeaseClock())
+    def _opened(self) -> FrontierStore:
+        store = FrontierStore(open_database(str(self._path), SUFFIXES), FalseClock(0, 0), LeaseClock())
         store.db.connection.pragma("synchronous", "off")
         return store
 
@@ -106,14 +106,14 @@ class Life:
         self.store.db.connection.close()
 
     @contextmanager
-    def transaction(self) -> Iterator[Store]:
+    def transaction(self) -> Iterator[FrontierStore]:
         store = self.store
         store.db.connection.execute("BEGIN IMMEDIATE")
         yield store
         store.counters.flush()
-        store.catalogue.flush()
+        store.collections.flush()
         store.db.connection.execute("COMMIT")
-        store.counters.settle()
+        store.counters.on_commit()
 
     def step(self) -> str:
         (name,) = self.rng.choices(list(STEPS), weights=list(STEPS.values()))
@@ -145,8 +145,8 @@ class Life:
             strategy |= {"favour": ["*.h1.br", "h2.br"], "penalise": ["*/3", "*www*"]}
         return a_collection(name, revisit=revisit, scope=scope, politeness={"delay": 1}, strategy=strategy)
 
-    def _some(self) -> Known:
-        return self.store.catalogue.named(self.rng.choice(self.kind.names))
+    def _some(self) -> LoadedCollection:
+        return self.store.collections.by_name(self.rng.choice(self.kind.names))
 
     # -- what may happen, where there are runs ----------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class Life:
         known = self._some()
         if has_runs(known.config) and self.ranks.random() < 0.7:
             with self.transaction() as store:
-                store.catalogue.control(known.row.name, "stopped", "")
+                store.collections.set_state(known.row.name, "stopped", "")
                 store.begin_run(known.row.name, "")
 
     def sweep(self) -> None:
@@ -165,7 +165,7 @@ class Life:
     def retry(self) -> None:
         host = offer(self.ranks.choice(self.kind.urls)).host
         with self.transaction() as store:
-            store.trouble.retry(host)
+            store.host_retries.retry_host(host)
 
     def find(self) -> None:
         """Much is found at once, as by a page with many links."""
@@ -182,27 +182,27 @@ class Life:
             if rng.random() < 0.3:
                 found = replace(found, announced=now() - rng.uniform(-5, 100))
             if self.kind.has_listings and rng.random() < 0.1:
-                found = replace(found, role=rng.choice([int(Role.SITEMAP), int(Role.FEED)]))
+                found = replace(found, role=rng.choice([int(UrlRole.SITEMAP), int(UrlRole.FEED)]))
             offers.append(found)
         if self.kind.has_listings and rng.random() < 0.3:
-            offers.append(replace(offer(f"http://{rng.choice(HOSTS)}/sitemap.xml"), role=int(Role.SITEMAP)))
+            offers.append(replace(offer(f"http://{rng.choice(HOSTS)}/sitemap.xml"), role=int(UrlRole.SITEMAP)))
         number = self._some().row.id
         with self.transaction() as store:
             store.urls.discover(number, offers)
 
     def weigh(self) -> None:
         found = [offer(url) for url in self.rng.sample(self.kind.urls, 5)]
-        weights = [Weight(one.host, one.id, self.rng.randint(0, 30)) for one in found]
+        weights = [UrlWeight(one.host, one.id, self.rng.randint(0, 30)) for one in found]
         weights = [replace(one, rank=self.ranks.choice([0.0, self.ranks.lognormvariate(0, 2)])) for one in weights]
         name = self._some().row.name
         with self.transaction() as store:
-            store.weigh(name, weights)
+            store.update_weights(name, weights)
 
     def join(self) -> None:
         if len(self.workers) == 3:
             return
         with self.transaction() as store:
-            worker = store.join(f"w{self.rng.random()}", myself()).worker
+            worker = store.join(f"w{self.rng.random()}", current_process()).worker
             store.db.run("UPDATE worker SET deadline = ? WHERE id = ?", (FOREVER, worker))
         self.workers[worker] = {}
 
@@ -227,7 +227,7 @@ class Life:
         report = HostReport(
             host,
             collection,
-            [Report(visit.id, visit.number, self._outcome(visit)) for visit in visits[:made]],
+            [VisitReport(visit.id, visit.number, self._outcome(visit)) for visit in visits[:made]],
             next_at=now() + rng.choice([0, 1, 0 if keep else 100]),
             ended_at=now(),
             delay_s=rng.choice([1.0, 1.0, 20.0]),
@@ -245,7 +245,7 @@ class Life:
     def _outcome(self, visit: Visit) -> Outcome:
         rng, chance = self.rng, self.rng.random()
         if visit.dismissed and rng.random() < 0.95:
-            fresh = self.store.catalogue.by_id(visit.collection).config.keeps_fresh
+            fresh = self.store.collections.by_id(visit.collection).config.keeps_fresh
             status = Status.REPLACED if fresh else Status.NOT_FOUND_AGAIN
             return Outcome(status, now(), requested=False)
         # A listing that turns out to be a page is kept, though a full collection has no place for it: not played there.
@@ -261,7 +261,7 @@ class Life:
         if self.workers and self.rng.random() < 0.3:
             worker, _ = self.workers.popitem()
             with self.transaction() as store:
-                store.hosts.free(worker)
+                store.hosts.release_worker(worker)
 
     def kill(self) -> None:
         if self.workers and self.rng.random() < 0.3:
@@ -276,7 +276,7 @@ class Life:
     def control(self) -> None:
         state = self.rng.choice(["paused", *["running"] * 4])
         with self.transaction() as store:
-            store.catalogue.control(self.rng.choice(self.kind.names), state, "")
+            store.collections.set_state(self.rng.choice(self.kind.names), state, "")
 
     def reconfigure(self) -> None:
         if self.kind.reconfigures and self.rng.random() < 0.3:
@@ -285,7 +285,7 @@ class Life:
             content = self._config(name)
             with self.transaction() as store:
                 if self.rng.random() < 0.5:
-                    store.catalogue.control(name, "finished", "")
+                    store.collections.set_state(name, "finished", "")
                 store.open_collection(content, roots)
 
     def restart(self) -> None:
@@ -298,20 +298,20 @@ class Life:
         planning, policy = self.store.planning, known.config.revisit.policy
         if policy == "index":
             with self.transaction():
-                planning.price(known, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
-                planning.stir(known, FIRST_HOST, 100)
-        pages = planning.pages(known, FIRST_HOST, b"", 100)
+                planning.set_price(known, self.rng.choice([0.0, 10.0, 1e3, 1e5, 1e6]))
+                planning.recompute_due(known, FIRST_HOST, 100)
+        pages = planning.revisit_pages(known, FIRST_HOST, b"", 100)
         if policy not in PLANNED or not pages:
             return
         name = max(int(now()), known.tuning.plan) + 1
         visits = [PlannedVisit(p.host, p.id, now() + self.rng.uniform(0, 5000)) for p in self.rng.choices(pages, k=5)]
         with self.transaction():
-            planning.plan(known, name, visits)
+            planning.add_planned_visits(known, name, visits)
             if chance < 0.7:  # else the planner dies here
-                planning.begin_plan(known, name, now() + 5000)
-                planning.stir(known, FIRST_HOST, 100)
+                planning.activate_plan(known, name, now() + 5000)
+                planning.recompute_due(known, FIRST_HOST, 100)
             if chance < 0.5:
-                planning.drop_plans(known, 100)
+                planning.drop_old_plans(known, 100)
 
 
 # -- the invariants: what is written down, and what is true ---------------------------------------------------
@@ -320,73 +320,73 @@ Pair = tuple[object, object]
 PAGES = "FROM page JOIN url USING (host, collection, id) WHERE collection = ?"
 
 
-def ask(store: Store, known: Known, sql: str, *values: object) -> list[tuple[Any, ...]]:
+def ask(store: FrontierStore, known: LoadedCollection, sql: str, *values: object) -> list[tuple[Any, ...]]:
     """Rows about one collection, in an order of their own."""
     return sorted(store.db.rows(sql, (known.row.id, *values)))
 
 
-def count(store: Store, known: Known, sql: str, *values: object) -> int:
+def count(store: FrontierStore, known: LoadedCollection, sql: str, *values: object) -> int:
     return int(store.db.value(f"SELECT count(*) {sql}", (known.row.id, *values)))
 
 
-def every_state_is_counted(store: Store, known: Known) -> Pair:
+def every_state_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
     true = dict(ask(store, known, "SELECT state, count(*) FROM url WHERE collection = ? GROUP BY 1"))
     counted = {int(state): store.counters.value(known.row.id, state_bucket(state)) for state in UrlState}
     return {state: number for state, number in counted.items() if number}, true
 
 
-def a_host_counts_what_waits_on_it(store: Store, known: Known) -> Pair:
+def a_host_counts_what_waits_on_it(store: FrontierStore, known: LoadedCollection) -> Pair:
     stored = ask(store, known, "SELECT host, pending FROM work WHERE collection = ? AND pending != 0")
     return stored, ask(store, known, "SELECT host, count(*) FROM pending WHERE collection = ? GROUP BY 1")
 
 
-def what_waits_is_in_one_queue_once(store: Store, known: Known) -> Pair:
+def what_waits_is_in_one_queue_once(store: FrontierStore, known: LoadedCollection) -> Pair:
     queued = ask(store, known, "SELECT host, id FROM pending WHERE collection = ?")
-    queued += ask(store, known, "SELECT host, id FROM due WHERE collection = ? AND shelf = ?", CHOSEN)
+    queued += ask(store, known, "SELECT host, id FROM due WHERE collection = ? AND shelf = ?", CHOSEN_SHELF)
     waiting = "SELECT host, id FROM url WHERE collection = ? AND state = ?"
     return sorted(queued), ask(store, known, waiting, int(UrlState.PENDING))
 
 
-def what_is_out_is_written_down(store: Store, known: Known) -> Pair:
+def what_is_out_is_written_down(store: FrontierStore, known: LoadedCollection) -> Pair:
     out = "SELECT host, id FROM url WHERE collection = ? AND state = ?"
     handed = ask(store, known, "SELECT host, id FROM handed WHERE collection = ?")
     return handed, ask(store, known, out, int(UrlState.HANDED_OUT))
 
 
-def a_shelf_counts_its_pages(store: Store, known: Known) -> Pair:
+def a_shelf_counts_its_pages(store: FrontierStore, known: LoadedCollection) -> Pair:
     stored = ask(store, known, "SELECT host, shelf, pages FROM shelf WHERE collection = ? AND pages != 0")
     return stored, ask(store, known, "SELECT host, shelf, count(*) FROM due WHERE collection = ? GROUP BY 1, 2")
 
 
-def the_exchange_is_counted(store: Store, known: Known) -> Pair:
-    buckets = (books.CHOSEN_WAITING, books.DISMISSED_WAITING, books.OUT_AGAIN)
+def the_exchange_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
+    buckets = (books.CHOSEN_WAITING, books.DISMISSED_WAITING, books.REVISITS_OUT)
     stored = [store.counters.value(known.row.id, bucket) for bucket in buckets]
     return stored, [
-        count(store, known, "FROM due WHERE collection = ? AND shelf = ?", CHOSEN),
-        count(store, known, "FROM page WHERE collection = ? AND shelf = ?", DISMISSED),
+        count(store, known, "FROM due WHERE collection = ? AND shelf = ?", CHOSEN_SHELF),
+        count(store, known, "FROM page WHERE collection = ? AND shelf = ?", DISMISSED_SHELF),
         count(store, known, f"{PAGES} AND state = ? AND role = 0", int(UrlState.HANDED_OUT)),
     ]
 
 
-def whatever_is_kept_is_kept_fresh(store: Store, known: Known) -> Pair:
+def whatever_is_kept_is_kept_fresh(store: FrontierStore, known: LoadedCollection) -> Pair:
     """Pages, and sitemaps that were read once; nothing else, and nothing where nobody asked for it."""
     columns = "SELECT url.host, url.id, url.state, role"
     pages = ask(store, known, f"{columns} {PAGES} AND state != ?", int(UrlState.HANDED_OUT))
-    listings = [row for row in pages if row[2:] in ((UrlState.DROPPED, Role.SITEMAP), (UrlState.DROPPED, Role.FEED))]
+    listings = [row for row in pages if row[2:] in ((UrlState.DROPPED, UrlRole.SITEMAP), (UrlState.DROPPED, UrlRole.FEED))]
     fetched = f"{columns} FROM url WHERE collection = ? AND state = ?"
     true = ask(store, known, fetched, int(UrlState.FETCHED)) + listings
     return pages, sorted(true) if known.config.keeps_fresh else []
 
 
-def a_page_stands_where_it_says_or_is_out(store: Store, known: Known) -> Pair:
+def a_page_stands_where_it_says_or_is_out(store: FrontierStore, known: LoadedCollection) -> Pair:
     """A plan may name a page as often as it likes; on our own shelves it stands once even so."""
     least = 0 if known.config.revisit.policy in PLANNED else FOREVER
     stands = "SELECT host, shelf, key, id FROM due WHERE collection = ? AND shelf != ? AND shelf < ?"
     says = f"SELECT page.host, shelf, key, page.id {PAGES} AND state != ? AND shelf < ?"
-    return ask(store, known, stands, CHOSEN, least), ask(store, known, says, int(UrlState.HANDED_OUT), least)
+    return ask(store, known, stands, CHOSEN_SHELF, least), ask(store, known, says, int(UrlState.HANDED_OUT), least)
 
 
-def a_site_knows_its_pages(store: Store, known: Known) -> Pair:
+def a_site_knows_its_pages(store: FrontierStore, known: LoadedCollection) -> Pair:
     rates, sites = 0, Counter[str]()
     if known.config.keeps_fresh:
         site = "(SELECT site FROM host WHERE host.id = page.host)"
@@ -397,7 +397,7 @@ def a_site_knows_its_pages(store: Store, known: Known) -> Pair:
     return (store.counters.value(known.row.id, books.RATES), stored), (rates, sorted(sites.items()))
 
 
-def a_host_is_due_no_later_than_its_first_page(store: Store, known: Known) -> Pair:
+def a_host_is_due_no_later_than_its_first_page(store: FrontierStore, known: LoadedCollection) -> Pair:
     if not known.config.keeps_fresh or known.config.revisit.policy == "uniform":  # whose interval grows with the pages
         return [], []
     policy, first = store.urls.revisits.policy(known), dict[int, float]()
@@ -408,25 +408,25 @@ def a_host_is_due_no_later_than_its_first_page(store: Store, known: Known) -> Pa
     return [host for host, at in first.items() if at < FOREVER and due.get(host, FOREVER) > at + 1e-6], []
 
 
-def pages_and_those_who_wait_are_ordered_by_links(store: Store, known: Known) -> Pair:
+def pages_and_those_who_wait_are_ordered_by_links(store: FrontierStore, known: LoadedCollection) -> Pair:
     stored = ask(store, known, "SELECT kept, in_links, host, id FROM standing WHERE collection = ?")
-    if not known.config.exchanges:
+    if not known.config.replaces_pages:
         return stored, []
     columns, queue = "in_links, url.host, url.id", "FROM pending JOIN url USING (host, collection, id)"
     waiting = ask(store, known, f"SELECT 0, {columns} {queue} WHERE collection = ? AND role = 0")
-    return stored, waiting + ask(store, known, f"SELECT 1, {columns} {PAGES} AND role = 0 AND shelf != ?", DISMISSED)
+    return stored, waiting + ask(store, known, f"SELECT 1, {columns} {PAGES} AND role = 0 AND shelf != ?", DISMISSED_SHELF)
 
 
-def no_more_is_kept_than_there_is_room_for(store: Store, known: Known) -> Pair:
+def no_more_is_kept_than_there_is_room_for(store: FrontierStore, known: LoadedCollection) -> Pair:
     most = known.config.scope.pages_max
     # Whose limit was lowered keeps what it has; and a later run keeps what it finds and cannot reach, beyond its limit.
     if most is None or known.row.revision > 1 or known.run > 1:
         return 0, 0
-    fetched, again = state_bucket(UrlState.FETCHED), books.OUT_AGAIN
+    fetched, again = state_bucket(UrlState.FETCHED), books.REVISITS_OUT
     return max(0, store.counters.value(known.row.id, fetched) + store.counters.value(known.row.id, again) - most), 0
 
 
-def hosts_with_work_are_ready_while_they_are_with_nobody(store: Store, known: Known) -> Pair:
+def hosts_with_work_are_ready_while_they_are_with_nobody(store: FrontierStore, known: LoadedCollection) -> Pair:
     work = "FROM work JOIN host ON host.id = work.host WHERE collection = ?1 AND worker IS NULL"
     kind = f"CASE favoured WHEN 0 THEN {NEW} ELSE {FAVOURED} END"
     true = ask(store, known, f"SELECT {kind}, next_at, host {work} AND pending > 0 AND gate = ?2", OPEN)
@@ -434,12 +434,12 @@ def hosts_with_work_are_ready_while_they_are_with_nobody(store: Store, known: Kn
     return ask(store, known, "SELECT kind, next_at, host FROM ready WHERE collection = ?"), sorted(true)
 
 
-def favoured_hosts_are_marked(store: Store, known: Known) -> Pair:
+def favoured_hosts_are_marked(store: FrontierStore, known: LoadedCollection) -> Pair:
     hosts = ask(store, known, "SELECT key, favoured FROM work JOIN host ON id = host WHERE collection = ?")
     return hosts, [(key, int(known.order.favours(f"{key}/"))) for key, _ in hosts]
 
 
-def mentions_are_the_sum_of_in_links(store: Store, known: Known) -> Pair:
+def mentions_are_the_sum_of_in_links(store: FrontierStore, known: LoadedCollection) -> Pair:
     stored = ask(store, known, "SELECT name, mentions FROM site WHERE collection = ? AND mentions != 0")
     if not known.order.is_breadth:
         return stored, []
@@ -447,13 +447,13 @@ def mentions_are_the_sum_of_in_links(store: Store, known: Known) -> Pair:
     return stored, [row for row in ask(store, known, links) if row[1]]
 
 
-def the_table_is_counted_and_has_a_maximum(store: Store, known: Known) -> Pair:
-    listed = count(store, known, "FROM site WHERE collection = ? AND stage = ?", int(Stage.LISTED))
+def the_table_is_counted_and_has_a_maximum(store: FrontierStore, known: LoadedCollection) -> Pair:
+    listed = count(store, known, "FROM site WHERE collection = ? AND stage = ?", int(SiteStage.LISTED))
     most = known.config.strategy.table_max
-    return (store.counters.value(known.row.id, books.TABLE), min(listed, most)), (listed, listed)
+    return (store.counters.value(known.row.id, books.TABLE_SITES), min(listed, most)), (listed, listed)
 
 
-def a_site_that_waits_knows_its_best_url(store: Store, known: Known) -> Pair:
+def a_site_that_waits_knows_its_best_url(store: FrontierStore, known: LoadedCollection) -> Pair:
     """The best of what is queued on any of its hosts; who has nothing queued was not heard of."""
     if not known.order.is_breadth:
         return ask(store, known, "SELECT name, stage FROM site WHERE collection = ? AND stage != 0"), []
@@ -465,11 +465,11 @@ def a_site_that_waits_knows_its_best_url(store: Store, known: Known) -> Pair:
         "SELECT name, best FROM site JOIN pending p ON p.host = site.host AND p.collection = site.collection"
         " AND p.rank = best AND p.id = site.url WHERE site.collection = ?1 AND stage IN (?2, ?3)"
     )
-    stages = (int(Stage.HEARD), int(Stage.LISTED))
-    return ask(store, known, best, *stages), ask(store, known, queued, int(Stage.CHOSEN))
+    stages = (int(SiteStage.HEARD), int(SiteStage.LISTED))
+    return ask(store, known, best, *stages), ask(store, known, queued, int(SiteStage.CHOSEN))
 
 
-def a_walk_has_one_gate_and_one_page_at_a_time(store: Store, known: Known) -> Pair:
+def a_walk_has_one_gate_and_one_page_at_a_time(store: FrontierStore, known: LoadedCollection) -> Pair:
     """Open where its best URL waits, or out with it; all other gates are closed, in other orders none is."""
     gates = "FROM work JOIN host h ON h.id = work.host WHERE collection = ?1"
     if not known.order.is_breadth:
@@ -481,7 +481,7 @@ def a_walk_has_one_gate_and_one_page_at_a_time(store: Store, known: Known) -> Pa
         known,
         f"SELECT name, host, CASE WHEN EXISTS ({out}) THEN ?3 ELSE ?4 END FROM site WHERE collection = ?1"
         " AND stage = ?2",
-        int(Stage.CHOSEN),
+        int(SiteStage.CHOSEN),
         OUT,
         OPEN,
     )
@@ -490,15 +490,15 @@ def a_walk_has_one_gate_and_one_page_at_a_time(store: Store, known: Known) -> Pa
     return (written, stuck), (true, [])
 
 
-def what_is_passed_over_is_counted(store: Store, known: Known) -> Pair:
+def what_is_passed_over_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
     passed = (
         "FROM pending JOIN host h ON h.id = pending.host JOIN site ON site.collection = pending.collection"
         " AND site.name = h.site WHERE pending.collection = ? AND stage = ?"
     )
-    return store.counters.value(known.row.id, books.PASSED_OVER), count(store, known, passed, int(Stage.OVER))
+    return store.counters.value(known.row.id, books.PASSED_OVER), count(store, known, passed, int(SiteStage.OVER))
 
 
-def what_earlier_runs_left_is_counted(store: Store, known: Known) -> Pair:
+def what_earlier_runs_left_is_counted(store: FrontierStore, known: LoadedCollection) -> Pair:
     buckets = (books.OLD_PAGES, books.LEFT_OVER, books.SHOWN_PAGES)
     stored = [store.counters.value(known.row.id, bucket) for bucket in buckets]
     old = "FROM url WHERE collection = ? AND run < ? AND state = ?"
@@ -509,7 +509,7 @@ def what_earlier_runs_left_is_counted(store: Store, known: Known) -> Pair:
     ]
 
 
-def only_what_waits_or_is_out_is_shown_from_before(store: Store, known: Known) -> Pair:
+def only_what_waits_or_is_out_is_shown_from_before(store: FrontierStore, known: LoadedCollection) -> Pair:
     """And what is to be taken out stands before all others in its queue."""
     others = "FROM url WHERE collection = ? AND shown > 0 AND state NOT IN (0, 1)"
     swept = ask(store, known, "SELECT host, id FROM pending WHERE collection = ? AND rank = ?", SWEPT_RANK)
@@ -517,11 +517,11 @@ def only_what_waits_or_is_out_is_shown_from_before(store: Store, known: Known) -
     return (count(store, known, others), swept), (0, true)
 
 
-def nothing_is_of_a_run_to_come(store: Store, known: Known) -> Pair:
+def nothing_is_of_a_run_to_come(store: FrontierStore, known: LoadedCollection) -> Pair:
     return count(store, known, "FROM url WHERE collection = ? AND run > ?", known.run), 0
 
 
-INVARIANTS: list[Callable[[Store, Known], Pair]] = [
+INVARIANTS: list[Callable[[FrontierStore, LoadedCollection], Pair]] = [
     every_state_is_counted,
     a_host_counts_what_waits_on_it,
     what_waits_is_in_one_queue_once,
@@ -547,19 +547,19 @@ INVARIANTS: list[Callable[[Store, Known], Pair]] = [
 ]
 
 
-def broken(store: Store) -> dict[str, Pair]:
+def broken(store: FrontierStore) -> dict[str, Pair]:
     """The invariants that do not hold: what is written down, what is true."""
     pairs = {
         f"{known.row.name}: {rule.__name__}": rule(store, known)
-        for known in store.catalogue.all()
+        for known in store.collections.all()
         for rule in INVARIANTS
     }
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def chosen(store: Store) -> set[tuple[int, str]]:
+def chosen(store: FrontierStore) -> set[tuple[int, str]]:
     """The sites that are in no table any more."""
-    return set(store.db.rows("SELECT collection, name FROM site WHERE stage >= ?", (int(Stage.CHOSEN),)))
+    return set(store.db.rows("SELECT collection, name FROM site WHERE stage >= ?", (int(SiteStage.CHOSEN),)))
 
 
 def live(life: Life, steps: int) -> None:
@@ -635,7 +635,7 @@ def test_a_site_that_was_tampered_with_is_noticed(tmp_path, damage, rule):
         ("UPDATE work SET pending = pending + 1", a_host_counts_what_waits_on_it),
         ("UPDATE work SET due = NULL WHERE due IS NOT NULL", a_host_is_due_no_later_than_its_first_page),
         ("UPDATE site SET pages = pages + 1", a_site_knows_its_pages),
-        (f"UPDATE page SET shelf = {DISMISSED}", the_exchange_is_counted),
+        (f"UPDATE page SET shelf = {DISMISSED_SHELF}", the_exchange_is_counted),
         ("UPDATE url SET state = 3 WHERE state = 2", every_state_is_counted),
     ],
 )

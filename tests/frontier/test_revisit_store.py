@@ -6,7 +6,7 @@ import pytest
 
 from tarrafa.data import DataDirectory
 from tarrafa.frontier import planner
-from tarrafa.frontier.planner import Steward
+from tarrafa.frontier.planner import PlannerLauncher
 from tarrafa.frontier.store.visits import HISTORY_MAX
 from tests.contract.bodies import FalseClock, a_sqlite
 from tests.contract.test_revisits import advance, kept, opened, visit_all
@@ -31,7 +31,7 @@ def test_the_visits_of_a_page_are_remembered_one_by_one_up_to_a_maximum(tmp_path
 class Unplanned:
     """A frontier of which one collection always waits for a plan."""
 
-    async def unplanned(self) -> list[int]:
+    async def collections_to_plan(self) -> list[int]:
         return [1]
 
 
@@ -40,17 +40,17 @@ def test_the_steward_survives_a_planner_that_cannot_be_started_or_never_ends(tmp
     async def scene() -> None:
         tries, again = 0, asyncio.Event()
 
-        async def fail(self: Steward, number: int) -> None:
+        async def fail(self: PlannerLauncher, number: int) -> None:
             nonlocal tries
             tries += 1
             if tries == 3:
                 again.set()
             raise error
 
-        monkeypatch.setattr(Steward, "_plan", fail)
+        monkeypatch.setattr(PlannerLauncher, "_plan", fail)
         monkeypatch.setattr(planner, "LOOK_EVERY_S", 0.0)
         monkeypatch.setattr(planner, "REST_S", 0.0)
-        steward = asyncio.create_task(Steward(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]
+        steward = asyncio.create_task(PlannerLauncher(Unplanned(), DataDirectory(tmp_path), FalseClock(0, 0)).run())  # type: ignore[arg-type]
         waiting = asyncio.create_task(again.wait())
         await asyncio.wait({steward, waiting}, return_when=asyncio.FIRST_COMPLETED)
         assert not steward.done()

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tarrafa.cli.commands import app
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, Unreachable
 from tarrafa.frontier.store.postgres.buckets import BUCKETS, even_out
-from tarrafa.frontier.store.postgres.buckets import spread as spread_evenly
+from tarrafa.frontier.store.postgres.buckets import spread_evenly as spread_evenly
 from tarrafa.frontier.store.postgres.schema import SCHEMA_VERSION
 from tarrafa.frontier.store.postgres.spreading import Spread
 from tests.contract.bodies import SUFFIXES, a_collection, numbers, offer

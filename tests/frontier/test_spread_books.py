@@ -8,10 +8,10 @@ import psycopg
 import pytest
 
 from tarrafa.frontier.store.postgres import freight
-from tarrafa.frontier.store.postgres.server import Server
+from tarrafa.frontier.store.postgres.server import PostgresServer
 from tarrafa.frontier.store.postgres.spreading import Done, Spread
-from tarrafa.frontier.store.schema import open_tables
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.store import FrontierStore
 from tests.contract.bodies import SUFFIXES, FalseClock, FalseDatabaseLeaseClock
 from tests.contract.postgres import WHY_NOT, a_server, programs
 from tests.frontier.test_cluster import copied
@@ -26,7 +26,7 @@ LEFT_EMPTY = {"handed"}  # everybody is home
 
 
 def test_every_table_moves_or_is_made_anew_or_stays(tmp_path):
-    db = open_tables(str(tmp_path / "f.sqlite"), SUFFIXES)
+    db = open_database(str(tmp_path / "f.sqlite"), SUFFIXES)
     tables = {str(name) for (name,) in db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == MOVES | MADE_ANEW | STAYS | LEFT_EMPTY
     db.connection.close()
@@ -37,9 +37,9 @@ def spread(dsns: list[str], **more: Any) -> Done:
         return moving.run()
 
 
-def loaded(store: Store, dsn: str) -> None:
+def loaded(store: FrontierStore, dsn: str) -> None:
     """A file's tables in a database."""
-    Server(dsn, SUFFIXES).close()
+    PostgresServer(dsn, SUFFIXES).close()
     with psycopg.connect(dsn) as connection:
         for (name,) in store.db.rows("SELECT name FROM sqlite_schema WHERE type = 'table'"):
             if name == "meta":
@@ -53,7 +53,7 @@ def loaded(store: Store, dsn: str) -> None:
             connection.cursor().executemany(f"INSERT INTO {name} ({columns}) VALUES ({marks})".encode(), rows)
 
 
-def everything(stores: list[Store]) -> dict[str, Any]:
+def everything(stores: list[FrontierStore]) -> dict[str, Any]:
     """All that is known, wherever; what was counted, in all."""
     found: dict[str, Any] = {}
     for name in sorted(MOVES | {"ready"}):
@@ -67,7 +67,7 @@ def everything(stores: list[Store]) -> dict[str, Any]:
     return found
 
 
-def stores_of(dsns: list[str], folder: Path, name: str) -> list[Store]:
+def stores_of(dsns: list[str], folder: Path, name: str) -> list[FrontierStore]:
     return [copied(dsn, folder / f"{name}-{number}.sqlite") for number, dsn in enumerate(dsns)]
 
 
@@ -79,7 +79,7 @@ def test_a_frontier_on_two_servers_and_back_on_one_is_the_frontier_that_it_was(t
         live(life, 60)
         with life.transaction() as store:
             for worker in life.workers:
-                store.hosts.free(worker)
+                store.hosts.release_worker(worker)
         loaded(life.store, dsns[0])
     before = everything(stores_of(dsns[:1], tmp_path, "before"))
     assert spread(dsns, group_weight_min=120).buckets == 2048

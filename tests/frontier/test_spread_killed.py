@@ -16,7 +16,7 @@ import pytest
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.store.postgres import freight
 from tarrafa.model import Outcome
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import done, numbers, offer
 from tests.contract.postgres import WHY_NOT, Postgres, programs
 from tests.frontier.spreading import STEPS, assert_in_order, found, opened, spread
@@ -32,7 +32,7 @@ def hammer(dsns: list[str], folder: Path, number: int, urls: int) -> None:
     async def main() -> None:
         frontier = opened(dsns, folder, f"outbox-{number}")
         (row,) = await frontier.collections()
-        worker = (await frontier.join(f"w{number}-{os.getpid()}", myself())).worker
+        worker = (await frontier.join(f"w{number}-{os.getpid()}", current_process())).worker
         at = number * urls // 4  # everybody finds everything, each in another turn
         while True:
             await frontier.renew(worker, "")

@@ -11,11 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from tarrafa.frontier.protocol import PlannedVisit, Weight
+from tarrafa.frontier.protocol import PlannedVisit, UrlWeight
 from tarrafa.frontier.store.postgres.cluster import PostgresFrontier
 from tarrafa.frontier.store.postgres.spreading import Done, Spread, Stopped
 from tarrafa.model import Outcome, UrlState
-from tarrafa.process import myself
+from tarrafa.process import current_process
 from tests.contract.bodies import SUFFIXES, a_collection, done, numbers, offer
 from tests.contract.postgres import WHY_NOT, Postgres, a_server, programs
 from tests.frontier.spreading import (
@@ -58,7 +58,7 @@ class Crowd:
         """Find links, lease, finish; until nothing is left and nobody moves anything any more."""
         rng, frontier = random.Random(name), opened(self.dsns[:1], self.folder, name)
         (row,) = await frontier.collections()
-        worker = (await frontier.join(name, myself())).worker
+        worker = (await frontier.join(name, current_process())).worker
         idle = 0
         while idle < 5:
             await frontier.renew(worker, "")
@@ -68,7 +68,7 @@ class Crowd:
             for lease in leases:
                 assert self.holders.setdefault(lease.host, name) == name, "a host is with two"
                 self.visits.update((visit.url, visit.number) for visit in lease.visits)
-                assert await frontier.claim(worker, lease.host, f"192.0.2.{lease.host % 200}") >= 0.0
+                assert await frontier.claim_address(worker, lease.host, f"192.0.2.{lease.host % 200}") >= 0.0
             await self._finish(frontier, worker, leases, rng)
             await asyncio.sleep(0.0 if leases else 0.02)
         await frontier.leave(worker)
@@ -79,8 +79,8 @@ class Crowd:
         self.known.update(links)
         offers = [offer(link, rng.randint(1, 4)) for link in links]
         await frontier.discover(number, offers)
-        weights = [Weight(one.host, one.id, 7, -1, rng.choice(["", one.host_key])) for one in offers]
-        await frontier.weigh("c", weights)
+        weights = [UrlWeight(one.host, one.id, 7, -1, rng.choice(["", one.host_key])) for one in offers]
+        await frontier.update_weights("c", weights)
 
     async def _finish(self, frontier: PostgresFrontier, worker: int, leases: list[Any], rng: random.Random) -> None:
         now = time.time()
@@ -162,7 +162,7 @@ def test_what_comes_for_sites_on_their_way_is_not_lost_and_nothing_of_them_is_ha
         assert pending >= len(known), "for a moment both servers count it, but never neither"
         one = offer(old)
         if step in ("withheld", "closed"):
-            assert not who.run(who.frontier.borrow(who.worker, who.row.id, one.host, one.host_key)).granted
+            assert not who.run(who.frontier.borrow_host(who.worker, who.row.id, one.host, one.host_key)).granted
             leases = who.run(who.frontier.lease(who.worker, 100))
             assert leases
             assert not any(who.moves(lease.visits[0].url) for lease in leases)
@@ -231,7 +231,7 @@ def test_the_hosts_of_a_worker_that_is_gone_move_when_its_lease_is_over(dsns, tm
 
     async def vanish() -> None:
         frontier = opened(dsns[:1], tmp_path, "gone")
-        worker = (await frontier.join("gone", myself())).worker
+        worker = (await frontier.join("gone", current_process())).worker
         assert len(await frontier.lease(worker, 100)) == 8
         await frontier.close()
 
@@ -268,17 +268,17 @@ def test_an_address_that_was_taken_from_one_server_is_taken_when_there_are_two(d
     found(dsns, tmp_path, hosts=12, urls=2)
     who = Bystander(dsns, tmp_path)
     here = leased(who, lambda lease: not who.moves(lease.visits[0].url))
-    assert who.run(who.frontier.claim(who.worker, here.host, "192.0.2.1")) == 0.0
+    assert who.run(who.frontier.claim_address(who.worker, here.host, "192.0.2.1")) == 0.0
     spread(dsns[:2])
     there = leased(who, lambda lease: who.moves(lease.visits[0].url))
-    assert who.frontier._home[there.host] is who.frontier._members[1]
-    assert who.run(who.frontier.claim(who.worker, there.host, "192.0.2.1")) > 0.0, "it is with another host"
+    assert who.frontier._home[there.host] is who.frontier._shards[1]
+    assert who.run(who.frontier.claim_address(who.worker, there.host, "192.0.2.1")) > 0.0, "it is with another host"
     report(who, [here], 1)
-    assert who.run(who.frontier.claim(who.worker, there.host, "192.0.2.1")) == 0.0
+    assert who.run(who.frontier.claim_address(who.worker, there.host, "192.0.2.1")) == 0.0
     spread(dsns[:1], lambda step, size: report(who, [there], 1) if step == "withheld" else None, remove=True)
     for host in (here.host, there.host):
         again = leased(who, lambda lease: lease.host == host)  # noqa: B023
-        assert who.run(who.frontier.claim(who.worker, again.host, "192.0.2.1")) == 0.0, "nobody has it for ever"
+        assert who.run(who.frontier.claim_address(who.worker, again.host, "192.0.2.1")) == 0.0, "nobody has it for ever"
         report(who, [again], 0)
     who.close()
 
@@ -318,7 +318,7 @@ def test_plans_that_are_made_while_sites_are_on_their_way_hold_where_they_arrive
         number = 1_000 + len(planned)
         planned[number] = time.time() + 5_000 + len(planned)
         visits = [PlannedVisit(one.host, one.id, planned[number]) for one in moving]
-        who.run(who.frontier.plan(who.row.id, number, visits))
+        who.run(who.frontier.add_planned_visits(who.row.id, number, visits))
 
     spread(dsns[:2], tell)
     for number, at in planned.items():
@@ -375,7 +375,7 @@ def test_whoever_has_no_password_for_the_new_server_says_so_and_goes_on_when_it_
         assert "right" not in said
         assert "right" not in str(ask(dsns[0], "SELECT value FROM meta WHERE key = 'addresses'"))
         monkeypatch.setenv("PGPASSWORD", "right")
-        who.frontier._members[1]._away_until = 0.0
+        who.frontier._shards[1]._away_until = 0.0
         assert leased(who, lambda lease: lease.host == offer(url).host), "what waited was delivered"
         status = who.run(who.frontier.overview())
         assert status.whole

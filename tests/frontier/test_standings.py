@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from tarrafa.frontier.protocol import Standing
-from tarrafa.frontier.store.postgres.server import Server
+from tarrafa.frontier.protocol import FrontierCollectionState
+from tarrafa.frontier.store.postgres.server import PostgresServer
 from tarrafa.frontier.store.postgres.session import CHANGE_LOCK
 from tests.contract.bodies import SUFFIXES, a_collection
 from tests.contract.postgres import WHY_NOT, a_server, programs
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.skipif(programs() is None, reason=WHY_NOT)
 
 def test_how_collections_stand_is_told_while_one_is_edited_without_what_they_are():
     dsn = a_server().database("standings")
-    server = Server(dsn, SUFFIXES)
+    server = PostgresServer(dsn, SUFFIXES)
     row = server.open_collection(a_collection(), [])
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute(f"SELECT pg_advisory_lock({CHANGE_LOCK})")  # as whoever edits does
         other.execute("ALTER TABLE collection RENAME COLUMN config TO hidden")
         try:
-            assert server.standings() == [Standing(row.id, "running", row.revision, "c")]
+            assert server.collection_states() == [FrontierCollectionState(row.id, "running", row.revision, "c")]
         finally:
             other.execute("ALTER TABLE collection RENAME COLUMN hidden TO config")
     server.close()
@@ -28,12 +28,12 @@ def test_how_collections_stand_is_told_while_one_is_edited_without_what_they_are
 
 def test_a_database_that_was_away_is_asked_again():
     dsn = a_server().database("standings-away")
-    server = Server(dsn, SUFFIXES)
+    server = PostgresServer(dsn, SUFFIXES)
     row = server.open_collection(a_collection(), [])
     with psycopg.connect(dsn, autocommit=True) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid != pg_backend_pid()"
         )
-    assert [one.id for one in server.standings()] == [row.id]
+    assert [one.id for one in server.collection_states()] == [row.id]
     server.close()

@@ -8,7 +8,7 @@ from tarrafa.clock import Clock
 from tarrafa.errors import Unreachable
 from tarrafa.frontier import planner
 from tarrafa.frontier.address import UnixSocket
-from tarrafa.frontier.planner import Steward
+from tarrafa.frontier.planner import PlannerLauncher
 
 
 class Shared:
@@ -33,7 +33,7 @@ class Door:
         self._shared.holder = self._shared.holder or self._name
         return self._shared.holder == self._name
 
-    async def unplanned(self) -> list[int]:
+    async def collections_to_plan(self) -> list[int]:
         self._shared.looked.append(self._name)
         return []
 
@@ -43,8 +43,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(planner, "LOOK_EVERY_S", 0.001)
 
 
-def steward(door: Door) -> Steward:
-    return Steward(door, UnixSocket("nowhere"), Clock.real())  # type: ignore[arg-type]
+def steward(door: Door) -> PlannerLauncher:
+    return PlannerLauncher(door, UnixSocket("nowhere"), Clock.real())  # type: ignore[arg-type]
 
 
 def test_one_steward_of_several_plans_and_an_absent_frontier_is_asked_again(quick):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.frontier.protocol import Instant
-from tarrafa.frontier.timing import agree, apart_s, going_on
+from tarrafa.frontier.protocol import ClockReading
+from tarrafa.frontier.timing import sync_clock, clock_skew_s, resume_clock
 
 
 @dataclass
@@ -17,8 +17,8 @@ class Elsewhere:
     clock: Clock
     ways_s: list[float] = field(default_factory=list)
 
-    async def time(self) -> Instant:
-        instant = Instant(self.clock.now(), self.clock.scale)
+    async def time(self) -> ClockReading:
+        instant = ClockReading(self.clock.now(), self.clock.scale)
         await asyncio.sleep(self.ways_s.pop(0) if self.ways_s else 0.0)
         return instant
 
@@ -33,7 +33,7 @@ def apart(one: Clock, other: Clock) -> float:
 def test_whoever_is_an_hour_off_takes_the_frontiers_time(hour):
     there = Clock.real()
     own = Clock(there.epoch + hour, there.anchor)
-    agreed = asyncio.run(agree(Elsewhere(there), own))  # type: ignore[arg-type]
+    agreed = asyncio.run(sync_clock(Elsewhere(there), own))  # type: ignore[arg-type]
     assert apart(agreed.clock, there) < 0.05
     assert agreed.ahead_s == pytest.approx(hour, abs=0.05)
     way = "ahead of" if hour > 0 else "behind"
@@ -42,24 +42,24 @@ def test_whoever_is_an_hour_off_takes_the_frontiers_time(hour):
 
 def test_a_frontier_that_is_opened_again_never_goes_back():
     own = Clock.real()
-    assert going_on(own, 0.0).clock is own
-    assert going_on(own, own.now() - 5.0).clock is own
+    assert resume_clock(own, 0.0).clock is own
+    assert resume_clock(own, own.now() - 5.0).clock is own
     later = own.now() + 3600.0
-    going = going_on(own, later)
+    going = resume_clock(own, later)
     assert later <= going.clock.now() < later + 5.0
     assert "this machine's clock is 3,600 s behind the frontier's, which counts; set it right" in going.notice()
 
 
 def test_a_clock_that_is_right_is_kept_to_the_microsecond():
     own = Clock.scaled(500.0)
-    agreed = asyncio.run(agree(Elsewhere(own, [0.02, 0.0, 0.01]), own))  # type: ignore[arg-type]
+    agreed = asyncio.run(sync_clock(Elsewhere(own, [0.02, 0.0, 0.01]), own))  # type: ignore[arg-type]
     assert agreed.clock is own
     assert agreed.notice() == ""
 
 
 def test_a_scaled_frontier_is_followed_at_its_pace():
     there = Clock.scaled(100.0, epoch=5_000.0)
-    agreed = asyncio.run(agree(Elsewhere(there), Clock.real()))  # type: ignore[arg-type]
+    agreed = asyncio.run(sync_clock(Elsewhere(there), Clock.real()))  # type: ignore[arg-type]
     assert agreed.clock.scale == 100.0
     assert apart(agreed.clock, there) < 0.05 * 100
 
@@ -67,14 +67,14 @@ def test_a_scaled_frontier_is_followed_at_its_pace():
 def test_the_answer_that_came_back_soonest_is_believed():
     there = Clock.real()
     own = Clock(there.epoch + 10.0, there.anchor)
-    agreed = asyncio.run(agree(Elsewhere(there, [0.3, 0.0, 0.3]), own))  # type: ignore[arg-type]
+    agreed = asyncio.run(sync_clock(Elsewhere(there, [0.3, 0.0, 0.3]), own))  # type: ignore[arg-type]
     assert apart(agreed.clock, there) < 0.05
 
 
 def test_only_what_the_way_does_not_explain_counts_as_apart():
     clock, asked = Clock(1000.0, 0.0, 2.0), boottime()
     shows = clock.at(asked)
-    assert apart_s(clock, Instant(shows, 2.0), asked, asked + 1) == 0.0
-    assert apart_s(clock, Instant(shows + 2.0, 2.0), asked, asked + 1) == 0.0
-    assert apart_s(clock, Instant(shows + 6.0, 2.0), asked, asked + 1) == pytest.approx(-2.0), "we are behind"
-    assert apart_s(clock, Instant(shows - 6.0, 2.0), asked, asked + 1) == pytest.approx(3.0), "we are ahead"
+    assert clock_skew_s(clock, ClockReading(shows, 2.0), asked, asked + 1) == 0.0
+    assert clock_skew_s(clock, ClockReading(shows + 2.0, 2.0), asked, asked + 1) == 0.0
+    assert clock_skew_s(clock, ClockReading(shows + 6.0, 2.0), asked, asked + 1) == pytest.approx(-2.0), "we are behind"
+    assert clock_skew_s(clock, ClockReading(shows - 6.0, 2.0), asked, asked + 1) == pytest.approx(3.0), "we are ahead"

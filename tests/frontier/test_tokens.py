@@ -1,22 +1,22 @@
 """How many revisits may go out: they come at a rate, and a few can be saved up."""
 
-from tarrafa.frontier.store.collections import Tokens
+from tarrafa.frontier.store.collections import TokenBucket
 
 
 def test_they_come_at_the_rate_up_to_what_can_be_saved():
-    tokens = Tokens()
-    assert tokens.left(1.0, 3.0, 100.0) == 3
+    tokens = TokenBucket()
+    assert tokens.available(1.0, 3.0, 100.0) == 3
     for _ in range(3):
         tokens.spend(1.0, 3.0, 100.0)
-    assert tokens.left(1.0, 3.0, 100.0) == 0
-    assert tokens.left(1.0, 3.0, 102.5) == 2
-    assert tokens.left(1.0, 3.0, 1_000.0) == 3
+    assert tokens.available(1.0, 3.0, 100.0) == 0
+    assert tokens.available(1.0, 3.0, 102.5) == 2
+    assert tokens.available(1.0, 3.0, 1_000.0) == 3
 
 
 def test_asking_changes_nothing():
-    asked, silent = Tokens(), Tokens()
+    asked, silent = TokenBucket(), TokenBucket()
     for one in (asked, silent):
         one.spend(0.1, 2.0, 100.0)
         one.spend(0.1, 2.0, 100.0)
-    asked.left(0.1, 2.0, 105.0)
-    assert asked.left(1.0, 5.0, 110.0) == silent.left(1.0, 5.0, 110.0) == 5
+    asked.available(0.1, 2.0, 105.0)
+    assert asked.available(1.0, 5.0, 110.0) == silent.available(1.0, 5.0, 110.0) == 5

@@ -20,10 +20,10 @@ import pytest
 
 from tarrafa.fetch import http, robots
 from tarrafa.model import Listing, Page
-from tarrafa.parse.listing import read_listing
+from tarrafa.parse.listing import parse_sitemap_or_feed
 from tarrafa.parse.page import parse
-from tarrafa.parse.refusal import Unreadable
-from tarrafa.parse.url import URL_LENGTH_MAX, Identity, canonical, host_id, host_key, split, url_id
+from tarrafa.parse.refusal import UnreadableDocument
+from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical, host_id, host_key, split, url_id
 from tests.fuzz import samples
 from tests.fuzz.mutation import INPUT_BYTES_MAX, Mutator
 
@@ -54,7 +54,7 @@ def read_answer(data: bytes, rng: random.Random) -> Hashable:
     head = http.parse_head(block)
     if head is None:
         return None
-    wait_s = http.retry_after(head, NOW)
+    wait_s = http.retry_after_s(head, NOW)
     assert wait_s >= 0
     kind: list[Hashable] = [head.code // 100, scale(len(head.fields)), head.content_type != "", wait_s > 0]
     for prefix in (False, True):
@@ -62,7 +62,7 @@ def read_answer(data: bytes, rng: random.Random) -> Hashable:
             decoded = http.decode_body(head, body, BODY_BYTES_MAX, prefix=prefix)
             assert len(decoded) <= BODY_BYTES_MAX
             kind.append(scale(len(decoded)))
-        except (http.Undecodable, http.TooLarge) as error:
+        except (http.UndecodableBody, http.DecodedBodyTooLarge) as error:
             kind.append(f"{type(error).__name__} {str(error)[:8]}")
     return tuple(kind)
 
@@ -70,7 +70,7 @@ def read_answer(data: bytes, rng: random.Random) -> Hashable:
 def read_page(data: bytes, rng: random.Random) -> Hashable:
     try:
         page = parse(data, URL, rng.choice(TYPES) + rng.choice(LABELS), "googlebot: noindex")
-    except Unreadable as error:  # without a type it may be taken for a PDF
+    except UnreadableDocument as error:  # without a type it may be taken for a PDF
         return error.reason
     assert msgspec.json.decode(msgspec.json.encode(page), type=Page) == page
     return (
@@ -85,7 +85,7 @@ def read_robots(data: bytes, rng: random.Random) -> Hashable:
     long = f"http://h.test/{'a/b*c' * rng.choice((1, 1, 1, 300))}"
     for url in (URL, "http://h.test/", "http://h.test/a/b/c?d=*&e=%C3%A7", long):
         for agent in (AGENT, "googlebot/2.1"):
-            verdict = rules.decides(agent, url)
+            verdict = rules.deciding_line(agent, url)
             assert rules.allows(agent, url) or verdict is not None
             verdicts.append(verdict is not None)
     delay = rules.crawl_delay(AGENT)
@@ -102,7 +102,7 @@ def read_list(data: bytes, rng: random.Random) -> Hashable:
             broken = bytearray(data)
             broken[rng.randrange(len(broken))] ^= 1 << rng.randrange(8)
             data = bytes(broken)
-    found = read_listing(data, URL, "text/xml" + rng.choice(LABELS))
+    found = parse_sitemap_or_feed(data, URL, "text/xml" + rng.choice(LABELS))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Listing) == found
     assert all(canonical(entry.url) == entry.url for entry in found.entries + found.sitemaps)
     dated = sum(entry.changed > 0 for entry in found.entries)
@@ -116,8 +116,8 @@ def read_url(data: bytes, rng: random.Random) -> Hashable:
         return None
     assert found.isascii() and len(found) <= URL_LENGTH_MAX and "#" not in found
     assert canonical(found) == found == canonical(found, "https://elsewhere.test/x")
-    folded = Identity(fold_case=True, strip_slash=True).fold(found)
-    assert Identity(fold_case=True, strip_slash=True).of(folded) == folded
+    folded = UrlIdentity(fold_case=True, strip_slash=True).fold(found)
+    assert UrlIdentity(fold_case=True, strip_slash=True).canonicalize(folded) == folded
     parts = split(found)
     assert parts.target.startswith("/") and len(url_id(found)) == 16
     assert -(1 << 63) <= host_id(host_key(found)) < 1 << 63

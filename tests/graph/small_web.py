@@ -7,10 +7,10 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
 from tarrafa.graph.reader import GraphReader
-from tarrafa.model import Link, Outcome, Page, Record, RobotsMeta
+from tarrafa.model import Link, Outcome, Page, VisitRecord, RobotsMeta
 
 COLLECTION = "small"
 FIRST_AT = 1_790_000_000.0
@@ -44,7 +44,7 @@ def a_record(
     collection: str = COLLECTION,
     at: float = FIRST_AT,
     last_modified: str | None = None,
-) -> Record:
+) -> VisitRecord:
     """One visit; a page comes with it when the status is 200."""
     ways = tuple(Link(link) if isinstance(link, str) else link for link in links)
     page = None
@@ -52,14 +52,14 @@ def a_record(
         page = Page(url, title, text, headings, ways, language, "utf-8", robots=robots or RobotsMeta())
     keep = status == 200 if kept is None else kept
     outcome = Outcome(status, at, keep, "text/html", location=location, last_modified=last_modified)
-    return Record(collection, url, visit, depth, outcome, page=page)
+    return VisitRecord(collection, url, visit, depth, outcome, page=page)
 
 
 def url_of(number: int) -> str:
     return f"http://h{number % 7}.br.test/p{number}.html" if number % 7 or number else "http://h0.br.test/"
 
 
-def small_web(pages: int = 120, seed: int = 7) -> list[Record]:
+def small_web(pages: int = 120, seed: int = 7) -> list[VisitRecord]:
     """Pages 0..n-1, each linked from an earlier one; every third in English; old ones have the most in-links."""
     rng = random.Random(seed)
     depth = {0: 0}
@@ -76,7 +76,7 @@ def small_web(pages: int = 120, seed: int = 7) -> list[Record]:
     return [_page(number, depth[number], links[number], rng) for number in range(pages)]
 
 
-def _page(number: int, depth: int, links: list[Link], rng: random.Random) -> Record:
+def _page(number: int, depth: int, links: list[Link], rng: random.Random) -> VisitRecord:
     english = number % 3 == 2
     vocabulary = (ENGLISH if english else PORTUGUESE).split()
     words = [rng.choice(vocabulary) for _ in range(120)]
@@ -92,9 +92,9 @@ def _page(number: int, depth: int, links: list[Link], rng: random.Random) -> Rec
     )
 
 
-def write(data: DataDirectory, records: Iterable[Record], worker: str = "w1") -> None:
+def write(data: DataDirectory, records: Iterable[VisitRecord], worker: str = "w1") -> None:
     """Append the records to an archive file of their own, and make them durable."""
-    writer = Writer(data.archive, worker, FIRST_AT)
+    writer = WarcWriter(data.archive, worker, FIRST_AT)
     for record in records:
         writer.append(record, None)
     writer.close()

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
-from tarrafa.frontier.protocol import Weight
+from tarrafa.frontier.protocol import UrlWeight
 from tarrafa.graph import follower
-from tarrafa.graph.follower import Follower, behind, catch_up, cursor, follow, rebuild
+from tarrafa.graph.follower import GraphFollower, behind, catch_up, cursor, follow, rebuild
 from tarrafa.graph.links import out_edges
-from tarrafa.graph.reader import Counts, GraphReader
+from tarrafa.graph.reader import GraphSize, GraphReader
 from tarrafa.graph.store import open_reader, path_of, rows
-from tarrafa.graph.writer import Graph
-from tarrafa.model import Link, Neighbour, RobotsMeta
+from tarrafa.graph.writer import GraphWriter
+from tarrafa.model import Link, LinkedPage, RobotsMeta
 from tarrafa.parse.url import host_id, host_key, url_id
 from tests.graph.small_web import COLLECTION, a_record, in_links_in, new_data, small_web, url_of, write
 
@@ -34,11 +34,11 @@ class Told:
     """A frontier's end of the wire: what it was told, in absolute values."""
 
     def __init__(self) -> None:
-        self.weights: dict[tuple[str, bytes], Weight] = {}
+        self.weights: dict[tuple[str, bytes], UrlWeight] = {}
         self.depths: dict[tuple[str, bytes], int] = {}
         self.calls = 0
 
-    def __call__(self, collection: str, weights: list[Weight]) -> None:
+    def __call__(self, collection: str, weights: list[UrlWeight]) -> None:
         self.calls += 1
         for weight in weights:
             self.weights[collection, weight.id] = weight
@@ -62,7 +62,7 @@ def told() -> Told:
     return Told()
 
 
-def contents(data: DataDirectory) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], Counts]:
+def contents(data: DataDirectory) -> tuple[list[tuple[object, ...]], list[tuple[object, ...]], GraphSize]:
     """All that the graph says, without the numbers that depend on history."""
     connection = open_reader(data)
     nodes = rows(
@@ -76,7 +76,7 @@ def contents(data: DataDirectory) -> tuple[list[tuple[object, ...]], list[tuple[
            JOIN nodes s ON s.node = e.src JOIN nodes d ON d.node = e.dst ORDER BY 1, 2, 3""",
     )
     connection.close()
-    return nodes, edges, GraphReader(data).counts()
+    return nodes, edges, GraphReader(data).size()
 
 
 def depths(data: DataDirectory) -> dict[str, int | None]:
@@ -88,9 +88,9 @@ def test_links_are_known_from_both_ends_with_anchor_and_rel_even_of_pages_never_
     assert catch_up(data, told) == 2
     reader = GraphReader(data)
     found = reader.neighbours(C)
-    assert found.incoming == [Neighbour(A, "C"), Neighbour(B, "")]
+    assert found.incoming == [LinkedPage(A, "C"), LinkedPage(B, "")]
     assert (found.in_total, found.out_total) == (2, 0)
-    assert reader.neighbours(A).outgoing == [Neighbour(B, "veja B", "nofollow"), Neighbour(C, "C")]
+    assert reader.neighbours(A).outgoing == [LinkedPage(B, "veja B", "nofollow"), LinkedPage(C, "C")]
     node = reader.node(A)
     assert node is not None
     assert (node.title, node.status, node.visit, node.in_links) == ("A", 200, 1, 0)
@@ -98,7 +98,7 @@ def test_links_are_known_from_both_ends_with_anchor_and_rel_even_of_pages_never_
     assert never is not None
     assert (never.status, never.visit, never.in_links) == (None, -1, 2)
     assert reader.node(D) is None
-    assert reader.counts() == Counts(3, 3)
+    assert reader.size() == GraphSize(3, 3)
     assert in_links_in(reader, [url_id(A), url_id(B), url_id(C), url_id(D)]) == {
         url_id(A): 0,
         url_id(B): 1,
@@ -112,9 +112,9 @@ def test_several_links_to_one_url_and_links_to_itself_count_once_and_never(data,
     reader = GraphReader(data)
     assert told.in_links(B) == 1
     assert (COLLECTION, url_id(A)) not in told.weights
-    assert reader.neighbours(B).incoming == [Neighbour(A, "um · dois")]
+    assert reader.neighbours(B).incoming == [LinkedPage(A, "um · dois")]
     assert reader.neighbours(A).incoming == []
-    assert reader.neighbours(A).outgoing == [Neighbour(B, "um · dois"), Neighbour(A, "eu")]
+    assert reader.neighbours(A).outgoing == [LinkedPage(B, "um · dois"), LinkedPage(A, "eu")]
     assert reader.anchors(B, COLLECTION) == ["um", "dois"], "the most frequent first"
     assert reader.anchors(A, COLLECTION) == []
 
@@ -148,14 +148,14 @@ def test_a_failed_visit_keeps_the_links_unless_the_page_is_gone(data, told, stat
 def test_a_redirect_is_an_edge_that_costs_no_hop(data, told):
     write(data, [a_record(A, 1, 2, status=301, location="/x"), a_record(f"{A}x", 1, 7, links=[B])])
     catch_up(data, told)
-    assert GraphReader(data).neighbours(A).outgoing == [Neighbour(f"{A}x", "", "redirect")]
+    assert GraphReader(data).neighbours(A).outgoing == [LinkedPage(f"{A}x", "", "redirect")]
     assert depths(data) == {A: 2, f"{A}x": 2, B: 3}
 
 
 def test_the_end_of_too_long_a_chain_of_redirects_is_known_but_not_walked(data, told):
     write(data, [a_record(A, 1, 2, status=-16, location=B)])
     catch_up(data, told)
-    assert GraphReader(data).neighbours(A).outgoing == [Neighbour(B, "", "redirect")]
+    assert GraphReader(data).neighbours(A).outgoing == [LinkedPage(B, "", "redirect")]
     assert depths(data) == {A: 2, B: None}
 
 
@@ -186,17 +186,17 @@ def test_a_batch_is_bounded_by_its_links_too(data, told, monkeypatch):
     monkeypatch.setattr("tarrafa.graph.writer.EDGES_PER_BATCH_MAX", 3)
     write(data, small_web(40))
     commits = []
-    original = Graph.commit
+    original = GraphWriter.commit
 
     def commit(self, entries, records_max):
         cursor, records = original(self, entries, records_max)
         commits.append(records)
         return cursor, records
 
-    monkeypatch.setattr(Graph, "commit", commit)
+    monkeypatch.setattr(GraphWriter, "commit", commit)
     assert catch_up(data, told) == 40
     assert len(commits) > 15
-    assert GraphReader(data).counts().edges == sum(len(out_edges(record) or []) for record in small_web(40))
+    assert GraphReader(data).size().edges == sum(len(out_edges(record) or []) for record in small_web(40))
 
 
 @pytest.mark.parametrize("rel", ["external NoFollow", "ugc", "sponsored noopener"])
@@ -236,7 +236,7 @@ def test_two_collections_keep_their_own_links_and_are_collapsed_by_url(data, tol
     assert [found.url for found in reader.neighbours(C, "outra").incoming] == [A, B]
     both = reader.neighbours(C)
     assert ([found.url for found in both.incoming], both.in_total) == ([A, B], 2)
-    assert reader.neighbours(A).outgoing == [Neighbour(C, "um · dois")]
+    assert reader.neighbours(A).outgoing == [LinkedPage(C, "um · dois")]
     assert in_links_in(reader, [url_id(C)]) == {url_id(C): 2}
     assert in_links_in(reader, [url_id(C)], COLLECTION) == {url_id(C): 1}
     assert {node.collection for node in reader.nodes(C)} == {COLLECTION, "outra"}
@@ -257,12 +257,12 @@ def test_behind_is_zero_only_when_all_is_applied_and_delivered(data, told):
     assert behind(data) == 0
     write(data, [a_record(A, links=[B])])
     assert behind(data) > 0
-    with Follower(data, told) as steps:
+    with GraphFollower(data, told) as steps:
         steps.read()
         assert behind(data) == 1, "applied, but B's weight is not delivered"
-        steps.tell()
+        steps.deliver_weights()
         assert behind(data) == 0
-    assert told.weights == {(COLLECTION, url_id(B)): Weight(host_id(host_key(B)), url_id(B), 1, -1, host_key(B))}
+    assert told.weights == {(COLLECTION, url_id(B)): UrlWeight(host_id(host_key(B)), url_id(B), 1, -1, host_key(B))}
     assert cursor(data) == {file.name.removesuffix(".meta.warc.gz"): file.stat().st_size
                             for file in data.archive.glob("*.meta.warc.gz")}  # fmt: skip
 
@@ -270,7 +270,7 @@ def test_behind_is_zero_only_when_all_is_applied_and_delivered(data, told):
 def test_what_could_not_be_delivered_is_delivered_again(data, told):
     write(data, small_web(20))
 
-    def refuse(collection: str, weights: list[Weight]) -> None:
+    def refuse(collection: str, weights: list[UrlWeight]) -> None:
         raise ConnectionError("the frontier is away")
 
     with pytest.raises(ConnectionError):
@@ -286,7 +286,7 @@ def test_a_batch_that_breaks_off_leaves_no_trace_and_can_be_done_again(data, tmp
     fresh = new_data(tmp_path / "fresh")
     write(fresh, small_web(40))
     catch_up(fresh, told)
-    original = Graph._apply
+    original = GraphWriter._apply
     broken: list[str] = []
 
     def apply(self, entry):
@@ -295,8 +295,8 @@ def test_a_batch_that_breaks_off_leaves_no_trace_and_can_be_done_again(data, tmp
             broken.append(entry.record.url)
             raise MemoryError
 
-    monkeypatch.setattr(Graph, "_apply", apply)
-    with Follower(data, told) as steps:
+    monkeypatch.setattr(GraphWriter, "_apply", apply)
+    with GraphFollower(data, told) as steps:
         with pytest.raises(MemoryError):
             steps.read()
         assert steps.read() == 40
@@ -316,7 +316,7 @@ def test_the_loop_follows_while_the_archive_grows_and_readers_read(data, told):
     stop = threading.Event()
     arrived = threading.Event()
 
-    def deliver(collection: str, weights: list[Weight]) -> None:
+    def deliver(collection: str, weights: list[UrlWeight]) -> None:
         told(collection, weights)
         arrived.set()
 
@@ -328,7 +328,7 @@ def test_the_loop_follows_while_the_archive_grows_and_readers_read(data, told):
             while (COLLECTION, url_id(target)) not in told.weights:  # ranks of what was there before arrive, too
                 assert arrived.wait(60)
                 arrived.clear()
-            assert GraphReader(data).neighbours(target).incoming == [Neighbour(f"{A}{number}", "")]
+            assert GraphReader(data).neighbours(target).incoming == [LinkedPage(f"{A}{number}", "")]
     finally:
         stop.set()
         thread.join(60)
@@ -336,7 +336,7 @@ def test_the_loop_follows_while_the_archive_grows_and_readers_read(data, told):
 
 
 def test_only_one_process_writes(data, told):
-    with Follower(data, told), pytest.raises(DataError, match="another process is writing the link graph"):
+    with GraphFollower(data, told), pytest.raises(DataError, match="another process is writing the link graph"):
         catch_up(data, told)
 
 
@@ -364,10 +364,10 @@ def test_a_reader_takes_up_a_graph_that_was_made_again(data, told):
     write(data, small_web(30))
     catch_up(data, told)
     reader = GraphReader(data)
-    before = reader.counts()
+    before = reader.size()
     write(data, [a_record(A, links=[B])], "w2")
     rebuild(data)
-    assert reader.counts().edges == before.edges + 1
+    assert reader.size().edges == before.edges + 1
 
 
 def _full_disk(data: DataDirectory, pipe: Connection) -> None:
@@ -392,7 +392,7 @@ def test_a_full_disk_is_said_in_our_words_and_damages_nothing(data, told):
     assert "the disk is full" in here.recv()
     child.join(30)
     catch_up(data, told)
-    assert GraphReader(data).counts().nodes > 120
+    assert GraphReader(data).size().nodes > 120
 
 
 # -- killed at any moment ---------------------------------------------------------------------------------------------
@@ -405,7 +405,7 @@ def _die_while_following(data: DataDirectory, log: int, after_s: float) -> None:
     if after_s:
         signal.setitimer(signal.ITIMER_REAL, after_s)
 
-    def tell(name: str, weights: list[Weight]) -> None:
+    def tell(name: str, weights: list[UrlWeight]) -> None:
         os.write(log, msgspec.json.encode((name, weights)) + b"\n")
 
     catch_up(data, tell)
@@ -438,7 +438,7 @@ def test_killed_at_random_moments_it_ends_as_one_made_in_one_go(tmp_path):
     assert contents(data) == contents(fresh)
     heard = Told()
     for line in path.read_bytes().splitlines():
-        heard(*msgspec.json.decode(line, type=tuple[str, list[Weight]]))
+        heard(*msgspec.json.decode(line, type=tuple[str, list[UrlWeight]]))
     assert {key: w.in_links for key, w in heard.weights.items()} == {key: w.in_links for key, w in told.weights.items()}
     assert heard.depths == told.depths
 
@@ -509,7 +509,7 @@ def test_links_and_counts_are_what_the_newest_visits_say(tmp_path_factory, recor
     finally:
         follower.BATCH_RECORDS = before
     reader = GraphReader(data)
-    assert reader.counts().edges == sum(len(targets) for targets in links.values())
+    assert reader.size().edges == sum(len(targets) for targets in links.values())
     for name in ("c1", "c2"):
         for url in URLS:
             sources = {source for (held, source), targets in links.items() if held == name and url in targets} - {url}

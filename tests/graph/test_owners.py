@@ -12,7 +12,7 @@ from tarrafa.errors import DataError
 from tarrafa.graph.follower import behind, catch_up, rebuild
 from tarrafa.graph.reader import GraphReader
 from tarrafa.graph.store import FORMAT, path_of
-from tarrafa.model import Record
+from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tests.graph.small_web import COLLECTION, a_record, new_data, write
 
@@ -29,7 +29,7 @@ def data(tmp_path: Path) -> DataDirectory:
 def crawl(data: DataDirectory) -> Callable[..., GraphReader]:
     """Archive some visits and follow them into the graph."""
 
-    def visited(*records: Record) -> GraphReader:
+    def visited(*records: VisitRecord) -> GraphReader:
         write(data, records)
         catch_up(data, lambda collection, weights: None)
         return GraphReader(data)
@@ -37,16 +37,16 @@ def crawl(data: DataDirectory) -> Callable[..., GraphReader]:
     return visited
 
 
-def by(worker: str, record: Record) -> Record:
+def by(worker: str, record: VisitRecord) -> VisitRecord:
     return replace(record, worker=worker)
 
 
 def news(reader: GraphReader, owner: str, after: int = 0) -> list[tuple[str, int]]:
-    return [(one.url, one.in_links) for one in reader.stamped(owner, after, 100)]
+    return [(one.url, one.in_links) for one in reader.in_link_changes(owner, after, 100)]
 
 
 def last(reader: GraphReader, owner: str) -> int:
-    return reader.stamped(owner, 0, 100)[-1].stamp
+    return reader.in_link_changes(owner, 0, 100)[-1].stamp
 
 
 def test_a_url_belongs_to_the_crawler_that_visited_it_last_and_to_nobody_after_our_own_workers(crawl):

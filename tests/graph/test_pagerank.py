@@ -6,16 +6,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tarrafa.graph.pagerank import DAMPING, Links, pagerank
+from tarrafa.graph.pagerank import DAMPING, LinkMatrix, pagerank
 
 
-def links_of(nodes: int, edges: set[tuple[int, int]]) -> Links:
+def links_of(nodes: int, edges: set[tuple[int, int]]) -> LinkMatrix:
     """Links as the arrays hold them."""
     pairs = sorted((target, source) for source, target in edges if source != target)
     targets = np.array([target for target, _ in pairs], np.int64)
     sources = np.array([source for _, source in pairs], np.int32)
     pointers = np.concatenate(([0], np.cumsum(np.bincount(targets, minlength=nodes)))).astype(np.int64)
-    return Links(pointers, sources, np.bincount(sources, minlength=nodes).astype(np.int32))
+    return LinkMatrix(pointers, sources, np.bincount(sources, minlength=nodes).astype(np.int32))
 
 
 def densely(nodes: int, edges: set[tuple[int, int]], blocks: list[int]) -> NDArray[np.float64]:

@@ -18,21 +18,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa import config
-from tarrafa.archive.deletions import note_down
-from tarrafa.archive.writer import Writer
-from tarrafa.config import Collection, Network
+from tarrafa.archive.deletions import record_deletions
+from tarrafa.archive.writer import WarcWriter
+from tarrafa.config import Collection, NetworkConfig
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import DataError
 from tarrafa.graph import arrays, ranks, surveyor
-from tarrafa.graph.follower import Follower, catch_up, follow, rebuild
-from tarrafa.graph.ranks import Ranks
+from tarrafa.graph.follower import GraphFollower, catch_up, follow, rebuild
+from tarrafa.graph.ranks import RankFile
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.sites import Paging, SiteReader, Surroundings
+from tarrafa.graph.sites import SitePaging, SiteReader, SiteLinkSummary
 from tarrafa.graph.sites import path_of as path_of_sites
 from tarrafa.graph.store import open_writer
-from tarrafa.graph.survey import survey
-from tarrafa.graph.surveyor import Surveyor
-from tarrafa.model import CollectionNote, Link, Record, RobotsMeta
+from tarrafa.graph.survey import compute_rankings
+from tarrafa.graph.surveyor import RankingScheduler
+from tarrafa.model import CollectionNote, Link, VisitRecord, RobotsMeta
 from tarrafa.parse.url import host_key, url_id
 from tests.graph.small_web import COLLECTION, FIRST_AT, a_record, new_data, ranks_in, small_web, url_of, write
 from tests.graph.test_pagerank import densely
@@ -45,10 +45,10 @@ def data(tmp_path: Path) -> DataDirectory:
     return new_data(tmp_path / "data")
 
 
-def surveyed(data: DataDirectory, *records: Record, worker: str = "w1") -> GraphReader:
+def surveyed(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> GraphReader:
     write(data, records, worker)
     catch_up(data, lambda collection, weights: None)
-    assert survey(data) is not None
+    assert compute_rankings(data) is not None
     return GraphReader(data)
 
 
@@ -111,7 +111,7 @@ def test_whom_no_survey_has_seen_has_the_mean_and_who_is_unknown_has_nothing(dat
     catch_up(data, lambda collection, weights: None)
     reader = GraphReader(data)
     assert ranks_in(reader, [url_id(A), url_id(B), url_id(C)]) == {url_id(A): 1.0, url_id(B): 1.0}
-    survey(data)
+    compute_rankings(data)
     assert ranks_of(reader, A)[0] < 1 < ranks_of(reader, B)[0], "taken up by who was there before"
     write(data, [a_record(B, links=[C])], "w2")
     catch_up(data, lambda collection, weights: None)
@@ -127,7 +127,7 @@ def test_a_file_that_is_none_of_ours_ranks_nobody(data, content):
     reader = surveyed(data, a_record(A, links=[B]))
     ranks.path_of(data).write_bytes(content)
     assert ranks_of(reader, A, B) == [1.0, 1.0]
-    assert survey(data) is not None
+    assert compute_rankings(data) is not None
     assert ranks_of(reader, A, B) != [1.0, 1.0]
 
 
@@ -142,7 +142,7 @@ def test_a_file_that_was_cut_or_scribbled_on_is_read_as_far_as_it_makes_sense(da
     nonsense = np.array([np.nan, np.inf, -5], np.float32).tobytes()
     ranks.path_of(data).write_bytes(whole[: ranks.HEADER_BYTES] + nonsense)
     assert ranks_of(reader, A, B, C) == [1.0, 1.0, 1.0]
-    survey(data)
+    compute_rankings(data)
     assert ranks_of(reader, A, B, C) == pytest.approx(before)
 
 
@@ -159,9 +159,9 @@ def test_ranks_follow_a_graph_that_was_made_again(data):
 
 
 def test_an_empty_graph_can_be_surveyed(data):
-    with Follower(data, lambda collection, weights: None):
+    with GraphFollower(data, lambda collection, weights: None):
         pass
-    found = survey(data)
+    found = compute_rankings(data)
     assert found is not None
     assert (found.nodes, found.edges) == (0, 0)
     assert SiteReader(data).site("a.test") is None
@@ -197,7 +197,7 @@ def test_sums_of_hosts_and_sites_are_what_the_links_say_in_pieces_of_any_size(tm
         patch.setattr(arrays, "LINKS_PER_READ", piece)
         patch.setattr(arrays, "PAIRS_WAITING_MAX", piece)
         patch.setattr(arrays, "LINKS_IN_MEMORY", 0 if piece % 2 else 100)
-        survey(data)
+        compute_rankings(data)
     graph, sites = GraphReader(data), SiteReader(data)
     for name in ("c1", "c2"):
         known = {url for url in URLS if graph.node(url, name) is not None}
@@ -221,7 +221,7 @@ def test_sums_of_hosts_and_sites_are_what_the_links_say_in_pieces_of_any_size(tm
                 _check_figures(graph, found, own, name)
 
 
-def _check_figures(graph: GraphReader, found: Surroundings, own: set[str], collection: str) -> None:
+def _check_figures(graph: GraphReader, found: SiteLinkSummary, own: set[str], collection: str) -> None:
     statuses = [graph.node(url, collection).status for url in own]  # type: ignore[union-attr]
     assert found.known == len(own)
     assert found.visited == sum(status is not None for status in statuses)
@@ -244,10 +244,10 @@ def test_lists_come_in_pages_the_most_linked_first_and_totals_are_exact(data):
     whole = reader.site("big.test")
     assert whole is not None
     assert [one.links for one in whole.incoming] == sorted((one.links for one in whole.incoming), reverse=True)
-    parts = [reader.site("big.test", paging=Paging(10, in_offset=offset)) for offset in (0, 10, 20, 30)]
+    parts = [reader.site("big.test", paging=SitePaging(10, in_offset=offset)) for offset in (0, 10, 20, 30)]
     assert [one.name for part in parts if part for one in part.incoming] == [one.name for one in whole.incoming]
     assert {part.in_total for part in parts if part} == {25}
-    assert reader.site("big.test", paging=Paging(-5, -5, -5, -5)).incoming == []  # type: ignore[union-attr]
+    assert reader.site("big.test", paging=SitePaging(-5, -5, -5, -5)).incoming == []  # type: ignore[union-attr]
 
 
 def test_a_site_that_several_collections_know_is_told_by_the_one_that_knows_most(data):
@@ -277,15 +277,15 @@ def test_a_host_is_found_by_name_and_by_url(data, name):
 
 
 def test_suffixes_of_a_collection_say_where_its_sites_end(data):
-    collection = Collection(name=COLLECTION, roots=(A,), network=Network(suffixes=("br.test",)))
-    writer = Writer(data.archive, "w1", FIRST_AT)
-    writer.append_note(CollectionNote(COLLECTION, 1, msgspec.Raw(config.encode(collection))), FIRST_AT)
+    collection = Collection(name=COLLECTION, roots=(A,), network=NetworkConfig(suffixes=("br.test",)))
+    writer = WarcWriter(data.archive, "w1", FIRST_AT)
+    writer.append_note(CollectionNote(COLLECTION, 1, msgspec.Raw(config.encode_collection(collection))), FIRST_AT)
     writer.append_note(CollectionNote("strange", 1, msgspec.Raw(b'{"network": 5}')), FIRST_AT)
     for record in small_web(40):
         writer.append(record, None)
     writer.close()
     catch_up(data, lambda name, weights: None)
-    survey(data)
+    compute_rankings(data)
     found = SiteReader(data).site("h1.br.test")
     assert found is not None
     assert found.hosts_total == 1
@@ -326,11 +326,11 @@ def test_without_a_survey_one_line_says_so(data):
 )
 def test_it_is_time_when_enough_is_new_and_never_all_the_time(data, turned, idle_s, since_s, took_s, due):
     data.graph.mkdir(exist_ok=True)
-    ranks.write(data, ranks.Stated(7, 1_000, 100, 900, 0.0, took_s), b"")
-    mine = Surveyor(data, 7)
+    ranks.write_ranks(data, ranks.RankFileHeader(7, 1_000, 100, 900, 0.0, took_s), b"")
+    mine = RankingScheduler(data, 7)
     mine._begun = mine._ended = 5_000.0
     assert mine.is_due(turned, idle_s, 5_000.0 + since_s) is due
-    assert Surveyor(data, 8).covered == 0, "of another making of the graph"
+    assert RankingScheduler(data, 8).covered == 0, "of another making of the graph"
 
 
 def test_the_follower_has_the_graph_surveyed_when_nothing_else_is_to_do_and_goes_on(data, monkeypatch):
@@ -348,25 +348,25 @@ def test_the_follower_has_the_graph_surveyed_when_nothing_else_is_to_do_and_goes
         assert heard.wait(30)
         until = threading.Event()
         for _ in range(600):
-            if ranks.stated(data) is not None:
+            if ranks.read_header(data) is not None:
                 break
             until.wait(0.05)
     finally:
         stop.set()
         thread.join(30)
-    found = ranks.stated(data)
+    found = ranks.read_header(data)
     assert found is not None
-    assert found.nodes == GraphReader(data).counts().nodes
+    assert found.nodes == GraphReader(data).size().nodes
 
 
 def test_a_follower_that_ends_leaves_a_small_graph_surveyed_and_a_large_one_for_the_next(data, monkeypatch):
     write(data, small_web(50))
-    with Follower(data, lambda collection, weights: None) as follower:
+    with GraphFollower(data, lambda collection, weights: None) as follower:
         follower.read()
-        mine = Surveyor(data, follower.incarnation)
+        mine = RankingScheduler(data, follower.incarnation)
         monkeypatch.setattr(surveyor, "SMALL_TURNED_MAX", 10)
         mine.close(follower.turned)
-        assert ranks.stated(data) is None
+        assert ranks.read_header(data) is None
         monkeypatch.undo()
         mine.close(follower.turned)
         assert mine.covered == follower.turned
@@ -379,7 +379,7 @@ def _die_while_surveying(data: DataDirectory, after_s: float) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, after_s)
     while True:
-        survey(data)
+        compute_rankings(data)
 
 
 def test_killed_at_random_moments_it_leaves_what_was_there_or_what_is_new(data):
@@ -395,7 +395,7 @@ def test_killed_at_random_moments_it_leaves_what_was_there_or_what_is_new(data):
         assert child.exitcode == -signal.SIGALRM
         assert ranks_of(GraphReader(data), *urls) == pytest.approx(expected, rel=1e-5)
         assert SiteReader(data).site("br.test").known == known  # type: ignore[union-attr]
-    assert survey(data) is not None
+    assert compute_rankings(data) is not None
     assert not list(data.graph.glob("*.new*"))
 
 
@@ -416,8 +416,8 @@ def test_two_surveys_at_once_are_one(data):
     lock = try_lock(data.graph / "survey.lock")
     assert lock is not None
     with lock:
-        assert survey(data) is None
-    assert survey(data) is not None
+        assert compute_rankings(data) is None
+    assert compute_rankings(data) is not None
 
 
 # -- deleted collections ----------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_what_is_left_when_collections_are_deleted_is_ranked_as_if_they_had_neve
     late = a_record(C, links=[A, B, D], collection="depois", at=FIRST_AT + 2)
     data, other = new_data(tmp_path / "data"), new_data(tmp_path / "other")
     surveyed(data, *chain.from_iterable(records.values()))
-    note_down(data.archive, dict.fromkeys(gone, FIRST_AT + 1), FIRST_AT + 1)
+    record_deletions(data.archive, dict.fromkeys(gone, FIRST_AT + 1), FIRST_AT + 1)
     left = [name for name in LINKED if name not in gone]
     after = surveyed(data, late, worker="w2")
     never = surveyed(other, *chain.from_iterable(records[name] for name in left), late)
@@ -445,7 +445,7 @@ def test_what_is_left_when_collections_are_deleted_is_ranked_as_if_they_had_neve
         found, wanted = (ranks_of(reader, *sorted(urls), collection=name) for reader in (after, never))
         assert found == pytest.approx(wanted, rel=1e-5)
     assert set(map(repr, SiteReader(data).hosts(99))) == set(map(repr, SiteReader(other).hosts(99)))
-    stated = [Ranks.open(one, GraphReader(one).incarnation()).stated for one in (data, other)]
+    stated = [RankFile.open(one, GraphReader(one).incarnation()).stated for one in (data, other)]
     assert len({one.nodes for one in stated if one is not None}) == 1
 
 
@@ -454,4 +454,4 @@ def test_a_link_of_a_node_that_is_not_there_is_told(data):
     with closing(open_writer(data)) as connection:
         connection.execute("DELETE FROM nodes WHERE url = ?", (B,))
     with pytest.raises(DataError, match="a link of a node that is not there"):
-        survey(data)
+        compute_rankings(data)

@@ -9,7 +9,7 @@ import tantivy
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import follower, schema, visits
-from tarrafa.index.follower import Follower, behind, catch_up, rebuild
+from tarrafa.index.follower import IndexFollower, behind, catch_up, rebuild
 from tarrafa.index.reader import IndexReader
 from tests.graph.small_web import a_record, new_data, small_web, write
 
@@ -64,7 +64,7 @@ def test_the_follower_makes_an_index_of_another_version_again(old, caplog):
 
 
 def test_a_follower_that_was_killed_while_it_took_the_old_index_away_begins_again(old):
-    visits.forget(old)  # the first half of it
+    visits.remove(old)  # the first half of it
     assert catch_up(old) == 20
     assert IndexReader(old).snapshot().documents == 20
 
@@ -72,8 +72,8 @@ def test_a_follower_that_was_killed_while_it_took_the_old_index_away_begins_agai
 def test_a_damaged_index_is_not_taken_for_one_of_another_version(old):
     meta = schema.folder(old) / "meta.json"
     meta.write_bytes(b"\x00 nonsense")
-    assert not schema.is_foreign(old)
-    with pytest.raises(DataError, match="cannot be used"), Follower(old):
+    assert not schema.is_other_version(old)
+    with pytest.raises(DataError, match="cannot be used"), IndexFollower(old):
         pass
     assert meta.exists(), "what cannot be understood is not taken away unasked"
     assert follower.cursor(old)

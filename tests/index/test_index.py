@@ -16,9 +16,9 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
 from tarrafa.graph import follower as graph
 from tarrafa.index import pace, schema, visits
-from tarrafa.index.analysis import covering, readings
-from tarrafa.index.documents import domains, halves, whole
-from tarrafa.index.follower import Follower, behind, catch_up, follow, rebuild
+from tarrafa.index.analysis import covering_pairs, readings
+from tarrafa.index.documents import domains_of_host, split_url_id, join_url_id
+from tarrafa.index.follower import IndexFollower, behind, catch_up, follow, rebuild
 from tarrafa.index.reader import IndexReader
 from tarrafa.model import Link, RobotsMeta
 from tests.graph.small_web import COLLECTION, a_record, new_data, small_web, write
@@ -35,14 +35,14 @@ def urls(data: DataDirectory, word: str, field: str = schema.ALL) -> list[str]:
     """The pages that hold the word in one of its readings, or exactly, in a raw field."""
     snapshot = IndexReader(data).snapshot()
     terms = [reading[0] for reading in readings(word)] if field in (schema.ALL, schema.TITLE) else [word]
-    matches = snapshot.best(tantivy.Query.term_set_query(schema.SCHEMA, field, terms), 1000)
+    matches = snapshot.top_matches(tantivy.Query.term_set_query(schema.SCHEMA, field, terms), 1000)
     assert matches.total == len(matches)
-    return sorted(snapshot.shown(place).url for place in matches.places())
+    return sorted(snapshot.stored_document(place).url for place in matches.addresses())
 
 
-def contents(data: DataDirectory) -> set[schema.Shown]:
+def contents(data: DataDirectory) -> set[schema.StoredDocument]:
     snapshot = IndexReader(data).snapshot()
-    shown = [snapshot.shown(place) for place in snapshot.best(tantivy.Query.all_query(), 10_000).places()]
+    shown = [snapshot.stored_document(place) for place in snapshot.top_matches(tantivy.Query.all_query(), 10_000).addresses()]
     assert len(shown) == len(set(shown)) == snapshot.documents, "a document twice"
     return set(shown)
 
@@ -137,8 +137,8 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
     snapshot = IndexReader(data).snapshot()
 
     def phrase(*words: str) -> int:
-        pairs = covering([readings(word)[0][0] for word in words])
-        return snapshot.best(tantivy.Query.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs]), 10).total
+        pairs = covering_pairs([readings(word)[0][0] for word in words])
+        return snapshot.top_matches(tantivy.Query.phrase_query(schema.SCHEMA, schema.PAIRS, [*pairs]), 10).total
 
     assert phrase("alfa", "beta", "eta") == 1
     assert phrase("gama", "delta", "teta") == 1
@@ -149,7 +149,7 @@ def test_a_title_repeated_for_its_weight_makes_no_phrases_across_its_copies(data
 
 def test_when_to_commit(data, monkeypatch):
     monkeypatch.setattr(pace, "COMMIT_RECORDS", 10)
-    with Follower(data) as steps:
+    with IndexFollower(data) as steps:
         assert not steps.is_due(1e9)
         write(data, small_web(25))
         steps.read(100.0)
@@ -187,14 +187,14 @@ def test_a_reader_sees_each_commit_and_an_index_that_was_made_again(data):
 
 def test_the_loop_makes_pages_findable_while_the_archive_grows(data):
     stop, committed = threading.Event(), threading.Event()
-    original = Follower.commit
+    original = IndexFollower.commit
 
-    def commit(self: Follower) -> None:
+    def commit(self: IndexFollower) -> None:
         original(self)
         if behind(data) == 0:
             committed.set()
 
-    Follower.commit = commit  # type: ignore[method-assign]
+    IndexFollower.commit = commit  # type: ignore[method-assign]
     thread = threading.Thread(target=follow, args=(data, stop))
     try:
         thread.start()
@@ -207,12 +207,12 @@ def test_the_loop_makes_pages_findable_while_the_archive_grows(data):
     finally:
         stop.set()
         thread.join(20)
-        Follower.commit = original  # type: ignore[method-assign]
+        IndexFollower.commit = original  # type: ignore[method-assign]
     assert not thread.is_alive()
 
 
 def test_only_one_process_writes(data):
-    with Follower(data), pytest.raises(DataError, match="another process is writing the index"):
+    with IndexFollower(data), pytest.raises(DataError, match="another process is writing the index"):
         catch_up(data)
 
 
@@ -279,7 +279,7 @@ def test_halves_of_an_id_make_the_id_again():
     rng = random.Random(5)
     for _ in range(100):
         key = rng.randbytes(16)
-        assert whole(*halves(key)) == key
+        assert join_url_id(*split_url_id(key)) == key
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_halves_of_an_id_make_the_id_again():
     ],
 )
 def test_domains_of_a_host(host, names):
-    assert domains(host) == names
+    assert domains_of_host(host) == names
 
 
 def test_a_commit_that_a_crash_cut_off_before_its_last_write_is_done_again(data):
@@ -372,9 +372,9 @@ def test_fingerprints_are_kept_as_they_are_and_a_short_text_has_an_exact_one_onl
     page = msgspec.structs.replace(record.page, content_id=content, simhash=simhash)
     write(data, [msgspec.structs.replace(record, page=page)])
     catch_up(data)
-    matches = IndexReader(data).snapshot().best(tantivy.Query.all_query(), 10)
+    matches = IndexReader(data).snapshot().top_matches(tantivy.Query.all_query(), 10)
     facts = (schema.CONTENT, schema.SIMHASH, schema.URL_LENGTH)
-    assert list(map(matches.fact, facts)) == [[known[0]], [known[1]], [len(A)]]
+    assert list(map(matches.field_values, facts)) == [[known[0]], [known[1]], [len(A)]]
 
 
 def test_titles_that_say_the_same_have_the_same_headline(data):
@@ -382,9 +382,9 @@ def test_titles_that_say_the_same_have_the_same_headline(data):
     write(data, [a_record(url, title=title) for url, title in titles.items()])
     catch_up(data)
     snapshot = IndexReader(data).snapshot()
-    matches = snapshot.best(tantivy.Query.all_query(), 10)
-    shown = (snapshot.shown(place).url for place in matches.places())
-    headline = dict(zip(shown, matches.fact(schema.HEADLINE), strict=True))
+    matches = snapshot.top_matches(tantivy.Query.all_query(), 10)
+    shown = (snapshot.stored_document(place).url for place in matches.addresses())
+    headline = dict(zip(shown, matches.field_values(schema.HEADLINE), strict=True))
     assert headline[A] == headline[B] != headline[C]
 
 
@@ -393,6 +393,6 @@ def test_the_best_begin_alike_however_many_are_asked_for_though_all_are_equal(da
         write(data, [a_record(f"{A}{part}/{number}") for number in range(30)], f"w{part}")
         catch_up(data)
     snapshot, everything = IndexReader(data).snapshot(), tantivy.Query.all_query()
-    whole = snapshot.best(everything, 120).ids()
+    whole = snapshot.top_matches(everything, 120).ids()
     for size in (1, 7, 50):
-        assert snapshot.best(everything, size).ids() == whole[:size]
+        assert snapshot.top_matches(everything, size).ids() == whole[:size]

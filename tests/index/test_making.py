@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tarrafa.archive.follow import follow, published
+from tarrafa.archive.follow import follow, visit_lengths
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph import follower as graph
 from tarrafa.index import making, shards
-from tarrafa.index.analyst import Analyst, Analysts
-from tarrafa.index.documents import Sheet, from_sheet
-from tarrafa.index.follower import behind, catch_up, make, rebuild
-from tarrafa.index.making import make_again
+from tarrafa.index.analyst import DocumentBuilder, DocumentBuilderPool
+from tarrafa.index.documents import DocumentValues, document_from_values
+from tarrafa.index.follower import behind, catch_up, build_part, rebuild
+from tarrafa.index.making import rebuild_in_parallel
 from tarrafa.index.reader import IndexReader
 from tests.graph.small_web import a_record, new_data, small_web, write
 from tests.index.test_parts import contents
@@ -38,13 +38,13 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DataDirectory:
 
 
 def test_a_document_is_the_same_whoever_made_it(data):
-    analyst, record = Analyst(data), small_web(3)[2]
-    sheet = Sheet()
+    analyst, record = DocumentBuilder(data), small_web(3)[2]
+    sheet = DocumentValues()
     marks = analyst.fill(sheet, record)
     sent = msgspec.msgpack.decode(msgspec.msgpack.encode(sheet.values))
-    here = analyst.prepare(record)
-    assert from_sheet(sent).to_dict() == here.document.to_dict()
-    assert marks == here.marks
+    here = analyst.build(record)
+    assert document_from_values(sent).to_dict() == here.document.to_dict()
+    assert marks == here.standing
     assert marks.in_links > 0
 
 
@@ -53,12 +53,12 @@ def test_many_processes_make_what_one_makes(data, into):
     rebuild(data)
     wanted = contents(data)
     told: list[int] = []
-    number = make_again(data, 2, told.append, shards.parse(into, "test"))
+    number = rebuild_in_parallel(data, 2, told.append, shards.parse_layout(into, "test"))
     assert number == 2 * PAGES // 3 + PAGES // 3 + PAGES // 3 + PAGES // 5
     assert contents(data) == wanted
     assert len(wanted) == PAGES * 4 // 5
     assert behind(data) == 0
-    assert 0 <= sum(told) <= sum(published(data.archive).values())
+    assert 0 <= sum(told) <= sum(visit_lengths(data.archive).values())
     words = {shown.text.split()[0] for shown in wanted}
     assert words, "and can be searched"
     assert sum(IndexReader(part).snapshot().documents for part in shards.parts(data)) == len(wanted)
@@ -70,35 +70,35 @@ def test_what_stands_in_the_way_is_said_in_one_line(data, monkeypatch):
     content[len(content) // 2 :] = b"\x00" * (len(content) - len(content) // 2)
     file.write_bytes(content)
     with pytest.raises(DataError, match=r"damaged|not whole|cannot be read") as caught:
-        make_again(data, 2)
+        rebuild_in_parallel(data, 2)
     assert "\n" not in str(caught.value)
 
 
 def test_a_child_that_is_killed_is_said_and_the_next_try_ends_well(data, monkeypatch):
     rebuild(data)
     wanted = contents(data)
-    original = making._Team._start
+    original = making._PartBuilders._start
 
-    def start_and_kill(team: making._Team, part: DataDirectory) -> None:
+    def start_and_kill(team: making._PartBuilders, part: DataDirectory) -> None:
         original(team, part)
         next(iter(team._at_work.values()))[0].kill()
 
-    monkeypatch.setattr(making._Team, "_start", start_and_kill)
+    monkeypatch.setattr(making._PartBuilders, "_start", start_and_kill)
     with pytest.raises(DataError, match=r"was killed \(signal 9\); run the command again"):
-        make_again(data, 2)
+        rebuild_in_parallel(data, 2)
     assert contents(data) == wanted, "the one that was there"
     assert behind(data) == 0
     monkeypatch.undo()
-    make_again(data, 2)
+    rebuild_in_parallel(data, 2)
     assert contents(data) == wanted
 
 
 def test_an_analyst_that_is_killed_is_said(data):
-    with Analysts(data, 1) as analysts:
+    with DocumentBuilderPool(data, 1) as analysts:
         os.kill(analysts._pool.submit(os.getpid).result(60), signal.SIGKILL)
         with pytest.raises(DataError, match="was killed; run the command again"):
             while True:
-                for _, prepare in analysts.prepared(follow(data.archive, {})):
+                for _, prepare in analysts.build_all(follow(data.archive, {})):
                     prepare()
 
 
@@ -107,7 +107,7 @@ def _die_while_making(data: DataDirectory, after_s: float, into: str) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if after_s:
         signal.setitimer(signal.ITIMER_REAL, after_s)
-    make_again(data, 2, divided=shards.parse(into, "test"))
+    rebuild_in_parallel(data, 2, divided=shards.parse_layout(into, "test"))
     os._exit(0)
 
 
@@ -128,7 +128,7 @@ def test_killed_at_random_moments_a_rebuild_leaves_nobody_behind_and_ends_as_in_
             catch_up(data)
             assert contents(data) == wanted
     _wait_for_locks(data)
-    make_again(data, 2)
+    rebuild_in_parallel(data, 2)
     assert contents(data) == wanted
     assert behind(data) == 0
 
@@ -138,7 +138,7 @@ def _wait_for_locks(data: DataDirectory) -> None:
     for part in shards.parts(data):
         while True:
             try:
-                make(part)
+                build_part(part)
                 break
             except DataError as error:
                 assert "another process" in str(error)

@@ -10,19 +10,19 @@ from tarrafa.cli import remaking
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import DataError
 from tarrafa.index import follower, schema, shards, visits, withheld
-from tarrafa.index.follower import Follower, anew, behind, catch_up, make
-from tarrafa.index.making import make_again
+from tarrafa.index.follower import IndexFollower, replacement_parts, behind, catch_up, build_part
+from tarrafa.index.making import rebuild_in_parallel
 from tarrafa.model import SearchResult
-from tarrafa.search.question import Question
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
-from tarrafa.takedown import TakenDown, act, read_target
+from tarrafa.takedown import CurrentTakedowns, record_action, parse_target
 from tarrafa.triples import follower as triples
 from tarrafa.triples import layout
 from tests.graph.small_web import a_record, new_data, small_web, write
 from tests.index.test_parts import contents
 
 PAGES = 60
-WORDS = Question("rede mar", n=100, copies=True)
+WORDS = SearchRequest("rede mar", n=100, copies=True)
 
 
 @pytest.fixture
@@ -40,17 +40,17 @@ def _folders(data: DataDirectory) -> set[str]:
 @pytest.mark.parametrize("into", ["1", "3"])
 def test_what_was_there_answers_until_the_new_index_is_whole(data, into, monkeypatch):
     catch_up(data)
-    found = Searcher.at(data)
-    words = Question("rede mar", n=100, copies=True)
-    before, meanwhile, merge = found.search(words), list[SearchResult](), Follower.merge
+    found = Searcher.open(data)
+    words = SearchRequest("rede mar", n=100, copies=True)
+    before, meanwhile, merge = found.search(words), list[SearchResult](), IndexFollower.merge
 
-    def look(follower: Follower) -> None:
+    def look(follower: IndexFollower) -> None:
         merge(follower)
         meanwhile.append(found.search(words))
 
-    monkeypatch.setattr(Follower, "merge", look)
+    monkeypatch.setattr(IndexFollower, "merge", look)
     write(data, [a_record(hit.url, 9, status=404) for hit in before.hits], "w3")
-    make_again(data, 1, divided=shards.parse(into, "test"))
+    rebuild_in_parallel(data, 1, divided=shards.parse_layout(into, "test"))
     after = found.search(words)
     assert len(meanwhile) == int(into)
     assert before.total > 0
@@ -66,12 +66,12 @@ def test_an_index_that_cannot_be_made_to_the_end_takes_nobodys_place(data, into,
     catch_up(data)
     wanted, there = contents(data), _folders(data)
 
-    def stop(follower: Follower) -> None:
+    def stop(follower: IndexFollower) -> None:
         raise DataError("the disk is full")
 
-    monkeypatch.setattr(Follower, "merge", stop)
+    monkeypatch.setattr(IndexFollower, "merge", stop)
     with pytest.raises(DataError, match="the disk is full"):
-        make_again(data, 1, divided=shards.parse(into, "test"))
+        rebuild_in_parallel(data, 1, divided=shards.parse_layout(into, "test"))
     assert contents(data) == wanted
     assert behind(data) == 0
     assert _folders(data) == there
@@ -82,9 +82,9 @@ def test_a_division_that_cannot_be_read_is_replaced_by_the_one_that_is_named(dat
     wanted = contents(data)
     shards.path_of(data).write_text("many\n")
     with pytest.raises(DataError, match="rebuild index --shards N"):
-        remaking.index(data, None)
-    remaking.index(data, "2")
-    assert shards.read(data) == shards.Shards(2, (1, 2))
+        remaking.rebuild_index(data, None)
+    remaking.rebuild_index(data, "2")
+    assert shards.read_layout(data) == shards.ShardLayout(2, (1, 2))
     assert contents(data) == wanted
 
 
@@ -93,7 +93,7 @@ def test_whoever_asks_all_the_time_is_always_answered_rightly(data, tmp_path):
         (tmp_path / name).mkdir()
     if not schema._exchange(tmp_path / "one", tmp_path / "other"):
         pytest.skip("this file system cannot exchange two folders at one stroke")
-    found, over, answers = Searcher.at(data), threading.Event(), list[object]()
+    found, over, answers = Searcher.open(data), threading.Event(), list[object]()
     wanted = found.search(WORDS).total
 
     def ask() -> None:
@@ -107,9 +107,9 @@ def test_whoever_asks_all_the_time_is_always_answered_rightly(data, tmp_path):
     asking.start()
     try:
         for into in ("1", "1", "3", "3", "2", "1"):
-            with anew(data, shards.parse(into, "test")) as parts:
+            with replacement_parts(data, shards.parse_layout(into, "test")) as parts:
                 for part in parts:
-                    make(part)
+                    build_part(part)
     finally:
         over.set()
         asking.join()
@@ -118,21 +118,21 @@ def test_whoever_asks_all_the_time_is_always_answered_rightly(data, tmp_path):
 
 
 def test_what_is_taken_down_or_lifted_meanwhile_is_so_in_the_new_index(data):
-    gone, back, found = "host:h1.br.test", "host:h2.br.test", Searcher.at(data)
-    act(data, "add", read_target(back), "ana", "", 1.0)
-    follower.withhold(data)
-    both = [found.indexed(*what.split(":")) for what in (gone, back)]
-    with anew(data) as parts:
+    gone, back, found = "host:h1.br.test", "host:h2.br.test", Searcher.open(data)
+    record_action(data, "add", parse_target(back), "ana", "", 1.0)
+    follower.apply_takedowns(data)
+    both = [found.count_indexed(*what.split(":")) for what in (gone, back)]
+    with replacement_parts(data) as parts:
         for part in parts:
-            make(part)
-        act(data, "add", read_target(gone), "ana", "", 2.0)
-        act(data, "lift", read_target(back), "ana", "", 3.0)
-        follower.withhold(data)
-        meanwhile = [found.indexed(*what.split(":")) for what in (gone, back)]
+            build_part(part)
+        record_action(data, "add", parse_target(gone), "ana", "", 2.0)
+        record_action(data, "lift", parse_target(back), "ana", "", 3.0)
+        follower.apply_takedowns(data)
+        meanwhile = [found.count_indexed(*what.split(":")) for what in (gone, back)]
     assert both[0] and not both[1]
-    assert meanwhile == [0, found.indexed("host", "h2.br.test")]
+    assert meanwhile == [0, found.count_indexed("host", "h2.br.test")]
     assert not meanwhile[0] and meanwhile[1]
-    assert withheld.obeys(data, TakenDown(data).now()), "search need not leave it out by itself"
+    assert withheld.is_applied(data, CurrentTakedowns(data).now()), "search need not leave it out by itself"
     assert found.documents == PAGES - both[0]
 
 
@@ -145,7 +145,7 @@ def test_whoever_writes_the_old_index_is_waited_for(data, monkeypatch):
         lock.close()
 
     monkeypatch.setattr("tarrafa.index.follower.time.sleep", wait)
-    assert make_again(data, 1) == PAGES
+    assert rebuild_in_parallel(data, 1) == PAGES
     assert len(waited) == 1
     assert len(contents(data)) == PAGES
 
@@ -156,7 +156,7 @@ def test_whoever_writes_the_old_index_is_waited_for(data, monkeypatch):
 def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_one_soon(
     data, room, before, into, monkeypatch
 ):
-    succeed, found, wanted = room.succeed, Searcher.at(data), contents(data)
+    succeed, found, wanted = room.succeed, Searcher.open(data), contents(data)
     child = os.fork()
     if not child:  # nothing is tidied up after it
 
@@ -166,12 +166,12 @@ def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_o
             os._exit(9)
 
         room.succeed = die
-        make_again(data, 1, divided=shards.parse(into, "test"))
+        rebuild_in_parallel(data, 1, divided=shards.parse_layout(into, "test"))
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert found.search(WORDS).total > 0
     assert contents(data) == wanted
-    shards.settle(data)
+    shards.remove_stray_parts(data)
     catch_up(data)
     assert contents(data) == wanted
     assert behind(data) == 0
@@ -181,19 +181,19 @@ def test_killed_while_they_change_places_there_is_an_index_at_once_and_a_whole_o
 def test_where_folders_cannot_be_exchanged_one_goes_before_the_other_comes(data, monkeypatch):
     monkeypatch.setattr(schema, "_exchange", lambda one, other: False)
     wanted = contents(data)
-    assert make_again(data, 1) == PAGES
+    assert rebuild_in_parallel(data, 1) == PAGES
     assert contents(data) == wanted
     assert _folders(data) == {"text"}
-    (data.index / schema.GONE).mkdir()
-    shards.settle(data)
+    (data.index / schema.REMOVED_NAME).mkdir()
+    shards.remove_stray_parts(data)
     assert _folders(data) == {"text"}, "also what a kill in between left"
 
 
 def test_an_index_of_another_version_is_left_to_whoever_makes_it_again(data, monkeypatch):
     wanted = contents(data)
-    act(data, "add", read_target("site:br.test"), "ana", "", 1.0)
+    record_action(data, "add", parse_target("site:br.test"), "ana", "", 1.0)
     monkeypatch.setattr(visits, "FORMAT", visits.FORMAT + 1)
-    assert not follower.withhold(data)
+    assert not follower.apply_takedowns(data)
     assert contents(data) == wanted
 
 
@@ -203,6 +203,6 @@ def test_statements_are_divided_as_the_index_is_whatever_was_there(data, said):
     triples.catch_up(data)
     if said is not None:
         shards.path_of(data).write_text(f"{said}\n")
-    remaking.index(data, "3")
-    assert layout.all_books(data) == {layout.books(part) for part in shards.parts(data)}
-    assert len(layout.all_books(data)) == 3
+    remaking.rebuild_index(data, "3")
+    assert layout.all_database_paths(data) == {layout.database_path(part) for part in shards.parts(data)}
+    assert len(layout.all_database_paths(data)) == 3

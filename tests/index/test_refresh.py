@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.archive.follow import Cursor, entry_at, follow
+from tarrafa.archive.follow import Cursor, read_entry, follow
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import pace, refresh, shards
-from tarrafa.index.follower import Follower, catch_up, rebuild
+from tarrafa.index.follower import IndexFollower, catch_up, rebuild
 from tarrafa.index.refresh import is_settled, is_stale
-from tarrafa.index.visits import Marks
+from tarrafa.index.visits import IndexedStanding
 from tarrafa.model import Link
 from tests.graph.small_web import a_record, new_data, small_web, write
 from tests.index.test_index import urls
@@ -49,7 +49,7 @@ def settle(data: DataDirectory) -> int:
     """One sweep to its end, in every part; how many pages were written anew."""
     written = 0
     for part in shards.parts(data):
-        with Follower(part) as follower:
+        with IndexFollower(part) as follower:
             original = follower._write
 
             def write_and_count(*arguments, original=original):
@@ -83,14 +83,14 @@ def test_a_page_is_found_by_the_words_of_links_that_came_later(data):
 def test_it_happens_by_itself_while_the_follower_runs(data, monkeypatch):
     monkeypatch.setattr(refresh, "PAUSE_S_MIN", 0.0)
     settled = threading.Event()
-    original = refresh.Refresher.end
+    original = refresh.AnchorRefresher.end
 
-    def end(self: refresh.Refresher, now: float) -> None:
+    def end(self: refresh.AnchorRefresher, now: float) -> None:
         original(self, now)
         if is_settled(data):
             settled.set()
 
-    monkeypatch.setattr(refresh.Refresher, "end", end)
+    monkeypatch.setattr(refresh.AnchorRefresher, "end", end)
     write(data, [a_record(PAGE, text="uma página")])
     graph.catch_up(data, lambda name, weights: None)
     stop = threading.Event()
@@ -162,7 +162,7 @@ def test_new_pages_go_first(data):
     write(data, [a_record(PAGE)])
     catch_up(data)
     linking(data, "zebra", 20, "w2")
-    with Follower(data) as follower:
+    with IndexFollower(data) as follower:
         write(data, [a_record("http://nova.br/")], "w3")
         follower.read(boottime())
         assert follower.refresh(boottime(), LONG_S) is False, "what was read is to be shown first"
@@ -177,9 +177,9 @@ def test_what_is_written_anew_goes_with_the_next_commit_whatever_comes_in_betwee
     write(data, [a_record(PAGE, 1, text="velho")])
     catch_up(data)
     linking(data, "zebra", 20, "w2")
-    with Follower(data) as follower:
+    with IndexFollower(data) as follower:
         assert follower.refresh(boottime(), 0.0), "a sweep has begun"
-        entry = follower._refresher.next()
+        entry = follower._refresher.next_entry()
         assert entry is not None
         follower._rewrite(entry, boottime())
         write(data, [a_record(PAGE, 2, text="novo")], "w3")
@@ -193,7 +193,7 @@ def test_a_crash_before_it_is_noted_repeats_it(data):
     write(data, [a_record(PAGE)])
     catch_up(data)
     linking(data, "zebra", 20, "w2")
-    with Follower(data) as follower:
+    with IndexFollower(data) as follower:
         follower._visits.save = lambda: (_ for _ in ()).throw(KeyboardInterrupt)  # type: ignore[method-assign]
         with pytest.raises(KeyboardInterrupt):
             follower.refresh(boottime(), LONG_S)
@@ -204,7 +204,7 @@ def test_a_crash_before_it_is_noted_repeats_it(data):
 
 
 def test_every_part_settles_its_own(data):
-    shards.choose(data, shards.parse("3", "test"))
+    shards.set_layout(data, shards.parse_layout("3", "test"))
     write(data, small_web(60))
     catch_up(data)
     graph.catch_up(data, lambda name, weights: None)
@@ -259,15 +259,15 @@ def test_killed_at_random_moments_it_ends_as_an_index_made_last(data):
     ],
 )
 def test_what_is_a_clear_difference(then, now, stale):
-    assert is_stale(Marks(*then), Marks(*now)) is stale
+    assert is_stale(IndexedStanding(*then), IndexedStanding(*now)) is stale
 
 
 def test_a_record_is_found_again_by_where_it_begins(data):
     write(data, small_web(20))
     entries = list(follow(data.archive, Cursor()))
     for entry in entries:
-        found = entry_at(data.archive, entry.file, entry.start)
+        found = read_entry(data.archive, entry.file, entry.start)
         assert found is not None
         assert found.record == entry.record
-    assert entry_at(data.archive, entries[0].file, entries[-1].end) is None
-    assert entry_at(data.archive, "nothing", 0) is None
+    assert read_entry(data.archive, entries[0].file, entries[-1].end) is None
+    assert read_entry(data.archive, "nothing", 0) is None

@@ -14,15 +14,15 @@ from typing import TypeVar
 
 from tarrafa.archive.follow import follow
 from tarrafa.clock import boottime
-from tarrafa.crawl.collection import load
+from tarrafa.crawl.collection import load_collection
 from tarrafa.crawl.ending import is_exhausted
-from tarrafa.crawl.supervise import submit
+from tarrafa.crawl.supervise import submit_collection
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Unreachable
 from tarrafa.frontier.address import OpenFrontier, TcpServer, connect
-from tarrafa.frontier.protocol import CollectionStatus, Overview
+from tarrafa.frontier.protocol import CollectionStatus, FrontierOverview
 from tarrafa.frontier.token import Token
-from tarrafa.model import Record
+from tarrafa.model import VisitRecord
 from tests.journey.crawling import Journey, pids_of
 
 SECRET = "the-secret-that-must-not-show"
@@ -142,9 +142,9 @@ class Cluster:
         return asyncio.run(asked())
 
     def submit(self, file: Path) -> None:
-        self.ask(lambda frontier: submit(frontier, load(file)))
+        self.ask(lambda frontier: submit_collection(frontier, load_collection(file)))
 
-    def overview(self) -> Overview:
+    def overview(self) -> FrontierOverview:
         return self.ask(lambda frontier: frontier.overview())
 
     def status(self, name: str = "journey") -> CollectionStatus:
@@ -170,7 +170,7 @@ class Cluster:
         except AssertionError as error:
             raise AssertionError(f"{self.overview()}: {error}") from None
 
-    def records(self, *names: str) -> Iterator[Record]:
+    def records(self, *names: str) -> Iterator[VisitRecord]:
         """What the nodes have archived."""
         for name in names:
             for entry in follow(DataDirectory(self.folder / name).archive, {}):
@@ -204,7 +204,7 @@ def family(process: Process) -> list[int]:
     return found
 
 
-def shown(process: Process) -> bytes:
+def command_lines(process: Process) -> bytes:
     """What anybody can read of a process, its children and theirs: their command lines. Who ends meanwhile has none."""
     found = b""
     for pid in family(process):

@@ -22,29 +22,29 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 
 from tarrafa.clock import Clock
-from tarrafa.coordinate.beats import Invitation, NodeState, Orders, ProcessState
-from tarrafa.coordinate.ledger import open_ledger
-from tarrafa.coordinate.nodes import Nodes
+from tarrafa.coordinate.beats import JoinResponse, NodeState, NodeOrders, ProcessState
+from tarrafa.coordinate.ledger import open_store
+from tarrafa.coordinate.nodes import NodeRegistry
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
-from tarrafa.frontier.address import connect, parse
-from tarrafa.frontier.protocol import NodeStatus
-from tarrafa.frontier.token import TOKEN_VARIABLE, find_token
-from tarrafa.serve.console.joined import create_app
+from tarrafa.frontier.address import connect, parse_address
+from tarrafa.frontier.protocol import WorkerLeaseStatus
+from tarrafa.frontier.token import TOKEN_VARIABLE, load_token
+from tarrafa.serve.console.joined import create_node_app
 from tests.journey.cluster import SECRET, Cluster, Process, wait_for
 
 
 def coordinate(data: DataDirectory, port: int, frontier: str) -> None:
     data.create()
-    clock, token = Clock.real(), find_token(None)
-    nodes = Nodes(open_ledger(data))
+    clock, token = Clock.real(), load_token(None)
+    nodes = NodeRegistry(open_store(data))
 
-    async def invite(orders: Orders) -> Invitation:
-        return Invitation((frontier,), token.secret.decode(), orders)
+    async def invite(orders: NodeOrders) -> JoinResponse:
+        return JoinResponse((frontier,), token.secret.decode(), orders)
 
-    async def workers() -> list[NodeStatus]:
+    async def workers() -> list[WorkerLeaseStatus]:
         with contextlib.suppress(TarrafaError):
-            body = await connect(parse([frontier], token))
+            body = await connect(parse_address([frontier], token))
             try:
                 return (await body.overview()).nodes
             finally:
@@ -55,12 +55,12 @@ def coordinate(data: DataDirectory, port: int, frontier: str) -> None:
         return Response(msgspec.json.encode(nodes.states(clock.now(), await workers())))
 
     async def order(request: Request) -> Response:
-        orders = msgspec.json.decode(await request.body(), type=Orders)
-        return Response(msgspec.json.encode(nodes.order(request.path_params["name"], orders, clock.now())))
+        orders = msgspec.json.decode(await request.body(), type=NodeOrders)
+        return Response(msgspec.json.encode(nodes.set_orders(request.path_params["name"], orders, clock.now())))
 
     app = Starlette(
         routes=[
-            Mount("/nodes/v1", create_app(nodes, token, invite, clock.now)),
+            Mount("/nodes/v1", create_node_app(nodes, token, invite, clock.now)),
             Route("/states", states),
             Route("/orders/{name}", order, methods=["POST"]),
         ]
@@ -75,7 +75,7 @@ def free_port() -> int:
 
 
 @dataclass
-class Coordinated(Cluster):
+class CoordinatedCluster(Cluster):
     """A URL server, a coordinator and nodes that join it."""
 
     console: int = field(default_factory=free_port)
@@ -117,10 +117,10 @@ class Coordinated(Cluster):
         state = self.state(name)
         return [] if state is None else [one for one in state.beat.processes if one.role == role]
 
-    def order(self, name: str, orders: Orders) -> int:
+    def order(self, name: str, orders: NodeOrders) -> int:
         request = urllib.request.Request(f"{self.url}/orders/{name}", msgspec.json.encode(orders))
         with urllib.request.urlopen(request, timeout=10) as answer:
-            return msgspec.json.decode(answer.read(), type=Orders).number
+            return msgspec.json.decode(answer.read(), type=NodeOrders).number
 
 
 def main() -> None:

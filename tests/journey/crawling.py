@@ -17,15 +17,15 @@ from typer.testing import CliRunner
 
 from tarrafa.archive.follow import Cursor, follow
 from tarrafa.cli.commands import app
-from tarrafa.cli.running import overview_of
+from tarrafa.cli.running import fetch_overview
 from tarrafa.data import DataDirectory
-from tarrafa.frontier.protocol import Overview
-from tarrafa.model import Record
-from tarrafa.web.log import Entry, politeness, read_log
+from tarrafa.frontier.protocol import FrontierOverview
+from tarrafa.model import VisitRecord
+from tarrafa.web.log import LoggedRequest, measure_politeness, read_log
 from tarrafa.web.spawn import WebProcess, start_process
-from tarrafa.web.truth import Expected
+from tarrafa.web.truth import ExpectedRequests
 from tarrafa.web.world import World
-from tests.warc import check
+from tests.warc import check_warc_file
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain")
 TIMEOUT_S = 300
@@ -38,7 +38,7 @@ def tarrafa(*arguments: str | Path, **settings: object) -> "subprocess.Completed
     return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, **settings)  # type: ignore[call-overload,no-any-return]
 
 
-def told(*arguments: str | Path) -> Any:
+def run_json(*arguments: str | Path) -> Any:
     """What a command that only reads says as JSON, asked in this process: to start one takes longer than to answer."""
     done = CliRunner().invoke(app, [*map(str, arguments), "--json"])
     assert done.exit_code == 0, done.output
@@ -89,16 +89,16 @@ class Journey:
     def kept(self, name: str = "journey") -> Counter[str]:
         return Counter(record.url for record in self.records(name) if record.outcome.kept)
 
-    def records(self, name: str = "journey") -> list[Record]:
+    def records(self, name: str = "journey") -> list[VisitRecord]:
         return [entry.record for entry in follow(self.data.archive, {}) if entry.record.collection == name]
 
-    def requests(self) -> list[Entry]:
+    def requests(self) -> list[LoggedRequest]:
         """What the server saw."""
         self.web.flush_log()
         return read_log(self.log_path)
 
-    async def overview(self) -> Overview:
-        return await overview_of(self.data)
+    async def overview(self) -> FrontierOverview:
+        return await fetch_overview(self.data)
 
 
 def a_journey(folder: Path, world: World, *, addresses: bool = False, latency_s: float = 0.004) -> Journey:
@@ -115,13 +115,13 @@ def kill_group(process: "subprocess.Popen[str]") -> None:
 
 def assert_polite(journey: Journey, aside: Callable[[str], object] = lambda host: None) -> None:
     """From the server's side: one request at a time, never sooner than the delay after the last answer."""
-    for name, treated in politeness(entry for entry in journey.requests() if aside(entry.host) is None).items():
+    for name, treated in measure_politeness(entry for entry in journey.requests() if aside(entry.host) is None).items():
         asked = journey.world.host(int(name[1:5])).robots.crawl_delay_s or 0.0
         assert treated.simultaneous_max <= 1, name
         assert treated.gap_s_min >= max(journey.delay_s, asked) - TIMER_S, name
 
 
-def assert_exact(journey: Journey, truth: Expected) -> None:
+def assert_exact(journey: Journey, truth: ExpectedRequests) -> None:
     assert set(journey.kept()) == truth.kept
     asked = {entry.url for entry in journey.requests()}
     assert asked <= truth.requests, "something was requested that must not be"
@@ -130,7 +130,7 @@ def assert_exact(journey: Journey, truth: Expected) -> None:
 
 def check_warc(journey: Journey) -> int:
     """Every file is sound and has records in it; how many in all."""
-    counts = [check(path) for path in sorted(journey.data.archive.glob("*.warc.gz"))]
+    counts = [check_warc_file(path) for path in sorted(journey.data.archive.glob("*.warc.gz"))]
     assert counts
     assert min(counts) > 0
     return sum(counts)

@@ -17,16 +17,16 @@ import numpy as np
 from tarrafa.archive.follow import follow
 from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
 from tarrafa.data import DataDirectory
-from tarrafa.model import Record
+from tarrafa.model import VisitRecord
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.simulate import engine
-from tarrafa.simulate.changes import Life
-from tarrafa.simulate.falseweb import Crawler, Document, Server, Web
-from tarrafa.simulate.policies import Name, Settings
-from tarrafa.web.change import changes
-from tarrafa.web.site import Kind, facts
+from tarrafa.simulate.changes import ChangeTimes
+from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
+from tarrafa.simulate.policies import PolicyName, SimulationSettings
+from tarrafa.web.change import change_times
+from tarrafa.web.site import ResourceKind, page_attributes
 from tarrafa.web.spawn import WebProcess, start_process
-from tarrafa.web.truth import Reached, reachable, version_of
+from tarrafa.web.truth import ReachableUrl, reachable, version_of_url
 from tarrafa.web.world import EPOCH, World
 
 TYPES = ("text/html", "application/xhtml+xml", "text/plain")
@@ -38,7 +38,7 @@ class Month:
     """`days` of a Web's life in `real_s` seconds, visited by one crawl."""
 
     folder: Path
-    policy: Name
+    policy: PolicyName
     real_s: float
     days: float = 30.0
     world: World = field(default_factory=lambda: World(seed=7, hosts=10, pages=300))
@@ -120,10 +120,10 @@ suffixes = ["br.test", "pt.test", "com.test"]
 
     # -- what was seen ------------------------------------------------------------------------------------------
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[VisitRecord]:
         return [entry.record for entry in follow(self.data.archive, {})]
 
-    def expected(self) -> list[Reached]:
+    def expected(self) -> list[ReachableUrl]:
         reached = reachable(self.world, self.roots).values()
         return [one for one in reached if one.status == 200 and one.type in TYPES]
 
@@ -146,10 +146,10 @@ suffixes = ["br.test", "pt.test", "com.test"]
                 fresh += last is not None and self._same(page, last, now)
         return fresh / instants / len(pages)
 
-    def _same(self, page: Reached, then: float, now: float) -> bool:
-        if page.kind not in (Kind.PAGE, Kind.PRINT):
+    def _same(self, page: ReachableUrl, then: float, now: float) -> bool:
+        if page.kind not in (ResourceKind.PAGE, ResourceKind.PRINT):
             return True
-        return version_of(self.world, page.url, then).since == version_of(self.world, page.url, now).since
+        return version_of_url(self.world, page.url, then).since == version_of_url(self.world, page.url, now).since
 
     # -- what the simulator says --------------------------------------------------------------------------------
 
@@ -158,15 +158,15 @@ suffixes = ["br.test", "pt.test", "com.test"]
         pages = self.expected()
         documents, lives = [], []
         for page in pages:
-            rate = facts(self.world, page.no, page.n).changes_per_day if page.kind in (Kind.PAGE, Kind.PRINT) else 0.0
-            documents.append(Document(page.no - 1, rate / DAY_S, size=0.0))
-            after = changes(self.world, page.no, page.n, rate, BORN, BORN + self.days * DAY_S)
-            before = version_of(self.world, page.url, BORN).since - BORN if rate else -np.inf
-            lives.append(Life(float(before), np.unique(np.array(after, dtype=float)) - BORN))
+            rate = page_attributes(self.world, page.no, page.n).changes_per_day if page.kind in (ResourceKind.PAGE, ResourceKind.PRINT) else 0.0
+            documents.append(SimulatedDocument(page.no - 1, rate / DAY_S, size=0.0))
+            after = change_times(self.world, page.no, page.n, rate, BORN, BORN + self.days * DAY_S)
+            before = version_of_url(self.world, page.url, BORN).since - BORN if rate else -np.inf
+            lives.append(ChangeTimes(float(before), np.unique(np.array(after, dtype=float)) - BORN))
         servers = [
-            Server(self.delay_s, dated=self.world.host(number).validators) for number in range(1, self.world.hosts + 1)
+            SimulatedServer(self.delay_s, dated=self.world.host(number).validators) for number in range(1, self.world.hosts + 1)
         ]
-        crawlers = tuple(Crawler() for _ in servers)
-        web = Web(crawlers, tuple(servers), tuple(documents), self.days * DAY_S, lives)
-        settings = Settings(self.policy, share=self.share, from_s=first_day * DAY_S)
+        crawlers = tuple(SimulatedCrawler() for _ in servers)
+        web = WebModel(crawlers, tuple(servers), tuple(documents), self.days * DAY_S, lives)
+        settings = SimulationSettings(self.policy, share=self.share, from_s=first_day * DAY_S)
         return engine.run(web, settings).summary.freshness

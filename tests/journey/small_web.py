@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @dataclass
-class Asked:
+class ScriptedRequest:
     """One request, as the server saw it."""
 
     url: str
@@ -19,7 +19,7 @@ class Asked:
 
 
 @dataclass
-class Answer:
+class ScriptedResponse:
     """What to say. `reset` hangs up without a word."""
 
     body: bytes = b""
@@ -29,9 +29,9 @@ class Answer:
 
 
 @dataclass
-class SmallWeb:
+class ScriptedWeb:
     port: int
-    asked: list[Asked]
+    asked: list[ScriptedRequest]
 
     def urls(self) -> list[str]:
         """Without robots.txt."""
@@ -65,14 +65,14 @@ class SmallWeb:
         return path
 
 
-def links(*urls: str) -> Answer:
-    return Answer("".join(f'<a href="{url}">{url}</a>' for url in urls).encode(), headers={"Content-Type": "text/html"})
+def links(*urls: str) -> ScriptedResponse:
+    return ScriptedResponse("".join(f'<a href="{url}">{url}</a>' for url in urls).encode(), headers={"Content-Type": "text/html"})
 
 
 @contextmanager
-def a_small_web(answer: Callable[[str, int], Answer | None]) -> Iterator[SmallWeb]:
+def scripted_web(answer: Callable[[str, int], ScriptedResponse | None]) -> Iterator[ScriptedWeb]:
     """`answer(url, n)` for the n-th request of that URL, from 0; None is a 404."""
-    asked: list[Asked] = []
+    asked: list[ScriptedRequest] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -83,8 +83,8 @@ def a_small_web(answer: Callable[[str, int], Answer | None]) -> Iterator[SmallWe
         def do_GET(self) -> None:
             url = f"http://{self.headers['Host']}{self.path}"
             before = sum(1 for one in asked if one.url == url)
-            asked.append(Asked(url, time.monotonic(), dict(self.headers)))
-            said = answer(url, before) or Answer(code=404)
+            asked.append(ScriptedRequest(url, time.monotonic(), dict(self.headers)))
+            said = answer(url, before) or ScriptedResponse(code=404)
             if said.reset:
                 self.close_connection = True
                 return
@@ -102,7 +102,7 @@ def a_small_web(answer: Callable[[str, int], Answer | None]) -> Iterator[SmallWe
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     try:
-        yield SmallWeb(server.server_address[1], asked)
+        yield ScriptedWeb(server.server_address[1], asked)
     finally:
         server.shutdown()
         thread.join()

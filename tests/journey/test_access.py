@@ -14,7 +14,7 @@ import pytest
 from tarrafa.archive.follow import follow
 from tarrafa.data import DataDirectory
 from tests.journey.crawling import pids_of, tarrafa
-from tests.journey.small_web import Answer, SmallWeb, a_small_web, links
+from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web, links
 
 PASSWORD, SESSION, KEY = "a-password-of-mine", "0123456789abcdef0123", "key-9f8e7d6c5b4a"
 BASIC = f"Basic {b64encode(f'ana:{PASSWORD}'.encode()).decode()}"
@@ -42,18 +42,18 @@ def start_crawl(data: DataDirectory, file: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
-def answer_of(web: list[SmallWeb], url: str) -> Answer | None:
+def answer_of(web: list[ScriptedWeb], url: str) -> ScriptedResponse | None:
     """Nobody sees anything of the three hosts, robots.txt included, who does not show what they want."""
     host, path = url.split("/", 3)[2:]
     asked = next(one.headers for one in reversed(web[0].asked) if one.url == url)
     if host in WANTED and asked.get(WANTED[host][0]) != WANTED[host][1]:
-        return Answer(code=401, headers={"WWW-Authenticate": "Basic"})
+        return ScriptedResponse(code=401, headers={"WWW-Authenticate": "Basic"})
     if path == "robots.txt":
-        return Answer(b"User-agent: *\nDisallow: /forbidden\n", headers={"Content-Type": "text/plain"})
+        return ScriptedResponse(b"User-agent: *\nDisallow: /forbidden\n", headers={"Content-Type": "text/plain"})
     if host == "open.test":
         return links("http://basic.test/", "http://cookie.test/", "http://key.test/", "/landing")
     if path == "away":
-        return Answer(code=302, headers={"Location": "http://open.test/landing"})
+        return ScriptedResponse(code=302, headers={"Location": "http://open.test/landing"})
     said = links("/inside", "/away", "/forbidden")
     if host == "cookie.test":
         said.headers["Set-Cookie"] = f"sid={SESSION}; Path=/"  # as servers prolong a session
@@ -64,9 +64,9 @@ def answer_of(web: list[SmallWeb], url: str) -> Answer | None:
 
 @pytest.mark.long
 def test_protected_pages_come_and_nobody_else_learns_what_let_us_in(tmp_path):
-    data, web = DataDirectory(tmp_path / "data"), list[SmallWeb]()
+    data, web = DataDirectory(tmp_path / "data"), list[ScriptedWeb]()
     where = ("--data", str(data.root))
-    with a_small_web(lambda url, _: answer_of(web, url)) as served:
+    with scripted_web(lambda url, _: answer_of(web, url)) as served:
         web.append(served)
         for option, host, value in (
             (("--basic", "ana"), "basic.test", PASSWORD),
@@ -100,7 +100,7 @@ def test_protected_pages_come_and_nobody_else_learns_what_let_us_in(tmp_path):
     assert_nothing_is_written_down(data)
 
 
-def assert_shown_to_whom_it_is_for(served: SmallWeb) -> None:
+def assert_shown_to_whom_it_is_for(served: ScriptedWeb) -> None:
     """By what the servers saw; a redirect to another host carries nothing."""
     for one in served.asked:
         host = one.url.split("/")[2]
@@ -130,8 +130,8 @@ def assert_nothing_is_written_down(data: DataDirectory) -> None:
 
 @pytest.mark.long
 def test_another_collection_on_the_same_hosts_is_not_let_in(tmp_path):
-    data, web = DataDirectory(tmp_path / "data"), list[SmallWeb]()
-    with a_small_web(lambda url, _: answer_of(web, url)) as served:
+    data, web = DataDirectory(tmp_path / "data"), list[ScriptedWeb]()
+    with scripted_web(lambda url, _: answer_of(web, url)) as served:
         web.append(served)
         where = ("--data", str(data.root))
         tarrafa("secret", "add", "c", "--host", "key.test", "--header", "X-Api-Key", *where, input=f"{KEY}\n")

@@ -9,20 +9,20 @@ from collections import Counter
 
 import pytest
 
-from tarrafa.archive.deletions import Deletions
-from tarrafa.archive.follow import published
+from tarrafa.archive.deletions import ArchiveDeletions
+from tarrafa.archive.follow import visit_lengths
 from tarrafa.clock import CLOCK_VARIABLE, Clock
-from tarrafa.crawl.children import settings
+from tarrafa.crawl.children import child_environment
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.address import TcpServer
 from tarrafa.frontier.token import Token
 from tarrafa.index.follower import behind
 from tarrafa.model import Status
-from tarrafa.takedown import TakenDown
-from tarrafa.web.truth import Expected, expected
+from tarrafa.takedown import CurrentTakedowns
+from tarrafa.web.truth import ExpectedRequests, expected_requests
 from tarrafa.web.world import World
 from tests.index.test_index import contents
-from tests.journey.cluster import SECRET, Cluster, is_over, shown, wait_for, wait_until_said
+from tests.journey.cluster import SECRET, Cluster, is_over, command_lines, wait_for, wait_until_said
 from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
 
 LEASE_S = 3.0
@@ -42,8 +42,8 @@ def cluster(tmp_path):
             made.end()
 
 
-def the_truth(cluster: Cluster) -> Expected:
-    return expected(cluster.journey.world, [cluster.journey.world.root(1)], types=TYPES, sitemaps=True)
+def the_truth(cluster: Cluster) -> ExpectedRequests:
+    return expected_requests(cluster.journey.world, [cluster.journey.world.root(1)], types=TYPES, sitemaps=True)
 
 
 def assert_exact(cluster: Cluster, *names: str) -> None:
@@ -65,8 +65,8 @@ def test_a_crawl_for_a_frontier_elsewhere_ends_when_its_collection_does_and_no_s
             server = cluster.serve()
             crawl = cluster.crawl("two", journey.write_collection())
             cluster.wait_until_visited(10, crawl)
-            assert b"frontier.owner" in shown(server)
-            assert SECRET.encode() not in shown(server) + shown(crawl)
+            assert b"frontier.owner" in command_lines(server)
+            assert SECRET.encode() not in command_lines(server) + command_lines(crawl)
             wait_for(lambda: crawl.popen.poll() is not None, crawl)
             assert crawl.popen.returncode == 0, crawl.said()
             assert "finished (everything in reach was visited)" in crawl.said()
@@ -144,13 +144,13 @@ def test_a_worker_that_was_stopped_for_longer_than_its_lease_sends_and_writes_no
     node.signal(signal.SIGSTOP)  # its supervisor too: nobody is to start another one
     wait_for(lambda: not cluster.overview().nodes, node)
     archive = DataDirectory(cluster.folder / "one").archive
-    asked, written = len(cluster.journey.requests()), published(archive)
+    asked, written = len(cluster.journey.requests()), visit_lengths(archive)
     visits = cluster.status().visits
 
     os.kill(worker, signal.SIGCONT)
     wait_for(lambda: is_over(worker), node)
     assert len(cluster.journey.requests()) == asked, "no request left"
-    assert published(archive) == written, "nothing was written that anybody reads"
+    assert visit_lengths(archive) == written, "nothing was written that anybody reads"
     assert cluster.status().visits == visits
 
     node.signal(signal.SIGCONT)
@@ -171,7 +171,7 @@ def test_a_worker_whose_clock_is_an_hour_off_neither_hammers_nor_waits(cluster, 
     address = TcpServer("127.0.0.1", cluster.port, Token(SECRET.encode()))
     command = [sys.executable, "-m", "tarrafa.crawl.worker", "--name", "one-1", "--data", str(data.root)]
     with subprocess.Popen(
-        [*command, "--parent", str(os.getpid())], env=os.environ | settings(address, wrong)
+        [*command, "--parent", str(os.getpid())], env=os.environ | child_environment(address, wrong)
     ) as worker:
         try:
             cluster.submit(cluster.journey.write_collection())
@@ -247,7 +247,7 @@ def test_what_is_taken_down_anywhere_is_asked_for_nowhere_a_few_seconds_later(cl
     host = Counter(url.split("/")[2] for url in left).most_common(1)[0][0]
     done = tarrafa("takedown", "add", f"site:{host}", "--reason", "a letter", "--data", cluster.folder / "one")
     assert done.returncode == 0, done.stderr
-    folders = [TakenDown(DataDirectory(cluster.folder / name)) for name in ("server", "one", "two")]
+    folders = [CurrentTakedowns(DataDirectory(cluster.folder / name)) for name in ("server", "one", "two")]
     wait_for(lambda: all(one.covers(f"http://{host}/") for one in folders), two)
     two.kill()
     asked = len(cluster.journey.requests())
@@ -285,14 +285,14 @@ def test_a_collection_that_is_deleted_is_gone_on_every_machine_and_on_one_that_w
     done = tarrafa("delete", "journey", "--yes", *where, "--data", cluster.folder / "nowhere")
     assert (done.returncode, "journey: deleted" in done.stdout) == (0, True), done.stderr
     wait_for(lambda: not shown("one"), nodes["one"])
-    wait_for(lambda: Deletions(DataDirectory(cluster.folder / "server").archive).now(), nodes["one"])
+    wait_for(lambda: ArchiveDeletions(DataDirectory(cluster.folder / "server").archive).latest(), nodes["one"])
     assert shown("two"), "it is away"
     cluster.submit(cluster.journey.write_collection())  # another one, of its name
     nodes["two"] = cluster.node("two")
     cluster.wait_until_exhausted(nodes["two"])
     for name, node in nodes.items():
-        deletions = Deletions(DataDirectory(cluster.folder / name).archive)
-        wait_for(deletions.now, node)
+        deletions = ArchiveDeletions(DataDirectory(cluster.folder / name).archive)
+        wait_for(deletions.latest, node)
         wait_for(is_followed, node)
         new = {record.url for record in cluster.records(name) if not deletions.covers(record)}
         wait_for(lambda name=name, new=new: shown(name) <= new, node)  # type: ignore[misc]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, assert_exact, kill_group, tarrafa, wait_until_kept
 
@@ -32,7 +32,7 @@ def test_what_is_paused_rests_what_is_resumed_goes_on_and_what_is_stopped_ends(t
         assert process.returncode == 1, "it did not reach its end"
         assert "journey: stopped (by `tarrafa stop`; `tarrafa crawl FILE` goes on)" in said
         journey.crawl(file)
-        assert_exact(journey, expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True))
+        assert_exact(journey, expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True))
         over = tarrafa("pause", "journey", *where)
         assert over.returncode == 2
         assert "nothing runs here" in over.stderr

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.archive.follow import behind, published
-from tarrafa.web.log import politeness
-from tarrafa.web.truth import expected, reachable
+from tarrafa.archive.follow import bytes_behind, visit_lengths
+from tarrafa.web.log import measure_politeness
+from tarrafa.web.truth import expected_requests, reachable
 from tarrafa.web.world import World
 from tests.journey.crawling import (
     TIMEOUT_S,
@@ -44,7 +44,7 @@ def forty(tmp_path):
 def test_a_crawl_finds_exactly_what_is_reachable_and_allowed_once_and_politely(forty):
     forty.sections = "[fetch]\nhosts_at_once = 20\n"  # of each worker: who comes first leaves half of them to the other
     forty.crawl(forty.write_collection(), "--workers", "2")
-    truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     assert_exact(forty, truth)
     assert max(forty.kept().values()) == 1
     per_url = Counter(entry.url for entry in forty.requests())
@@ -57,7 +57,7 @@ def test_a_crawl_finds_exactly_what_is_reachable_and_allowed_once_and_politely(f
     overview = asyncio.run(forty.overview())
     (status,) = overview.collections
     assert (status.state, status.fetched, status.pending, status.handed_out) == ("finished", len(truth.kept), 0, 0)
-    assert behind(forty.data.archive, published(forty.data.archive)) == 0
+    assert bytes_behind(forty.data.archive, visit_lengths(forty.data.archive)) == 0
 
     again = forty.crawl(forty.write_collection())
     assert "finished" in again
@@ -93,7 +93,7 @@ def test_killed_five_times_at_random_moments_and_resumed_nothing_is_lost(forty):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
     forty.delay_s = 0.06  # at first: it must not be over before it was killed so often
     file, rng = forty.write_collection(), random.Random(seed)
-    truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     in_flight: Counter[str] = Counter()
     for kill, goal in enumerate(sorted(rng.sample(range(1, len(truth.kept) * 9 // 10), KILLS))):
         process = forty.start(file, "--workers", "2")
@@ -134,7 +134,7 @@ def test_any_process_may_be_killed_and_the_crawl_goes_on(tmp_path, victim):
         os.kill(pid, signal.SIGKILL)
         _, said = process.communicate(timeout=120)
         assert process.returncode == 0, said
-        truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+        truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
         assert_exact(journey, truth)
         assert_polite(journey)
         check_warc(journey)
@@ -149,8 +149,8 @@ def test_a_depth_limit_is_kept_and_a_raised_one_opens_what_it_had_cut(tmp_path):
     journey.sections = '[strategy]\norder = "lifo"\n[fetch]\nsitemaps = false\n'
     with journey.web:
         journey.crawl(journey.write_collection(scope='hosts = ["*.test"]\ndepth_max = 3'))
-        truth = expected(journey.world, [journey.world.root(1)], types=TYPES, depth_max=3)
-        everything = expected(journey.world, [journey.world.root(1)], types=TYPES)
+        truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, depth_max=3)
+        everything = expected_requests(journey.world, [journey.world.root(1)], types=TYPES)
         assert len(truth.kept) < len(everything.kept), "the limit cuts something"
         assert_exact(journey, truth)
         journey.crawl(journey.write_collection(scope='hosts = ["*.test"]'))
@@ -172,7 +172,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path):
         assert (status.state, status.handed_out) == ("paused", 0)
         journey.delay_s = 0.03
         journey.crawl(journey.write_collection())
-        truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+        truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
         assert_exact(journey, truth)
         assert max(Counter(entry.url for entry in journey.requests() if "robots" not in entry.path).values()) == 1
 
@@ -187,7 +187,7 @@ def test_a_second_crawl_is_handed_to_the_first_and_both_are_polite_together(tmp_
         assert "handing two over" in said
         _, words = first.communicate(timeout=120)
         assert first.returncode == 0, words
-        truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+        truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
         assert set(journey.kept("one")) == truth.kept
         assert set(journey.kept("two")) == truth.kept
         assert_polite(journey)
@@ -199,9 +199,9 @@ def test_hosts_that_share_an_address_are_never_visited_at_once(tmp_path):
         form = journey.web.form
         journey.roots, journey.network = [journey.world.root(1, form)], "allow_private = true"
         journey.crawl(journey.write_collection(scope='hosts = ["*"]'))
-        truth = expected(journey.world, journey.roots, types=TYPES, form=form, sitemaps=True)
+        truth = expected_requests(journey.world, journey.roots, types=TYPES, form=form, sitemaps=True)
         assert set(journey.kept()) == truth.kept
-        shared = politeness(journey.requests(), by="address")
+        shared = measure_politeness(journey.requests(), by="address")
         assert len(shared) < 16
         for address, treated in shared.items():
             assert treated.simultaneous_max <= 1, address
@@ -233,14 +233,14 @@ def test_a_dead_host_is_given_up_and_the_crawl_ends(tmp_path):
         journey.crawl(journey.write_collection(scope='hosts = ["*.test", "*.invalid"]'))
         (status,) = asyncio.run(journey.overview()).collections
         assert (status.failed, status.statuses.get("-13")) == (1, 1)
-        assert set(journey.kept()) == expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
+        assert set(journey.kept()) == expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True).kept
 
 
 def test_as_a_library_pages_come_as_they_are_kept_and_resume_where_they_stopped(tmp_path):
     from tarrafa.crawl import pages
 
     journey = a_journey(tmp_path, World(seed=4, hosts=6, pages=120))
-    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
 
     async def some(file: Path, most: int | None) -> list[str]:
         seen: list[str] = []

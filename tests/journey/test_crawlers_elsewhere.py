@@ -17,7 +17,7 @@ import pytest
 from tarrafa.errors import ConfigError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.parse.url import url_id
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.graph.small_web import new_data
 from tests.journey.crawling import TYPES, Journey, a_journey, assert_exact, assert_polite
@@ -96,7 +96,7 @@ def test_the_crawler_of_the_guide_finds_exactly_what_is_there_and_is_polite(tmp_
         assert crawl.returncode == 0, said
         crawler.communicate(timeout=30)
         door.stop()
-        assert_exact(journey, expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True))
+        assert_exact(journey, expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True))
         assert max(Counter(entry.url for entry in journey.requests()).values()) == 1
         assert_polite(journey)
         records = [record for record in journey.records() if record.outcome.kept]
@@ -129,7 +129,7 @@ def test_crawlers_and_the_door_are_killed_again_and_again_and_nothing_is_lost(tm
         assert crawl.returncode == 0, said
         for crawler in crawlers.values():
             crawler.communicate(timeout=60)
-        truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+        truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
         assert_exact(journey, truth)
         assert_polite(journey)
         repeated = sum(count - 1 for count in Counter(entry.url for entry in journey.requests()).values())
@@ -183,11 +183,11 @@ def test_without_a_token_nobody_is_let_in_to_begin_with(tmp_path, monkeypatch):
 
 def test_two_processes_do_not_serve_the_crawlers_of_one_directory(tmp_path):
     from tarrafa.errors import Locked
-    from tarrafa.serve.crawlers.notebook import Notebook
+    from tarrafa.serve.crawlers.notebook import CrawlerStore
 
     data = new_data(tmp_path / "data")
-    first = Notebook(data.crawlers)
+    first = CrawlerStore(data.crawlers)
     with pytest.raises(Locked, match="another process serves crawlers here already"):
-        Notebook(data.crawlers)
+        CrawlerStore(data.crawlers)
     first.close()
-    Notebook(data.crawlers).close()
+    CrawlerStore(data.crawlers).close()

@@ -9,13 +9,13 @@ from pyoxigraph import NamedNode
 from warcio.archiveiterator import ArchiveIterator
 
 from tarrafa.data import DataDirectory
-from tarrafa.model import Record
-from tarrafa.triples.publishing import Snapshot
-from tarrafa.web.structured import WRITERS, Thing, thing
-from tarrafa.web.truth import expected, of_host
+from tarrafa.model import VisitRecord
+from tarrafa.triples.publishing import TripleSnapshot
+from tarrafa.web.structured import WRITERS, SchemaOrgEntity, make_entity
+from tarrafa.web.truth import expected_requests, describe_host
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, kill_group, tarrafa
-from tests.journey.small_web import Answer, a_small_web
+from tests.journey.small_web import ScriptedResponse, scripted_web
 from tests.journey.test_rebuild import assert_all_came_back, crawl_half, facts, lose
 from tests.journey.test_right_in_search import PATIENCE_S, REVISIT, SECONDS, Life
 
@@ -28,7 +28,7 @@ SELECT ?class ?name ?value {{ GRAPH $page {{ ?thing a ?class ; ?name ?value FILT
 
 def said(page: str, data: DataDirectory) -> set[tuple[str, str, str]]:
     """Class, property and value of all that the store has of a page."""
-    snapshot = Snapshot.newest(data)
+    snapshot = TripleSnapshot.open_newest(data)
     if snapshot is None:
         return set()
     with snapshot:
@@ -39,7 +39,7 @@ def said(page: str, data: DataDirectory) -> set[tuple[str, str, str]]:
         }
 
 
-def told(it: Thing) -> set[tuple[str, str, str]]:
+def told(it: SchemaOrgEntity) -> set[tuple[str, str, str]]:
     whole = {(it.type, name, value) for name, value in it.properties}
     return whole | {(kind, name, value) for _, kind, its in it.parts for name, value in its}
 
@@ -48,7 +48,7 @@ def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
     journey = a_journey(tmp_path, World(seed=7, hosts=6, pages=80, changes=0))
     with journey.web:
         journey.crawl(journey.write_collection())
-        truth = {page.url: page for no in range(1, 7) for page in of_host(journey.world, no, 0.0)}
+        truth = {page.url: page for no in range(1, 7) for page in describe_host(journey.world, no, 0.0)}
     kept = [page for url in journey.kept() if (page := truth.get(url)) and page.thing and not page.noindex]
     assert {page.structured for page in kept} == {"rdfa", "jsonld", "microdata"}
     assert {page.thing.type for page in kept if page.thing} == {"Person", "Event", "Product"}
@@ -66,8 +66,8 @@ def test_every_thing_of_a_web_is_found_as_the_web_means_it(tmp_path):
 @pytest.mark.long
 def test_a_crawl_that_keeps_only_pages_with_data_follows_all_and_stores_only_those(tmp_path):
     journey = a_journey(tmp_path, World(seed=8, hosts=6, pages=90, changes=0))
-    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
-    known = {page.url: page for no in range(1, 7) for page in of_host(journey.world, no, 0.0)}
+    truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    known = {page.url: page for no in range(1, 7) for page in describe_host(journey.world, no, 0.0)}
     scope = 'hosts = ["*.test"]\nkeep = "structured"\nvocabularies = ["schema"]'
     with journey.web:
         archived = crawl_half(journey, journey.write_collection(scope=scope), 15)
@@ -100,29 +100,29 @@ def test_a_crawl_that_keeps_only_pages_with_data_follows_all_and_stores_only_tho
     assert status["triples"]["pages"] == len([url for url in wanted if not known[url].noindex])
 
 
-def a_page(syntax: str, version: int) -> Answer:
-    html = f"<html><head><title>Coisas</title></head><body>{WRITERS[syntax](thing(2, 'A rede', version))}</body></html>"
-    return Answer(html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
+def a_page(syntax: str, version: int) -> ScriptedResponse:
+    html = f"<html><head><title>Coisas</title></head><body>{WRITERS[syntax](make_entity(2, 'A rede', version))}</body></html>"
+    return ScriptedResponse(html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
 
 
 def test_data_that_changes_or_goes_is_right_seconds_after_its_visit_kill_or_no_kill(tmp_path: Path) -> None:
     urls = {syntax: f"{ROOT}{syntax}" for syntax in WRITERS}
-    pages = {ROOT: Answer("".join(f'<a href="{url}">x</a>' for url in urls.values()).encode())}
+    pages = {ROOT: ScriptedResponse("".join(f'<a href="{url}">x</a>' for url in urls.values()).encode())}
     pages[ROOT].headers["Content-Type"] = "text/html"
     pages |= {url: a_page(syntax, 1) for syntax, url in urls.items()}
-    with a_small_web(lambda url, _: pages.get(url)) as web:
+    with scripted_web(lambda url, _: pages.get(url)) as web:
         life = Life(tmp_path, web.collection(tmp_path, [ROOT], more=REVISIT))
         life.start()
         for url in urls.values():
-            life.wait(lambda url=url: said(url, life.data) == told(thing(2, "A rede", 1)), PATIENCE_S)  # type: ignore[misc]
+            life.wait(lambda url=url: said(url, life.data) == told(make_entity(2, "A rede", 1)), PATIENCE_S)  # type: ignore[misc]
         kill_group(life.process)
         pages |= {url: a_page(syntax, 2) for syntax, url in urls.items()}
-        pages[urls["rdfa"]] = Answer(b"<p>nada mais", headers={"Content-Type": "text/html"})
+        pages[urls["rdfa"]] = ScriptedResponse(b"<p>nada mais", headers={"Content-Type": "text/html"})
         life.start()
         for syntax, url in urls.items():
-            right = set() if syntax == "rdfa" else told(thing(2, "A rede", 2))
+            right = set() if syntax == "rdfa" else told(make_entity(2, "A rede", 2))
 
-            def seen(one: Record, gone: bool = not right) -> bool:
+            def seen(one: VisitRecord, gone: bool = not right) -> bool:
                 stated = one.page.statements if one.page is not None and one.outcome.kept else None
                 return stated == "" if gone else stated is not None and NEW_PRICE in stated
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tarrafa.coordinate.estimating import estimate
-from tarrafa.coordinate.gathering import gather
-from tarrafa.crawl.collection import load
-from tarrafa.web.truth import expected
+from tarrafa.coordinate.gathering import gather_estimate_inputs
+from tarrafa.crawl.collection import load_collection
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, a_journey, tarrafa
-from tests.journey.small_web import Answer, SmallWeb, a_small_web, links
+from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web, links
 
 SITE = {
     "http://www.site.test/": links("/dir/", "/other", "http://sub.site.test/", "http://elsewhere.test/"),
@@ -34,14 +34,14 @@ BELOW_DIR = {"http://www.site.test/dir/", "http://www.site.test/dir/a", "http://
              "http://www.site.test/dir/deep/d", "http://site.test/dir/e"}  # fmt: skip
 
 
-def answer(url: str, _: int) -> Answer | None:
+def answer(url: str, _: int) -> ScriptedResponse | None:
     said = SITE.get(url)
     if said is None:
         return None
-    return Answer(said.body + url.encode(), headers=said.headers)
+    return ScriptedResponse(said.body + url.encode(), headers=said.headers)
 
 
-def crawled(web: SmallWeb, folder: Path, preset: str, root: str) -> set[str]:
+def crawled(web: ScriptedWeb, folder: Path, preset: str, root: str) -> set[str]:
     """What a crawl of a preset asks for, the file edited as little as a user of this Web must."""
     folder.mkdir()
     file = folder / f"{preset}.toml"
@@ -66,7 +66,7 @@ def crawled(web: SmallWeb, folder: Path, preset: str, root: str) -> set[str]:
     ],
 )
 def test_a_preset_crawls_what_its_title_says(tmp_path, preset, root, asked):
-    with a_small_web(answer) as web:
+    with scripted_web(answer) as web:
         assert crawled(web, tmp_path / preset, preset, root) == asked
 
 
@@ -77,8 +77,8 @@ def test_what_a_second_crawl_takes_was_estimated_after_the_first(tmp_path):
     with journey.web:
         journey.crawl(journey.write_collection("first"))
         file = journey.write_collection("second")
-        told = estimate(load(file), asyncio.run(gather(journey.data, load(file))))
-        truth = expected(world, [world.root(1)], types=TYPES, sitemaps=True)
+        told = estimate(load_collection(file), asyncio.run(gather_estimate_inputs(journey.data, load_collection(file))))
+        truth = expected_requests(world, [world.root(1)], types=TYPES, sitemaps=True)
         assert (told.pages.low, told.pages.likely, told.pages.high) == (len(truth.kept),) * 3
         assert told.hosts == told.hosts_met
 

@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from tarrafa.archive.follow import follow
-from tarrafa.cli.running import overview_of
+from tarrafa.cli.running import fetch_overview
 from tarrafa.data import DataDirectory
 from tests.journey.crawling import tarrafa
 
@@ -63,5 +63,5 @@ def test_ctrl_c_in_the_middle_stops_everything_and_the_next_run_goes_on(tmp_path
         assert json.load(answer)["total"] > 0
     os.killpg(demo.pid, signal.SIGINT)
     demo.communicate(timeout=60)
-    (status,) = asyncio.run(overview_of(DataDirectory(tmp_path / "demo"))).collections
+    (status,) = asyncio.run(fetch_overview(DataDirectory(tmp_path / "demo"))).collections
     assert (status.state, status.fetched) == ("finished", 400)

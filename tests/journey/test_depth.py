@@ -2,8 +2,8 @@
 
 import threading
 
-from tests.journey.crawling import tarrafa, told
-from tests.journey.small_web import Answer, a_small_web, links
+from tests.journey.crawling import tarrafa, run_json
+from tests.journey.small_web import ScriptedResponse, scripted_web, links
 
 # The detour root -> a -> b -> c is walked first; the short way root -> slow -> c shows up when c has been fetched.
 LINKS = {
@@ -20,17 +20,17 @@ LINKS = {
 def test_a_shorter_path_found_after_the_fetch_lowers_the_depth_and_reopens_what_it_cut(tmp_path):
     detour_walked = threading.Event()
 
-    def answer(url: str, _: int) -> Answer | None:
+    def answer(url: str, _: int) -> ScriptedResponse | None:
         if url == "http://slow.test/":
             detour_walked.wait(30)
         if url == "http://one.test/c":
             detour_walked.set()
         return links(*LINKS[url]) if url in LINKS else None
 
-    with a_small_web(answer) as web:
+    with scripted_web(answer) as web:
         file = web.collection(tmp_path, ["http://one.test/"], scope="depth_max = 3")
         done = tarrafa("crawl", file, "--data", tmp_path / "data", "--quiet")
         assert done.returncode == 0, done.stderr
         assert sorted(web.urls()) == sorted(url for url in LINKS if url != "http://one.test/e")
-        found = told("status", "--data", tmp_path / "data")["collections"][0]
+        found = run_json("status", "--data", tmp_path / "data")["collections"][0]
         assert (found["state"], found["too_deep"]) == ("finished", 1)

@@ -7,14 +7,14 @@ from collections import Counter, defaultdict
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from tarrafa.model import Record
-from tarrafa.web.log import politeness, read_log
-from tarrafa.web.site import Kind
-from tarrafa.web.truth import version_of
+from tarrafa.model import VisitRecord
+from tarrafa.web.log import measure_politeness, read_log
+from tarrafa.web.site import ResourceKind
+from tarrafa.web.truth import version_of_url
 from tarrafa.web.world import World
 from tests.journey.crawling import TIMER_S, kill_group, tarrafa
 from tests.journey.freshness import Month
-from tests.warc import check
+from tests.warc import check_warc_file
 
 FIRST_DAY = 14.0  # of measuring: by then everything was found
 POINTS = 0.03
@@ -23,15 +23,15 @@ POINTS = 0.03
 def changes_as_archived(month: Month) -> tuple[int, int]:
     """How many pairs of successive copies were compared, and how many of them contradict the Web's truth."""
     kinds = {page.url: page.kind for page in month.expected()}
-    copies: defaultdict[str, list[Record]] = defaultdict(list)
+    copies: defaultdict[str, list[VisitRecord]] = defaultdict(list)
     for record in month.records():
-        if record.outcome.kept and kinds.get(record.url) in (Kind.PAGE, Kind.PRINT):
+        if record.outcome.kept and kinds.get(record.url) in (ResourceKind.PAGE, ResourceKind.PRINT):
             copies[record.url].append(record)
     compared = wrong = 0
     for url, records in copies.items():
         records.sort(key=lambda record: record.outcome.at)
         for one, two in itertools.pairwise(records):
-            then, now = (version_of(month.world, url, record.outcome.at).number for record in (one, two))
+            then, now = (version_of_url(month.world, url, record.outcome.at).number for record in (one, two))
             compared += 1
             wrong += (one.outcome.content_id != two.outcome.content_id) != (then != now)
     return compared, wrong
@@ -54,12 +54,12 @@ def test_a_crawl_that_is_killed_and_resumed_keeps_its_pages_fresh(tmp_path):
     compared, wrong = changes_as_archived(month)
     assert compared > 100
     assert wrong <= 0.05 * compared  # a page may change while it is on its way
-    for treated in politeness(read_log(tmp_path / "requests.jsonl")).values():
+    for treated in measure_politeness(read_log(tmp_path / "requests.jsonl")).values():
         assert treated.simultaneous_max <= 1
         assert treated.gap_s_min * month.clock.scale >= month.delay_s - TIMER_S * month.clock.scale
     kinds: Counter[str] = Counter()
     for path in month.data.archive.glob("*.warc.gz"):
-        check(path)
+        check_warc_file(path)
         with path.open("rb") as stream:
             kinds.update(record.rec_type for record in ArchiveIterator(stream))
     assert kinds["revisit"] >= stats.statuses[304] - 10, "unchanged pages are archived as revisits"

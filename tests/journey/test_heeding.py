@@ -7,9 +7,9 @@ import pytest
 
 from tarrafa import config
 from tarrafa.clock import boottime
-from tarrafa.crawl.collection import load
+from tarrafa.crawl.collection import load_collection
 from tarrafa.frontier.remote import RemoteFrontier
-from tarrafa.web.log import Entry
+from tarrafa.web.log import LoggedRequest
 from tarrafa.web.world import World
 from tests.journey.crawling import Journey, a_journey, tarrafa, wait_until_kept
 
@@ -19,10 +19,10 @@ WATCHED_S = 6.0
 
 async def edited(journey: Journey, **scope: object) -> float:
     """The collection is configured otherwise from the moment on that this returns."""
-    collection = load(journey.write_collection(**scope))  # type: ignore[arg-type]
+    collection = load_collection(journey.write_collection(**scope))  # type: ignore[arg-type]
     frontier = await RemoteFrontier.connect(journey.data.socket)
     try:
-        await frontier.open_collection(config.encode(collection), [])
+        await frontier.open_collection(config.encode_collection(collection), [])
         return boottime()
     finally:
         await frontier.close()
@@ -31,13 +31,13 @@ async def edited(journey: Journey, **scope: object) -> float:
 async def paused(journey: Journey) -> float:
     frontier = await RemoteFrontier.connect(journey.data.socket)
     try:
-        await frontier.control("journey", "paused", "by a test")
+        await frontier.set_state("journey", "paused", "by a test")
         return boottime()
     finally:
         await frontier.close()
 
 
-def watched(journey: Journey) -> list[Entry]:
+def watched(journey: Journey) -> list[LoggedRequest]:
     """What was requested, when enough time has passed to see what must not be."""
     asyncio.run(asyncio.sleep(WATCHED_S))
     return journey.requests()
@@ -90,5 +90,5 @@ def test_an_exclusion_and_a_longer_delay_are_heard_on_a_large_host_within_two_se
             process.communicate(timeout=60)
 
 
-def max_s(late: list[Entry], since: float) -> float:
+def max_s(late: list[LoggedRequest], since: float) -> float:
     return max((one.start - since for one in late), default=0.0)

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from tarrafa.clock import boottime
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.journey.crawling import (
     TYPES,
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.long
 
 def test_a_web_of_four_hundred_hosts_is_crawled_exactly_and_politely(tmp_path):
     journey = a_journey(tmp_path, World(seed=21, hosts=400, pages=20_000, crawl_delay_s=0.1, crawl_delay_share=0.1))
-    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
     with journey.web:
         started = boottime()
         process = journey.start(journey.write_collection(), "--workers", "2")
@@ -50,7 +50,7 @@ def test_thirty_kills_of_any_process_or_of_all_lose_nothing(tmp_path):
     seed = os.environ.get("TARRAFA_SEED") or str(random.randrange(10**6))
     rng = random.Random(seed)
     journey = a_journey(tmp_path, World(seed=22, hosts=60, pages=4_000))
-    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
     in_flight: Counter[str] = Counter()
     with journey.web:
         file = journey.write_collection()

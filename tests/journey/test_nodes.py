@@ -19,53 +19,53 @@ import pytest
 
 from tarrafa.archive.follow import follow
 from tarrafa.clock import boottime
-from tarrafa.coordinate.beats import SILENT_AFTER_S, Beat, Orders, ProcessState
-from tarrafa.coordinate.living import LivingNode
-from tarrafa.coordinate.vitals import Vitals
+from tarrafa.coordinate.beats import NODE_SILENT_AFTER_S, NodeHeartbeat, NodeOrders, ProcessState
+from tarrafa.coordinate.living import NodeAgent
+from tarrafa.coordinate.vitals import NodeHealth
 from tarrafa.crawl import supervise
-from tarrafa.crawl.collection import load
+from tarrafa.crawl.collection import load_collection
 from tarrafa.crawl.supervise import Supervisor
 from tarrafa.data import DataDirectory, try_lock
-from tarrafa.errors import ShardAway
+from tarrafa.errors import ShardUnavailable
 from tarrafa.frontier.token import Token
 from tarrafa.search.remote import RemoteShard
-from tarrafa.web.truth import Expected, expected
+from tarrafa.web.truth import ExpectedRequests, expected_requests
 from tarrafa.web.world import World
-from tests.journey.cluster import SECRET, Process, shown, wait_for, wait_until_said
-from tests.journey.coordinating import Coordinated, free_port
+from tests.journey.cluster import SECRET, Process, command_lines, wait_for, wait_until_said
+from tests.journey.coordinating import CoordinatedCluster, free_port
 from tests.journey.crawling import TYPES, Journey, a_journey, assert_exact, assert_polite, pids_of
-from tests.journey.small_web import Answer, SmallWeb, a_small_web, links
+from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web, links
 
 LEASE_S = 6.0
 HASTE = '[fetch]\ntime_max = "2s"\n'  # hosts of a silent worker rest for so long
 TIMEOUT_S = 240.0
 
 
-def the_truth(journey: Journey) -> Expected:
-    return expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+def the_truth(journey: Journey) -> ExpectedRequests:
+    return expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
 
 
 # -- one machine -----------------------------------------------------------------------------------------------------
 
 
 @asynccontextmanager
-async def a_node(journey: Journey, workers: int = 2) -> AsyncIterator[tuple[Supervisor, LivingNode]]:
+async def a_node(journey: Journey, workers: int = 2) -> AsyncIterator[tuple[Supervisor, NodeAgent]]:
     """As the coordinator itself lives, with a collection that runs."""
     said: list[str] = []
     supervisor = Supervisor(journey.data, workers, patient=True, lasting=True, tell=said.append)
     journey.data.create()
-    vitals = Vitals(journey.data, "here", "w")
-    async with supervisor, LivingNode(supervisor, vitals, workers, Orders(), said.append) as living:
-        await supervisor.submit(load(journey.write_collection()))
+    vitals = NodeHealth(journey.data, "here", "w")
+    async with supervisor, NodeAgent(supervisor, vitals, workers, NodeOrders(), said.append) as living:
+        await supervisor.submit(load_collection(journey.write_collection()))
         yield supervisor, living
 
 
-async def beats_of(supervisor: Supervisor, living: LivingNode) -> AsyncIterator[tuple[Beat, str]]:
+async def beats_of(supervisor: Supervisor, living: NodeAgent) -> AsyncIterator[tuple[NodeHeartbeat, str]]:
     """A beat, and the state of the collection, several times a second, as long as somebody listens."""
     began = boottime()
     async for overview in supervisor.overviews():
         assert boottime() - began < TIMEOUT_S
-        yield living.beat(), overview.collections[0].state
+        yield living.heartbeat(), overview.collections[0].state
 
 
 @pytest.mark.long
@@ -77,7 +77,7 @@ def test_a_worker_that_is_killed_is_seen_and_started_again_and_nothing_is_lost(t
     seen: list[ProcessState] = []
     lines: list[str] = []
 
-    async def live() -> Beat:
+    async def live() -> NodeHeartbeat:
         async with a_node(journey) as (supervisor, living):
             async for beat, state in beats_of(supervisor, living):
                 lines.extend(line.text for line in beat.lines)
@@ -111,25 +111,25 @@ def test_a_nodes_workers_and_what_they_take_change_while_the_crawl_goes_on(tmp_p
     journey = a_journey(tmp_path, World(seed=5, hosts=24, pages=700))
     truth = the_truth(journey)
 
-    def workers(beat: Beat) -> list[str]:
+    def workers(beat: NodeHeartbeat) -> list[str]:
         return [one.name for one in beat.processes if one.role == "worker" and one.state == "running"]
 
-    def hosts(beat: Beat) -> int:
+    def hosts(beat: NodeHeartbeat) -> int:
         return sum(one.pulse.hosts for one in beat.processes if one.pulse is not None)
 
-    def most(beat: Beat) -> int:
+    def most(beat: NodeHeartbeat) -> int:
         return sum(one.pulse.hosts_max for one in beat.processes if one.pulse is not None)
 
-    steps: list[tuple[Orders, Callable[[Beat], bool]]] = [
-        (Orders(1, workers=1), lambda beat: workers(beat) == ["w1"]),
+    steps: list[tuple[NodeOrders, Callable[[NodeHeartbeat], bool]]] = [
+        (NodeOrders(1, workers=1), lambda beat: workers(beat) == ["w1"]),
         (
-            Orders(2, workers=3, hosts_at_once=6),
+            NodeOrders(2, workers=3, hosts_at_once=6),
             lambda beat: workers(beat) == ["w1", "w2", "w3"] and 0 < hosts(beat) <= 6,
         ),
-        (Orders(3, workers=2, paused=True), lambda beat: workers(beat) == ["w1", "w2"] and not hosts(beat)),
-        (Orders(4, roles=("follower",)), lambda beat: not workers(beat)),
-        (Orders(5, roles=("worker",)), lambda beat: {one.role for one in beat.processes} == {"frontier", "worker"}),
-        (Orders(6), lambda beat: len(beat.processes) == 6 and most(beat) > 100),
+        (NodeOrders(3, workers=2, paused=True), lambda beat: workers(beat) == ["w1", "w2"] and not hosts(beat)),
+        (NodeOrders(4, roles=("follower",)), lambda beat: not workers(beat)),
+        (NodeOrders(5, roles=("worker",)), lambda beat: {one.role for one in beat.processes} == {"frontier", "worker"}),
+        (NodeOrders(6), lambda beat: len(beat.processes) == 6 and most(beat) > 100),
     ]
     done: list[int] = []
 
@@ -138,7 +138,7 @@ def test_a_nodes_workers_and_what_they_take_change_while_the_crawl_goes_on(tmp_p
             async for beat, state in beats_of(supervisor, living):
                 if len(done) < len(steps):
                     orders, is_so = steps[len(done)]
-                    living.obey(orders)
+                    living.apply_orders(orders)
                     if beat.orders == orders.number and is_so(beat):
                         done.append(orders.number)
                         assert state == "running", "there must be something left to order"
@@ -164,7 +164,7 @@ def test_a_limit_of_bandwidth_holds_while_the_crawl_goes_on(tmp_path):
                 rate = sum(one.bytes_per_s for one in beat.processes)
                 if not ordered_at and rate > 100_000:
                     ordered_at = boottime()
-                    living.obey(Orders(1, bandwidth=20_000))
+                    living.apply_orders(NodeOrders(1, bandwidth=20_000))
                 if ordered_at and boottime() - ordered_at > 5:
                     rates.append(rate)
                 if len(rates) > 20:
@@ -229,7 +229,7 @@ def cluster(tmp_path):
     """A Web of 24 hosts and no process yet; leases are short."""
     journey = a_journey(tmp_path, World(seed=21, hosts=24, pages=600, crawl_delay_s=0.1, crawl_delay_share=0.2))
     journey.sections = HASTE
-    made = Coordinated(journey, {"TARRAFA_LEASE_S": str(LEASE_S)}, console=free_port())
+    made = CoordinatedCluster(journey, {"TARRAFA_LEASE_S": str(LEASE_S)}, console=free_port())
     with journey.web:
         try:
             yield made
@@ -237,7 +237,7 @@ def cluster(tmp_path):
             made.end()
 
 
-def is_running(cluster: Coordinated, name: str) -> bool:
+def is_running(cluster: CoordinatedCluster, name: str) -> bool:
     workers = cluster.processes_of(name)
     return bool(workers) and all(one.state == "running" for one in workers)
 
@@ -249,7 +249,7 @@ def test_two_machines_that_join_share_the_crawl_and_are_both_seen_and_no_secret_
     wait_for(lambda: is_running(cluster, "one") and is_running(cluster, "two"), one)
     cluster.submit(cluster.journey.write_collection())
     cluster.wait_until_visited(50, one)
-    assert SECRET.encode() not in b"".join(map(shown, (server, coordinator, one, two)))
+    assert SECRET.encode() not in b"".join(map(command_lines, (server, coordinator, one, two)))
     cluster.wait_until_exhausted(one)
     assert cluster.kept("one")
     assert cluster.kept("two")
@@ -262,7 +262,7 @@ def test_two_machines_that_join_share_the_crawl_and_are_both_seen_and_no_secret_
         shard = RemoteShard(state.beat.address, Token(SECRET.encode()), limit_s=20.0)
         wait_for(shard.documents, one)
         shard.close()
-        with pytest.raises(ShardAway, match="wrong token"):
+        with pytest.raises(ShardUnavailable, match="wrong token"):
             RemoteShard(state.beat.address, Token(b"another one of many letters")).documents()
         assert any(process.pulse is not None and process.pulse.pages for process in state.beat.processes)
         assert SECRET not in str(state)
@@ -285,7 +285,7 @@ def test_a_node_that_is_stopped_is_silent_within_seconds_its_hosts_fate_is_told_
     one.signal(signal.SIGSTOP)
     stopped_at = boottime()
     wait_for(lambda: cluster.states()["one"].is_silent, one)
-    assert boottime() - stopped_at < SILENT_AFTER_S + 1.5
+    assert boottime() - stopped_at < NODE_SILENT_AFTER_S + 1.5
     state = cluster.states()["one"]
     assert state.hosts_held > 0
     assert state.held_until <= state.beat.at + LEASE_S + 5
@@ -305,7 +305,7 @@ def test_a_coordinator_that_is_killed_is_missed_once_and_found_again_and_the_wor
     coordinator = cluster.coordinate()
     one = cluster.join("one", "--workers", "1")
     wait_for(lambda: is_running(cluster, "one"), one)
-    cluster.order("one", Orders(workers=2))
+    cluster.order("one", NodeOrders(workers=2))
     wait_for(lambda: len(cluster.processes_of("one")) == 2 and is_running(cluster, "one"), one)
     coordinator.kill()
     wait_until_said("working on without the coordinator", one)
@@ -336,7 +336,7 @@ def test_a_node_may_come_before_its_coordinator_and_waits(cluster):
 @pytest.mark.long
 def test_a_node_with_a_wrong_token_is_told_so_and_ends(tmp_path):
     journey = a_journey(tmp_path, World(seed=3, hosts=1, pages=5))
-    cluster = Coordinated(journey)
+    cluster = CoordinatedCluster(journey)
     with journey.web:
         try:
             cluster.port = 9
@@ -401,7 +401,7 @@ def test_a_node_goes_on_without_a_process_that_no_restart_can_mend_and_tries_aga
 # -- one search over all of them -------------------------------------------------------------------------------------
 
 
-class Searched(Coordinated):
+class Searched(CoordinatedCluster):
     """`tarrafa node` as people start it coordinates; its page is what they open."""
 
     lives: int = 0  # of the first
@@ -423,7 +423,7 @@ class Searched(Coordinated):
             content = answer.read()
         return msgspec.json.decode(content) if content else None
 
-    def crawl_to_its_end(self, name: str, web: SmallWeb, process: Process) -> None:
+    def crawl_to_its_end(self, name: str, web: ScriptedWeb, process: Process) -> None:
         table = {
             "name": name,
             "roots": [f"http://{name}.test/"],
@@ -464,20 +464,20 @@ def archived(root: Path) -> set[str]:
     return {entry.record.url for entry in follow(DataDirectory(root).archive, {}) if entry.record.outcome.kept}
 
 
-def fish(url: str, _: int) -> Answer | None:
+def fish(url: str, _: int) -> ScriptedResponse | None:
     """Two sites of six pages, which speak of fish, and no two of them alike."""
     if url not in pages_of("perto") | pages_of("longe"):
         return None
     said = links(*map(str, range(5)))
     words = " ".join(f"{word}{url[-1]}" for word in ("peixe", "barco", "vento", url.split("/")[2]))
-    return Answer(said.body + f"<title>{words}</title><p>peixe {words}".encode(), headers=said.headers)
+    return ScriptedResponse(said.body + f"<title>{words}</title><p>peixe {words}".encode(), headers=said.headers)
 
 
 @pytest.mark.long
 def test_what_another_node_fetched_is_found_on_the_page_of_the_one_that_coordinates(tmp_path):
     cluster = Searched(a_journey(tmp_path, World(seed=3, hosts=1, pages=5)))
     both = pages_of("perto") | pages_of("longe")
-    with a_small_web(fish) as web:
+    with scripted_web(fish) as web:
         try:
             first = cluster.coordinate()
             cluster.crawl_to_its_end("perto", web, first)

@@ -10,17 +10,17 @@ from typing import Any
 import psycopg
 import pytest
 
-from tarrafa.cli.running import overview_of
-from tarrafa.crawl.explain import Told, explain
+from tarrafa.cli.running import fetch_overview
+from tarrafa.crawl.explain import UrlExplanation, explain
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import CollectionStatus
-from tarrafa.model import Record, Status, UrlState
+from tarrafa.model import VisitRecord, Status, UrlState
 from tarrafa.parse.url import host_name
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.contract.postgres import WHY_NOT, Postgres, programs
 from tests.journey.crawling import TYPES, a_journey, assert_polite, pids_of, tarrafa
-from tests.journey.small_web import Answer, a_small_web
+from tests.journey.small_web import ScriptedResponse, scripted_web
 from tests.journey.test_postgres import a_cluster
 
 PORTUGUESE = (
@@ -45,26 +45,26 @@ WEB: dict[str, tuple[str, list[str]]] = {
 }
 
 
-def answer(url: str, _: int) -> Answer | None:
+def answer(url: str, _: int) -> ScriptedResponse | None:
     if url == "http://old.pt.test/":
-        return Answer(code=301, headers={"Location": "http://new.pt.test/"})
+        return ScriptedResponse(code=301, headers={"Location": "http://new.pt.test/"})
     if url not in WEB:
         return None
     text, links = WEB[url]
     anchors = "".join(f'<a href="{link}">{link}</a>' for link in links)
-    return Answer((text.format(n=url) + anchors).encode(), headers={"Content-Type": "text/html; charset=utf-8"})
+    return ScriptedResponse((text.format(n=url) + anchors).encode(), headers={"Content-Type": "text/html; charset=utf-8"})
 
 
 def status_of(data: DataDirectory) -> CollectionStatus:
-    return asyncio.run(overview_of(data)).collections[0]
+    return asyncio.run(fetch_overview(data)).collections[0]
 
 
-def told(data: DataDirectory, url: str) -> Told:
+def told(data: DataDirectory, url: str) -> UrlExplanation:
     return asyncio.run(explain(data, url, None, 0.0)).collections[0]
 
 
 def test_a_language_is_followed_beyond_the_hosts_as_far_as_the_limits_let_it(tmp_path):
-    with a_small_web(answer) as web:
+    with scripted_web(answer) as web:
         scope = 'languages = ["pt"]\ndepth_max = 3\nexclude = ["*/private/*"]'
         file = web.collection(tmp_path, ["http://a.br.test/"], scope=scope)
         file.write_text(file.read_text().replace('hosts = ["*.test"]', 'hosts = ["*.br.test"]'))
@@ -87,15 +87,15 @@ STATES = "SELECT url, state FROM url"
 FINISHED = "SELECT url, number FROM visit JOIN url USING (host, collection, id)"
 
 
-def external(record: Record) -> int:
+def external(record: VisitRecord) -> int:
     """Every host of the synthetic Web is a site of its own."""
     own = host_name(record.url)
     return sum(host_name(link) != own for link in led_to(record))
 
 
-def assert_walked(archived: Iterable[Record], world: World) -> None:
+def assert_walked(archived: Iterable[VisitRecord], world: World) -> None:
     """Every site, as far as it leads elsewhere and no further."""
-    walks: defaultdict[str, list[Record]] = defaultdict(list)
+    walks: defaultdict[str, list[VisitRecord]] = defaultdict(list)
     for record in sorted(archived, key=lambda record: record.outcome.at):
         walks[host_name(record.url)].append(record)
     assert len(walks) == world.hosts, "all sites"
@@ -155,7 +155,7 @@ def test_on_postgresql_sites_are_walked_the_same_whoever_is_killed(tmp_path, cou
     assert len(made) == len(finished), "every finished visit has its record"
     assert_walked(made, world)
     kept = {record.url for record in made if record.outcome.kept}
-    truth = expected(world, [world.root(1)], types=TYPES).kept
+    truth = expected_requests(world, [world.root(1)], types=TYPES).kept
     assert kept == {url for url, state in known.items() if state == UrlState.FETCHED}
     assert kept <= truth, "what is there, and nothing else"
     assert {link for record in made for link in led_to(record)} <= set(known), "nothing that was found is lost"
@@ -163,7 +163,7 @@ def test_on_postgresql_sites_are_walked_the_same_whoever_is_killed(tmp_path, cou
     print(f"servers: {count}; {len(kept):,} pages of 200 sites, {len(records) - len(made)} archived and never reported")
 
 
-def led_to(record: Record) -> set[str]:
+def led_to(record: VisitRecord) -> set[str]:
     if record.page is None or record.page.robots.nofollow:
         return set()
     return {link.url for link in record.page.links if link.is_followed}

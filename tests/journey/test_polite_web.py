@@ -5,9 +5,9 @@ from typing import Any
 
 from tarrafa.archive.follow import follow
 from tarrafa.crawl.traps import HOSTILE_MAX
-from tarrafa.model import Record
-from tests.journey.crawling import tarrafa, told
-from tests.journey.small_web import Answer, a_small_web, links
+from tarrafa.model import VisitRecord
+from tests.journey.crawling import tarrafa, run_json
+from tests.journey.small_web import ScriptedResponse, scripted_web, links
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 
@@ -15,25 +15,25 @@ A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 def crawl(file: Path, folder: Path) -> dict[str, Any]:
     done = tarrafa("crawl", file, "--data", folder / "data", "--quiet")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = told("status", "--data", folder / "data")["collections"][0]
+    found: dict[str, Any] = run_json("status", "--data", folder / "data")["collections"][0]
     return found
 
 
 def explain(url: str, folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = told("explain", url, "--data", folder / "data")
+    found: dict[str, Any] = run_json("explain", url, "--data", folder / "data")
     return found
 
 
-def records(folder: Path) -> dict[str, Record]:
+def records(folder: Path) -> dict[str, VisitRecord]:
     return {entry.record.url: entry.record for entry in follow(folder / "data" / "archive", {})}
 
 
-def text(body: str, kind: str = "text/plain") -> Answer:
-    return Answer(body.encode(), headers={"Content-Type": kind})
+def text(body: str, kind: str = "text/plain") -> ScriptedResponse:
+    return ScriptedResponse(body.encode(), headers={"Content-Type": kind})
 
 
-def moved(to: str) -> Answer:
-    return Answer(code=302, headers={"Location": to})
+def moved(to: str) -> ScriptedResponse:
+    return ScriptedResponse(code=302, headers={"Location": to})
 
 
 RULES = "User-agent: *\nDisallow: /private/\n"
@@ -42,7 +42,7 @@ RULES = "User-agent: *\nDisallow: /private/\n"
 def test_rules_that_live_on_another_host_are_fetched_there_and_obeyed(tmp_path):
     """RFC 9309 section 2.3.1.2. `a` leads to the robots.txt of `b`, `c` to another file of `b`, `d` in a circle."""
 
-    def answer(url: str, _: int) -> Answer | None:
+    def answer(url: str, _: int) -> ScriptedResponse | None:
         pages = {A: ["x", "private/1"], C: ["x", "private/1"], B: ["x"], "http://d.test/": ["x"]}
         notices = {
             f"{A}robots.txt": moved(f"{B}robots.txt"),
@@ -56,7 +56,7 @@ def test_rules_that_live_on_another_host_are_fetched_there_and_obeyed(tmp_path):
             return links(*(url + path for path in pages[url]))
         return notices.get(url) or (links() if url.endswith("/x") else None)
 
-    with a_small_web(answer) as web:
+    with scripted_web(answer) as web:
         file = web.collection(tmp_path, [A, C, "http://d.test/"])
         status = crawl(file, tmp_path)
         asked = [one.url for one in web.asked]
@@ -86,7 +86,7 @@ def test_what_only_sitemaps_and_feeds_tell_is_found_with_its_date(tmp_path):
         A: text(f"<title>a</title>{feed}<p>Bom dia", "text/html"),
         **{f"{A}{name}": links() for name in ("orphan", "listed", "news")},
     }  # fmt: skip
-    with a_small_web(lambda url, _: answers.get(url)) as web:
+    with scripted_web(lambda url, _: answers.get(url)) as web:
         status = crawl(web.collection(tmp_path, [A]), tmp_path)
         asked = web.urls()
         orphan = explain(f"{A}orphan", tmp_path)["collections"][0]
@@ -102,7 +102,7 @@ def test_what_only_sitemaps_and_feeds_tell_is_found_with_its_date(tmp_path):
 
 
 def test_what_has_no_end_is_given_up_and_each_refusal_has_its_status(tmp_path):
-    def answer(url: str, _: int) -> Answer | None:
+    def answer(url: str, _: int) -> ScriptedResponse | None:
         path = url.removeprefix(A)
         if url == A:
             names = ["loop/", "calendar/1", "photo.jpg", "film.mp4", "soft/0", "go/0", "wiki/File:Foo.jpg", "same/1"]
@@ -122,7 +122,7 @@ def test_what_has_no_end_is_given_up_and_each_refusal_has_its_status(tmp_path):
             return text(f'<p>Igual<a href="/{path}/{len(path)}">x</a>', "text/html")
         return links() if path == "wiki/File:Foo.jpg" else None
 
-    with a_small_web(answer) as web:
+    with scripted_web(answer) as web:
         scope = "copies_max = 5\nalike_max = 15"
         status = crawl(web.collection(tmp_path, [A], scope=scope), tmp_path)
         asked = web.urls()
@@ -148,14 +148,14 @@ def test_what_has_no_end_is_given_up_and_each_refusal_has_its_status(tmp_path):
 def test_pages_that_hurt_cost_themselves_and_their_host_not_the_others(tmp_path):
     greedy = "<p>" + "".join(f"<b id={n}>" for n in range(500)) + "<p>x" * 50_000
 
-    def answer(url: str, _: int) -> Answer | None:
+    def answer(url: str, _: int) -> ScriptedResponse | None:
         if url == A:
             return links(*(f"{A}{n}" for n in range(8)), f"{B}1")
         if url.startswith(A) and "robots" not in url:
             return text(greedy, "text/html")
         return links() if url == f"{B}1" else None
 
-    with a_small_web(answer) as web:
+    with scripted_web(answer) as web:
         status = crawl(web.collection(tmp_path, [A]), tmp_path)
         asked = web.urls()
     assert status["fetched"] == 2

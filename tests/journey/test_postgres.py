@@ -17,7 +17,7 @@ import pytest
 
 from tarrafa.clock import boottime
 from tarrafa.frontier.address import OpenFrontier, PostgresServers, connect
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.contract.postgres import WHY_NOT, Postgres, programs
 from tests.journey.cluster import Cluster, Process, wait_for
@@ -80,7 +80,7 @@ def a_cluster(folder: Path, world: World, servers: list[Postgres]) -> PostgresCl
 
 def assert_exact(cluster: Cluster, *names: str) -> int:
     """Together the nodes have what is there; how many requests were made more than once."""
-    truth = expected(cluster.journey.world, [cluster.journey.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(cluster.journey.world, [cluster.journey.world.root(1)], types=TYPES, sitemaps=True)
     kept = cluster.kept(*names)
     assert truth.kept - set(kept) == set(), "nothing is lost"
     assert set(kept) - truth.kept == set()
@@ -127,7 +127,7 @@ def test_eight_workers_on_postgresql_lose_nothing_whatever_happens(tmp_path, ser
         try:
             nodes = {name: cluster.node(name, "--workers", "2") for name in ("a", "b", "c")}
             cluster.submit(cluster.journey.write_collection())
-            goal = len(expected(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
+            goal = len(expected_requests(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
             a, b, c = nodes.values()
             cluster.wait_until_visited(goal // 8, a)
             (victim,) = pids_of(a.pid, "--name a-1")
@@ -237,7 +237,7 @@ def test_a_machine_that_is_cut_off_for_longer_than_its_lease_loses_and_harms_not
         try:
             a, b, c = (cluster.node(name, "--workers", "2") for name in "abc")
             cluster.submit(cluster.journey.write_collection())
-            goal = len(expected(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
+            goal = len(expected_requests(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
             cluster.wait_until_visited(goal // 5, a)
             ip("link", "set", cables[2], "down")
             began = boottime()

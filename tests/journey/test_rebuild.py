@@ -12,11 +12,11 @@ from typing import Any
 import apsw
 import pytest
 
-from tarrafa.archive.writer import recover
+from tarrafa.archive.writer import recover_archive
 from tarrafa.frontier.store.revisits import read_history
 from tarrafa.model import UrlState
-from tarrafa.revisit.policy import History
-from tarrafa.web.truth import Expected, expected
+from tarrafa.revisit.policy import PageHistory
+from tarrafa.web.truth import ExpectedRequests, expected_requests
 from tarrafa.web.world import World
 from tests.journey.crawling import (
     TYPES,
@@ -69,7 +69,7 @@ def assert_all_came_back(journey: Journey, lost: dict[str, dict[str, Any]]) -> d
     return found
 
 
-def crawl_on(journey: Journey, file: Path, truth: Expected, archived: set[str]) -> None:
+def crawl_on(journey: Journey, file: Path, truth: ExpectedRequests, archived: set[str]) -> None:
     """To its end: everything is there, and nothing that was archived is fetched again."""
     before = Counter(entry.url for entry in journey.requests())
     journey.crawl(file, "--workers", "2")
@@ -88,13 +88,13 @@ def crawl_half(journey: Journey, file: Path, goal: int) -> set[str]:
     process = journey.start(file, "--workers", "2")
     wait_until_kept(journey, process, goal)
     kill_group(process)
-    recover(journey.data.archive)  # as any next command does: what was never durable is cut away
+    recover_archive(journey.data.archive)  # as any next command does: what was never durable is cut away
     return {record.url for record in journey.records()}
 
 
 def test_a_lost_frontier_is_made_again_and_the_crawl_goes_on_as_if_nothing_had_happened(tmp_path):
     journey = a_journey(tmp_path, World(seed=31, hosts=6, pages=80))
-    truth = expected(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(journey.world, [journey.world.root(1)], types=TYPES, sitemaps=True)
     journey.delay_s = 0.3  # at first: it must not be over before half of it is lost
     with journey.web:
         archived = crawl_half(journey, journey.write_collection(), len(truth.kept) // 2)
@@ -119,7 +119,7 @@ def forty(tmp_path):
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.6, 0.95])
 def test_at_any_moment_with_or_without_the_graph(forty, share):
     """And the rebuild itself is killed a few times on the way."""
-    truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     file = forty.write_collection()
     archived = crawl_half(forty, file, int(len(truth.kept) * share))
     lost = facts(lose(forty))
@@ -150,7 +150,7 @@ def test_at_any_moment_with_or_without_the_graph(forty, share):
 
 @pytest.mark.long
 def test_lost_again_and_again(forty):
-    truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     file = forty.write_collection()
     for turn in range(3):
         archived = crawl_half(forty, file, len(truth.kept) * (turn + 1) // 4)
@@ -164,7 +164,7 @@ def test_lost_again_and_again(forty):
 @pytest.mark.long
 def test_a_backup_and_everything_archived_since(forty):
     """A file that was exported early, and the archive: together they are the frontier that was lost."""
-    truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     file, backup = forty.write_collection(), forty.folder / "backup"
     process = forty.start(file, "--workers", "2")
     wait_until_kept(forty, process, len(truth.kept) // 4)
@@ -172,7 +172,7 @@ def test_a_backup_and_everything_archived_since(forty):
     assert said.returncode == 0, said.stderr
     wait_until_kept(forty, process, len(truth.kept) // 2)
     kill_group(process)
-    recover(forty.data.archive)
+    recover_archive(forty.data.archive)
     archived = {record.url for record in forty.records()}
     lost = facts(lose(forty))
     refused = tarrafa("import", "frontier", backup, "--data", forty.data.root)
@@ -186,7 +186,7 @@ def test_a_backup_and_everything_archived_since(forty):
 
 @pytest.mark.long
 def test_a_crawl_moves_to_another_directory_with_its_archive(forty):
-    truth = expected(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(forty.world, [forty.world.root(1)], types=TYPES, sitemaps=True)
     file = forty.write_collection()
     archived = crawl_half(forty, file, len(truth.kept) // 2)
     assert tarrafa("export", "frontier", forty.folder / "f", "--data", forty.data.root).returncode == 0
@@ -207,7 +207,7 @@ def test_a_crawl_moves_to_another_directory_with_its_archive(forty):
     crawl_on(forty, file, truth, archived - in_flight)
 
 
-def histories(path: Path) -> dict[str, History]:
+def histories(path: Path) -> dict[str, PageHistory]:
     """What is believed of every page that is kept fresh."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     rows = db.execute("SELECT url, history FROM page JOIN url USING (host, collection, id)").fetchall()

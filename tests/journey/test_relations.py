@@ -8,7 +8,7 @@ import pytest
 
 from tarrafa.archive.follow import follow
 from tarrafa.cli import portraits
-from tarrafa.crawl.about import about_page, about_site
+from tarrafa.crawl.about import describe_page, describe_site
 from tarrafa.graph.links import out_edges
 from tarrafa.parse.url import host_key
 from tarrafa.web.world import World
@@ -54,10 +54,10 @@ def test_after_a_crawl_links_pages_and_sites_are_told_with_exact_numbers_and_ran
     (state,) = site["states"]
     assert (state["host"], state["robots_status"], state["delay_s"]) == (host, 200, pytest.approx(0.03, abs=1))
     assert "User-agent" in state["robots"]
-    told = asyncio.run(about_site(journey.data, site["site"]))
+    told = asyncio.run(describe_site(journey.data, site["site"]))
     assert host in {one.host for one in told.hosts}
-    portraits.site(told)
-    portraits.page(asyncio.run(about_page(journey.data, root, page["visited_at"])))
+    portraits.print_site(told)
+    portraits.print_page(asyncio.run(describe_page(journey.data, root, page["visited_at"])))
     shown = capsys.readouterr().out
     for words in ("robots.txt", "times the mean", "pages link here", "visit 1", "known since", root, host):
         assert words in shown

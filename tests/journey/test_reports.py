@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.coordinate.reaching import noted
+from tarrafa.coordinate.reaching import read_recorded_nodes
 from tarrafa.data import DataDirectory
 from tarrafa.parse.url import host_key, split
 from tarrafa.report import surroundings
-from tarrafa.report.shapes import Report
-from tarrafa.web.truth import Expected, TruthPage, expected, reachable
+from tarrafa.report.shapes import CollectionReport
+from tarrafa.web.truth import ExpectedRequests, TruthPage, expected_requests, reachable
 from tarrafa.web.world import World
 from tests.journey.cluster import SECRET, Cluster, Process, wait_for, wait_until_said
 from tests.journey.coordinating import free_port
@@ -55,20 +55,20 @@ class Two(Cluster):
         with urllib.request.urlopen(request, timeout=30) as answer:
             return json.load(answer)
 
-    def made_by_the_console(self, home: Process) -> Report:
+    def made_by_the_console(self, home: Process) -> CollectionReport:
         at = f"/collections/{NAME}"
         before = self.api(f"{at}/reports")["moments"]
         self.api(f"{at}/reports", {})
         wait_for(lambda: self.api(f"{at}/reports")["moments"] != before, home)
-        return msgspec.convert(self.api(f"{at}/report"), Report)
+        return msgspec.convert(self.api(f"{at}/report"), CollectionReport)
 
-    def made_by_the_command(self, *more: str | Path) -> Report:
+    def made_by_the_command(self, *more: str | Path) -> CollectionReport:
         made = tarrafa("report", NAME, "--data", self.folder / HOME, "--json", *more)
         assert made.returncode == 0, made.stderr
-        return msgspec.json.decode(made.stdout, type=Report)
+        return msgspec.json.decode(made.stdout, type=CollectionReport)
 
     def indexed(self) -> int:
-        return sum(surroundings.indexed(DataDirectory(self.folder / name), NAME) or 0 for name in (HOME, GUEST))
+        return sum(surroundings.count_indexed(DataDirectory(self.folder / name), NAME) or 0 for name in (HOME, GUEST))
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def two(tmp_path: Path) -> Iterator[Two]:
             made.end()
 
 
-def to_be_found(two: Two, truth: Expected) -> int:
+def to_be_found(two: Two, truth: ExpectedRequests) -> int:
     """How many pages the index may hold."""
     pages: dict[str, TruthPage] = {}
     for host in {split(url).host for url in truth.kept}:
@@ -91,7 +91,7 @@ def to_be_found(two: Two, truth: Expected) -> int:
     return sum(not pages[url].noindex for url in truth.kept)
 
 
-def check_against_truth(report: Report, two: Two, truth: Expected) -> None:
+def check_against_truth(report: CollectionReport, two: Two, truth: ExpectedRequests) -> None:
     asked = [entry for entry in two.journey.requests() if entry.path.partition("?")[0] != "/robots.txt"]
     assert (report.work.documents, report.work.requests) == (len(truth.kept), len(asked))
     assert report.links.accessed == len({entry.url for entry in asked})
@@ -107,7 +107,7 @@ def check_against_truth(report: Report, two: Two, truth: Expected) -> None:
     assert {one.name for one in report.collectors} == {"home-1", "guest-1"}
 
 
-def check_against_status(report: Report, two: Two) -> None:
+def check_against_status(report: CollectionReport, two: Two) -> None:
     status = two.status()
     told = Counter({one.status: one.count for one in (*report.responses, *report.unvisited)})
     assert {str(code): count for code, count in told.items()} == status.statuses
@@ -118,7 +118,7 @@ def check_against_status(report: Report, two: Two) -> None:
 
 @pytest.mark.long
 def test_the_report_of_two_nodes_agrees_with_the_truth_and_with_status_and_names_who_is_missing(two):
-    truth = expected(WORLD, [WORLD.root(1)], types=TYPES, sitemaps=True)
+    truth = expected_requests(WORLD, [WORLD.root(1)], types=TYPES, sitemaps=True)
     home, guest = two.begin()
     two.submit(two.journey.write_collection())
     wait_for(lambda: two.status().state == "finished", home)
@@ -134,7 +134,7 @@ def test_the_report_of_two_nodes_agrees_with_the_truth_and_with_status_and_names
         sizes = [one.bytes for machine in whole.storage_by_machine for one in machine.parts if one.name == part.name]
         assert (len(sizes), sum(sizes)) == (2, part.bytes)
 
-    own, nodes = noted(DataDirectory(two.folder / HOME))
+    own, nodes = read_recorded_nodes(DataDirectory(two.folder / HOME))
     assert own == HOME
     assert {name: bool(beat and beat.address) for name, (beat, _) in nodes.items()} == {HOME: False, GUEST: True}
     same = two.made_by_the_command("--token-file", two.token_file)

@@ -13,10 +13,10 @@ from tarrafa.archive.follow import follow
 from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.model import Record, Status
-from tarrafa.takedown import act, entries, read_target
+from tarrafa.model import VisitRecord, Status
+from tarrafa.takedown import record_action, read_entries, parse_target
 from tests.journey.crawling import kill_group, tarrafa
-from tests.journey.small_web import Answer, a_small_web, links
+from tests.journey.small_web import ScriptedResponse, scripted_web, links
 from tests.search.pages import Asker
 
 ROOT = "http://a.test/"
@@ -27,9 +27,9 @@ SCALE = 20_000  # a day in four seconds
 REVISIT = '[revisit]\npolicy = "uniform"\ninterval_min = 0\ngrace = "1h"\n[fetch]\nsitemaps = false'
 
 
-def page(words: str, head: str = "") -> Answer:
+def page(words: str, head: str = "") -> ScriptedResponse:
     html = f"<html><head><title>{words}</title>{head}</head><body><p>{words}</p></body></html>"
-    return Answer(html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
+    return ScriptedResponse(html.encode(), headers={"Content-Type": "text/html; charset=utf-8"})
 
 
 class Life:
@@ -67,7 +67,7 @@ class Life:
             raise AssertionError(f"the crawl ended with {self.process.returncode}: {self.process.communicate()[1]}")
         return boottime() - began
 
-    def records(self, url: str, is_it: Callable[[Record], bool]) -> list[Record]:
+    def records(self, url: str, is_it: Callable[[VisitRecord], bool]) -> list[VisitRecord]:
         return [
             entry.record for entry in follow(self.data.archive, {}) if entry.record.url == url and is_it(entry.record)
         ]
@@ -75,14 +75,14 @@ class Life:
 
 def test_what_changes_goes_hides_or_is_taken_down_is_right_in_search_within_seconds_of_its_visit(tmp_path):
     pages = {
-        ROOT: Answer("".join(f'<a href="{url}">x</a>' for url in (CHANGES, GOES, HIDES, SECRET)).encode()),
+        ROOT: ScriptedResponse("".join(f'<a href="{url}">x</a>' for url in (CHANGES, GOES, HIDES, SECRET)).encode()),
         CHANGES: page("velha rede"),
         GOES: page("rede passageira"),
         HIDES: page("rede aberta"),
         SECRET: page("rede secreta"),
     }
     pages[ROOT].headers["Content-Type"] = "text/html"
-    with a_small_web(lambda url, _: pages.get(url)) as web:
+    with scripted_web(lambda url, _: pages.get(url)) as web:
         life = Life(tmp_path, web.collection(tmp_path, [ROOT], more=REVISIT))
         life.start()
         life.wait(lambda: len(life.found("rede")) == 4, PATIENCE_S)
@@ -113,17 +113,17 @@ def test_what_changes_goes_hides_or_is_taken_down_is_right_in_search_within_seco
         life.wait(lambda: life.records(SECRET, lambda one: one.outcome.status == Status.TAKEN_DOWN), PATIENCE_S)
         assert len(web.times(SECRET)) == before, "it was not asked for again"
         assert life.found("rede") == [CHANGES]
-        act(life.data, "lift", read_target(SECRET), "rui", "", life.clock.now())
+        record_action(life.data, "lift", parse_target(SECRET), "rui", "", life.clock.now())
         life.wait(lambda: life.found("secreta") == [SECRET], SECONDS)
         kill_group(life.process)
-    log = [(entry.action, entry.name, entry.reason) for entry in entries(life.data)]
+    log = [(entry.action, entry.name, entry.reason) for entry in read_entries(life.data)]
     assert log == [("add", SECRET, "a court order"), ("lift", SECRET, "")]
 
 
 @pytest.mark.long
 def test_thousands_that_wait_are_settled_without_a_request_and_wait_again_when_they_are_lifted(tmp_path):
     many = [f"http://b.test/{number}" for number in range(3000)]
-    with a_small_web(lambda url, _: links(*many) if url == ROOT else links() if url in many else None) as web:
+    with scripted_web(lambda url, _: links(*many) if url == ROOT else links() if url in many else None) as web:
         file = web.collection(tmp_path, [ROOT], scope='size_max = "5 MB"')
         life = Life(tmp_path, file, scale=1.0)
         life.start()

@@ -17,9 +17,9 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 from tarrafa.archive.follow import follow
 from tarrafa.data import DataDirectory
-from tarrafa.model import Record, Status
+from tarrafa.model import VisitRecord, Status
 from tests.journey.crawling import TIMEOUT_S, kill_group, pids_of, tarrafa
-from tests.journey.small_web import Answer, SmallWeb, a_small_web
+from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web
 
 pytestmark = pytest.mark.long
 HOSTS, PAGES = 5, 24
@@ -71,24 +71,24 @@ class Tree:
         targets += [f"http://h{other}.test/0" for other in range(1, HOSTS)] if url == ROOT else []
         return [target for target in targets if self.run == 1 or target not in self.vanished]
 
-    def answer(self, url: str, _: int) -> Answer | None:
+    def answer(self, url: str, _: int) -> ScriptedResponse | None:
         if url not in self.all():
             return None
         if self.run == 2 and url in self.gone:
-            return Answer(code=404)
+            return ScriptedResponse(code=404)
         if self.run == 2 and url in self.troubled:
-            return Answer(code=500)
+            return ScriptedResponse(code=500)
         news = " com novidades" if self.run == 2 and url in self.changed else ""
         links = "".join(f'<a href="{target}">{target}</a>' for target in self.leads(url))
         name = url.replace("http://", "").replace(".test/", "p")
         body = f"<html><title>pagina {name}</title><p>uma arvore de paginas {name}{news}</p>{links}</html>"
-        return Answer(body.encode(), headers={"Content-Type": "text/html", "ETag": f'"{hash(body)}"'})
+        return ScriptedResponse(body.encode(), headers={"Content-Type": "text/html", "ETag": f'"{hash(body)}"'})
 
 
 @dataclass
 class Scene:
     tree: Tree
-    web: SmallWeb
+    web: ScriptedWeb
     folder: Path
 
     @property
@@ -112,11 +112,11 @@ class Scene:
         self.web.asked.clear()
         self.tree.run = 2
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[VisitRecord]:
         return [entry.record for entry in follow(self.data.archive, {})]
 
-    def newest(self) -> dict[str, Record]:
-        found: dict[str, Record] = {}
+    def newest(self) -> dict[str, VisitRecord]:
+        found: dict[str, VisitRecord] = {}
         for record in self.records():
             if record.url not in found or record.visit > found[record.url].visit:
                 found[record.url] = record
@@ -143,7 +143,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         gone={"http://h4.test/11"},
         troubled={"http://h4.test/12"},
     )
-    with a_small_web(tree.answer) as web:
+    with scripted_web(tree.answer) as web:
         yield Scene(tree, web, tmp_path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tarrafa.index import shards
 from tarrafa.index.follower import behind
-from tarrafa.search.question import Question
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tarrafa.web.world import World
 from tests.index.test_parts import contents
@@ -45,7 +45,7 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     found = contents(data)
     assert {shown.url for shown in found} == wanted
     assert len([part for part in shards.parts(data) if (part.index / "text").is_dir()]) == 3
-    assert Searcher.at(data).documents == len(wanted)
+    assert Searcher.open(data).documents == len(wanted)
     told = json.loads(tarrafa("status", "--data", data.root, "--json").stdout)
     assert told["index"] == {"shards": "3", "documents": len(wanted), "behind_bytes": 0, "settled": True}
     assert "documents in parts (3)" in tarrafa("status", "--data", data.root).stdout
@@ -58,6 +58,6 @@ def test_every_part_is_followed_and_any_follower_may_be_killed(tmp_path):
     assert made.returncode == 0, made.stderr
     assert f"made again from {len(journey.records()):,} visits" in made.stdout
     assert contents(data) == found
-    question = Question("pescador rede", n=50)
+    question = SearchRequest("pescador rede", n=50)
     answer = json.loads(tarrafa("search", question.text, "--results", "50", "--data", data.root, "--json").stdout)
-    assert answer["total"] == Searcher.at(data).search(question).total
+    assert answer["total"] == Searcher.open(data).search(question).total

@@ -7,7 +7,7 @@ import subprocess
 import psycopg
 import pytest
 
-from tarrafa.web.truth import expected
+from tarrafa.web.truth import expected_requests
 from tarrafa.web.world import World
 from tests.contract.postgres import WHY_NOT, Postgres, programs
 from tests.journey.cluster import Process, wait_for
@@ -47,7 +47,7 @@ def passages(dsn: str) -> set[int]:
 
 def goal_of(cluster: PostgresCluster) -> int:
     world = cluster.journey.world
-    return len(expected(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
+    return len(expected_requests(world, [world.root(1)], types=TYPES, sitemaps=True).kept)
 
 
 def test_a_server_is_added_to_a_crawl_and_its_workers_find_it_by_themselves(tmp_path, servers):

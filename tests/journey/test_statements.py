@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from tarrafa.data import DataDirectory
-from tarrafa.index.documents import Change, change
-from tarrafa.model import Record
+from tarrafa.index.documents import IndexAction, index_action
+from tarrafa.model import VisitRecord
 from tarrafa.parse.url import url_id
 from tarrafa.triples.follower import behind, catch_up, rebuild
 from tarrafa.triples.graphs import graph_of, quads_of, statements_of
@@ -18,22 +18,22 @@ from tests.journey.freshness import Month
 from tests.triples.stating import books, contents, counted
 
 
-def stated(records: list[Record]) -> set[str]:
+def stated(records: list[VisitRecord]) -> set[str]:
     """What the newest visits have found, read from the archive by nobody's follower."""
-    newest: dict[str, Record] = {}
+    newest: dict[str, VisitRecord] = {}
     for record in records:
         known = newest.get(record.url)
-        if change(record) is not Change.NOTHING and (known is None or known.visit < record.visit):
+        if index_action(record) is not IndexAction.NOTHING and (known is None or known.visit < record.visit):
             newest[record.url] = record
     found: set[str] = set()
     for url, record in newest.items():
-        if change(record) is Change.WRITE and record.page is not None:
+        if index_action(record) is IndexAction.WRITE and record.page is not None:
             graph, key = graph_of(url, url_id(url)), url_id(url)
             found |= {str(quad) for quad in quads_of(statements_of(record.page.statements, key), graph)}
     return found
 
 
-def check(data: DataDirectory, records: list[Record]) -> None:
+def check(data: DataDirectory, records: list[VisitRecord]) -> None:
     assert behind(data) == 0
     found = contents(data)
     assert {line for line in found if "<urn:tarrafa:" not in line} == stated(records)

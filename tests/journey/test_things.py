@@ -7,7 +7,7 @@ import pytest
 
 from tarrafa.data import DataDirectory
 from tests.journey.crawling import tarrafa
-from tests.serve.conftest import Running
+from tests.serve.conftest import RunningSite
 from tests.serve.test_browser import CHROMIUM, DESK, WAIT_MS, browser  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no {CHROMIUM}: install Debian's chromium")
@@ -16,7 +16,7 @@ ANSWERED = "() => document.getElementById('said').textContent !== document.getEl
 SHOWN = "() => document.querySelectorAll('#yasr table tbody tr').length > 0"
 
 
-def _a_job(site: Running) -> str:
+def _a_job(site: RunningSite) -> str:
     """One that somebody on that Web has now: they change with its days."""
     told = json.loads(site.get("/data.json?class=schema:Person&n=50")[1])
     facts = [fact for thing in told["things"] for fact in thing["properties"]]
@@ -29,7 +29,7 @@ def test_people_events_and_products_of_the_demo_are_found_by_choosing_and_by_spa
 ) -> None:
     done = tarrafa("demo", "--pages", "150", "--port", "0", "--data", tmp_path / "demo", "--exit")
     assert done.returncode == 0, done.stderr
-    with Running(DataDirectory(tmp_path / "demo")) as site:
+    with RunningSite(DataDirectory(tmp_path / "demo")) as site:
         page = browser.new_context(base_url=site.address, viewport=DESK).new_page()
         page.set_default_timeout(WAIT_MS)
         for kind, name, words in (

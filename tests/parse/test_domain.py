@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.parse.domain import above, domain
+from tarrafa.parse.domain import domain_and_parents, parse_domain
 
 
 @pytest.mark.parametrize(
@@ -27,14 +27,14 @@ from tarrafa.parse.domain import above, domain
     ],
 )
 def test_a_name_is_as_urls_have_it_or_none(typed, name):
-    assert domain(typed) == name
+    assert parse_domain(typed) == name
 
 
 def test_a_host_stands_below_itself_and_every_domain_above():
-    assert list(above("www.ufmg.br.")) == ["www.ufmg.br", "ufmg.br", "br"]
-    assert list(above("10.0.0.1")) == ["10.0.0.1"]
-    assert list(above("[::1]")) == ["[::1]"]
-    assert list(above("localhost")) == ["localhost"]
+    assert list(domain_and_parents("www.ufmg.br.")) == ["www.ufmg.br", "ufmg.br", "br"]
+    assert list(domain_and_parents("10.0.0.1")) == ["10.0.0.1"]
+    assert list(domain_and_parents("[::1]")) == ["[::1]"]
+    assert list(domain_and_parents("localhost")) == ["localhost"]
     deep = ".".join("x" * 40)
-    first, second, *_ = above(deep)
+    first, second, *_ = domain_and_parents(deep)
     assert (first, second.count(".")) == (deep, 11)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.parse.extensions import TYPES, types_of
+from tarrafa.parse.extensions import TYPES, mime_types_of
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ from tarrafa.parse.extensions import TYPES, types_of
     ],
 )  # fmt: skip
 def test_an_extension_says_what_is_behind_it(url, first):
-    assert types_of(url)[0] == first
+    assert mime_types_of(url)[0] == first
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_an_extension_says_what_is_behind_it(url, first):
     ],
 )  # fmt: skip
 def test_what_is_not_sure_says_nothing(url):
-    assert types_of(url) == ()
+    assert mime_types_of(url) == ()
 
 
 def test_programs_and_feeds_are_never_in_the_table():
@@ -61,4 +61,4 @@ def test_programs_and_feeds_are_never_in_the_table():
 @given(st.text(max_size=60))
 def test_any_text_has_an_answer(text):
     for url in (text, f"http://h.test/{text}", f"http://h.test/{text}.jpg"):
-        assert types_of(url) in {(), *TYPES.values()}
+        assert mime_types_of(url) in {(), *TYPES.values()}

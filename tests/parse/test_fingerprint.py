@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tarrafa.parse import fingerprint
-from tarrafa.parse.fingerprint import content_id, distance, fold, simhash
+from tarrafa.parse.fingerprint import content_id, hamming_distance, fold, simhash
 
 WORDS = [f"palavra{number}" for number in range(2_000)]
 
@@ -79,8 +79,8 @@ def test_nearly_the_same_text_differs_in_few_bits_and_another_in_many(seed):
     changed = words.copy()
     for place in random.Random(seed).sample(range(len(words)), 3):
         changed[place] = "outra"
-    assert distance(simhash_of(words), simhash_of(changed)) <= 6
-    assert distance(simhash_of(words), simhash_of(a_text(seed + 100))) >= 16
+    assert hamming_distance(simhash_of(words), simhash_of(changed)) <= 6
+    assert hamming_distance(simhash_of(words), simhash_of(a_text(seed + 100))) >= 16
 
 
 def test_simhash_ignores_spacing_and_reads_a_long_text_up_to_its_limit():

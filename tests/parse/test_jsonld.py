@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyoxigraph import CanonicalizationAlgorithm, Dataset, RdfFormat, parse
 
-from tarrafa.parse.statements import IRI_LENGTH_MAX, STATEMENTS_MAX, Statements
+from tarrafa.parse.statements import IRI_LENGTH_MAX, STATEMENTS_MAX, StatementSet
 from tarrafa.parse.structured import contexts, jsonld, plain_jsonld
-from tarrafa.parse.structured.broken_json import decode
+from tarrafa.parse.structured.broken_json import decode_lenient
 
 PAGE = "http://h.test/dir/page?q=1"
 SCHEMA = "http://schema.org/"
@@ -27,9 +27,9 @@ def block(content: Any, kind: str = "application/ld+json", more: str = "") -> st
 
 def read(markup: str, base: str = PAGE, **how: Any) -> tuple[list[str], int]:
     """The statements, without the full stop, and how many blocks were not read. Whatever was read is valid N-Quads."""
-    statements = Statements()
-    unread = jsonld.read(turbohtml.parse(markup, positions=False), base, statements, **how)
-    text = statements.text()
+    statements = StatementSet()
+    unread = jsonld.extract(turbohtml.parse(markup, positions=False), base, statements, **how)
+    text = statements.to_nquads()
     assert len(list(parse(text, RdfFormat.N_QUADS))) == len(statements)
     return [line.removesuffix(" .") for line in text.splitlines()], unread
 
@@ -89,9 +89,9 @@ def test_schema_org_says_what_values_are(name, value, term):
 
 
 def test_only_the_terms_that_a_block_uses_are_defined():
-    context = contexts.known("https://schema.org")
+    context = contexts.known_context("https://schema.org")
     assert context is not None
-    assert context.only({"url", "name", "Pessoa"}) == {
+    assert context.restricted_to({"url", "name", "Pessoa"}) == {
         "@vocab": SCHEMA, "url": {"@id": f"{SCHEMA}url", "@type": "@id"},
     }  # fmt: skip
 
@@ -410,7 +410,7 @@ def test_mending_is_linear():
     for text in ('"' + '\\"' * 300_000, "{" + "," * 500_000, '{"a": [' + "," * 10 + " " * 500_000, "{}" * 300_000,
                  "<!--" * 200_000, '{"a": "' + "\\" * 500_001, "&quot;" * 100_000, " " * 900_000 + "x"):  # fmt: skip
         with pytest.raises(ValueError):
-            decode(text)
+            decode_lenient(text)
 
 
 WORDS = st.sampled_from([
@@ -480,8 +480,8 @@ PLAIN = st.recursive(
 )
 
 
-def canonical(statements: Statements) -> Dataset:
-    dataset = Dataset(parse(statements.text(), RdfFormat.N_QUADS))
+def canonical(statements: StatementSet) -> Dataset:
+    dataset = Dataset(parse(statements.to_nquads(), RdfFormat.N_QUADS))
     dataset.canonicalize(CanonicalizationAlgorithm.RDFC_1_0)
     return dataset
 
@@ -491,9 +491,9 @@ def canonical(statements: Statements) -> Dataset:
 @example(4.173424101887011e16, "https://schema.org", False)
 def test_a_plain_block_is_told_as_the_parser_tells_it(value, context, grouped):
     content = {"@context": context, "@graph": [{"a": value}]} if grouped else {"@context": context, "a": value}
-    quickly, slowly = Statements(), Statements()
-    if plain_jsonld.tell(content, PAGE) is not None:
-        assert jsonld.Reader(PAGE, quickly).read(0, content) and jsonld.Reader(PAGE, slowly).parse(0, content)
+    quickly, slowly = StatementSet(), StatementSet()
+    if plain_jsonld.extract_plain_block(content, PAGE) is not None:
+        assert jsonld.JsonLdReader(PAGE, quickly).read_block(0, content) and jsonld.JsonLdReader(PAGE, slowly).parse_block(0, content)
         assert canonical(quickly) == canonical(slowly)
 
 
@@ -504,7 +504,7 @@ def test_what_pages_mostly_hold_is_plain():
         "datePublished": "2026-01-02", "isPartOf": {"@id": "http://h.test/#site"}, "sku": None,
     }  # fmt: skip
     for content in (product, [product, product], {"@context": "https://schema.org", "@graph": [{"@type": "Thing"}]}):
-        assert plain_jsonld.tell(content, PAGE)
+        assert plain_jsonld.extract_plain_block(content, PAGE)
 
 
 @settings(max_examples=200, deadline=None)

@@ -2,18 +2,18 @@
 
 import pytest
 
-from tests.conformance import need
+from tests.conformance import requires_data
 from tests.markup_suites import JSONLD, jsonld_cases, passes, read_jsonld
 
 COUNT = 20
 
 
-@need(JSONLD)
+@requires_data(JSONLD)
 def test_the_suite_is_whole():
     assert len(jsonld_cases()) == COUNT
 
 
-@need(JSONLD)
+@requires_data(JSONLD)
 @pytest.mark.parametrize("case", jsonld_cases(), ids=lambda case: f"{case.name} {case.purpose}")
 def test_json_ld_11_html(case):
     assert passes(case, read_jsonld)

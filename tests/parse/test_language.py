@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.language import detect, normal
+from tarrafa.parse.language import detect, normalize_tag
 
 TEXTS = {
     "pt": "A ação do município de São João não é só uma questão de opinião, mas também de orçamento.",
@@ -42,7 +42,7 @@ def test_a_menu_of_names_does_not_hide_the_text_behind_it():
     ("portuguese", ""), ("", ""), ("x", "")],
 )  # fmt: skip
 def test_bcp47_tags_become_two_letters(tag, expected):
-    assert normal(tag) == expected
+    assert normalize_tag(tag) == expected
 
 
 @settings(deadline=None)

@@ -9,7 +9,7 @@ from tarrafa.model import Link
 from tarrafa.parse import links as limits
 from tarrafa.parse.links import encode_query
 from tarrafa.parse.page import parse
-from tarrafa.parse.url import Identity
+from tarrafa.parse.url import UrlIdentity
 
 PAGE = "http://h.test/dir/page.html"
 
@@ -95,7 +95,7 @@ def test_an_anchor_within_an_anchor_leaves_its_words_to_the_inner_one():
 
 
 def test_links_are_what_the_collection_takes_for_the_same():
-    found = links("<a href=A/>x</a><a href=a>y</a><a href=PAGE.html>z</a>", identity=Identity(True, True))
+    found = links("<a href=A/>x</a><a href=a>y</a><a href=PAGE.html>z</a>", identity=UrlIdentity(True, True))
     assert found == [Link("http://h.test/dir/a", "x")]
 
 

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tarrafa.model import Listed, Listing
+from tarrafa.model import ListingEntry, Listing
 from tarrafa.parse import listing as limits
 from tarrafa.parse import stream
-from tarrafa.parse.listing import read_listing
-from tarrafa.parse.url import URL_LENGTH_MAX, Identity, canonical
+from tarrafa.parse.listing import parse_sitemap_or_feed
+from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
 
 URL = "http://h.test/dir/sitemap.xml"
 XMLNS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
 NEW_YEAR_2005 = 1_104_537_600.0
 
 
-def read(text: str | bytes, content_type: str = "", **options: Identity) -> Listing:
-    return read_listing(text.encode() if isinstance(text, str) else text, URL, content_type, **options)
+def read(text: str | bytes, content_type: str = "", **options: UrlIdentity) -> Listing:
+    return parse_sitemap_or_feed(text.encode() if isinstance(text, str) else text, URL, content_type, **options)
 
 
 def urls(text: str | bytes, content_type: str = "") -> list[str]:
@@ -48,9 +48,9 @@ def test_sitemaps_org_a_sitemap_with_all_tags():
         </urlset>""")
     assert found == Listing(
         entries=(
-            Listed("http://www.example.com/", NEW_YEAR_2005),
-            Listed("http://www.example.com/catalog?item=12&desc=vacation_hawaii"),
-            Listed("http://www.example.com/catalog?item=74&desc=vacation_newfoundland", 1_103_824_815.0),
+            ListingEntry("http://www.example.com/", NEW_YEAR_2005),
+            ListingEntry("http://www.example.com/catalog?item=12&desc=vacation_hawaii"),
+            ListingEntry("http://www.example.com/catalog?item=74&desc=vacation_newfoundland", 1_103_824_815.0),
         ),
         kind="sitemap",
     )
@@ -65,8 +65,8 @@ def test_sitemaps_org_an_index_lists_sitemaps():
         </sitemapindex>""")
     assert found == Listing(
         sitemaps=(
-            Listed("http://www.example.com/sitemap1.xml.gz", 1_096_654_997.0),
-            Listed("http://www.example.com/sitemap2.xml.gz", NEW_YEAR_2005),
+            ListingEntry("http://www.example.com/sitemap1.xml.gz", 1_096_654_997.0),
+            ListingEntry("http://www.example.com/sitemap2.xml.gz", NEW_YEAR_2005),
         ),
         kind="sitemapindex",
     )
@@ -89,7 +89,7 @@ def test_sitemaps_org_a_text_file_has_one_url_a_line():
     ],
 )
 def test_sitemaps_org_urls_are_escaped_for_xml(written, meant):
-    assert read(urlset(f"<loc>{written}</loc>")).entries == (Listed(meant),)
+    assert read(urlset(f"<loc>{written}</loc>")).entries == (ListingEntry(meant),)
 
 
 @pytest.mark.parametrize(("limit", "cut"), [(3, False), (2, True)])
@@ -97,7 +97,7 @@ def test_sitemaps_org_what_is_beyond_the_number_of_urls_is_cut(monkeypatch, limi
     monkeypatch.setattr(limits, "SITEMAP_URLS_MAX", limit)
     for text in (urlset(*(f"<loc>/{n}</loc>" for n in range(3))), "http://h.test/0\nhttp://h.test/1\nhttp://h.test/2"):
         found = read(text)
-        assert found.entries == tuple(Listed(f"http://h.test/{n}") for n in range(limit))
+        assert found.entries == tuple(ListingEntry(f"http://h.test/{n}") for n in range(limit))
         assert found.cut == cut
 
 
@@ -156,7 +156,7 @@ def test_lenient_an_index_may_hold_pages_and_a_sitemap_may_hold_sitemaps():
     mixed = "<sitemap><loc>/s.xml</loc></sitemap><url><loc>/p</loc></url>"
     for root in ("urlset", "sitemapindex"):
         found = read(f"<{root}>{mixed}</{root}>")
-        assert (found.entries, found.sitemaps) == ((Listed("http://h.test/p"),), (Listed("http://h.test/s.xml"),))
+        assert (found.entries, found.sitemaps) == ((ListingEntry("http://h.test/p"),), (ListingEntry("http://h.test/s.xml"),))
 
 
 # URLs
@@ -165,7 +165,7 @@ def test_lenient_an_index_may_hold_pages_and_a_sitemap_may_hold_sitemaps():
 def test_each_url_is_listed_once_with_its_latest_change():
     dates = ("<lastmod>2004</lastmod>", "<lastmod>2005</lastmod>", "<lastmod>never</lastmod>", "")
     found = read(urlset(*(f"<loc>http://H.test:80/a/../b#{n}</loc>{date}" for n, date in enumerate(dates))))
-    assert found.entries == (Listed("http://h.test/b", NEW_YEAR_2005),)
+    assert found.entries == (ListingEntry("http://h.test/b", NEW_YEAR_2005),)
 
 
 def test_what_is_no_http_url_and_the_list_itself_are_not_listed():
@@ -174,8 +174,8 @@ def test_what_is_no_http_url_and_the_list_itself_are_not_listed():
 
 
 def test_urls_are_what_the_collection_takes_for_the_same():
-    found = read(urlset("<loc>/A/</loc>", "<loc>/a</loc>"), identity=Identity(fold_case=True, strip_slash=True))
-    assert found.entries == (Listed("http://h.test/a"),)
+    found = read(urlset("<loc>/A/</loc>", "<loc>/a</loc>"), identity=UrlIdentity(fold_case=True, strip_slash=True))
+    assert found.entries == (ListingEntry("http://h.test/a"),)
 
 
 def test_a_change_in_the_future_stands_as_told():
@@ -262,7 +262,7 @@ def test_the_encoding_is_that_of_mark_header_or_declaration(codec, declared, con
     letter = {"cp1251": "ж", "koi8-r": "ж", "gb18030": "汉"}.get(codec, "ç")
     head = f"<?xml version='1.0'{f' encoding={declared!r}' if declared else ''}?>"
     body = (head + urlset(f"<loc>http://h.test/{letter}</loc>")).encode(codec)
-    assert read(body, content_type).entries == (Listed(canonical(f"http://h.test/{letter}") or ""),)
+    assert read(body, content_type).entries == (ListingEntry(canonical(f"http://h.test/{letter}") or ""),)
     assert read(gzip.compress(body), content_type) == read(body, content_type)
 
 
@@ -353,7 +353,7 @@ def test_what_is_no_listing_lists_nothing(text):
 
 
 def test_a_base_that_is_no_url_lists_nothing():
-    assert read_listing(urlset("<loc>http://h.test/1</loc>").encode(), "nonsense").entries == ()
+    assert parse_sitemap_or_feed(urlset("<loc>http://h.test/1</loc>").encode(), "nonsense").entries == ()
 
 
 # gzip
@@ -435,7 +435,7 @@ def test_a_gigabyte_in_a_megabyte_costs_no_more_than_fifty():
     begun = time.process_time()
     found = read(body)
     assert time.process_time() - begun < 5
-    assert (found.entries, found.cut) == ((Listed("http://h.test/1"),), True)
+    assert (found.entries, found.cut) == ((ListingEntry("http://h.test/1"),), True)
 
 
 def test_the_largest_sitemap_is_read_in_time():
@@ -485,8 +485,8 @@ bodies = st.one_of(st.binary(max_size=2_000), encoded, well_formed.map(str.encod
 @example(b"<urlset>" + b"\xff" * 100, "", URL)
 @example(b"\x1f\x8b" + b"\0" * 100, "", URL)
 def test_any_bytes_give_a_bounded_listing(body, content_type, url):
-    found = read_listing(body, url, content_type)
-    assert found == read_listing(body, url, content_type)
+    found = parse_sitemap_or_feed(body, url, content_type)
+    assert found == parse_sitemap_or_feed(body, url, content_type)
     listed = found.entries + found.sitemaps
     assert all(canonical(entry.url) == entry.url and len(entry.url) <= URL_LENGTH_MAX for entry in listed)
     assert all(entry.changed >= 0 for entry in listed)
@@ -499,7 +499,7 @@ def test_any_bytes_give_a_bounded_listing(body, content_type, url):
 @settings(deadline=None)
 @given(bodies)
 def test_a_listing_that_is_written_down_again_is_the_same(body):
-    found = read_listing(body, URL)
+    found = parse_sitemap_or_feed(body, URL)
     again = "".join(
         f"<{tag}><loc>{escape(entry.url)}</loc><lastmod>{date(entry.changed)}</lastmod></{tag}>"
         for tag, entries in (("url", found.entries), ("sitemap", found.sitemaps))

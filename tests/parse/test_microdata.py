@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyoxigraph import RdfFormat, parse
 
-from tarrafa.parse.statements import STATEMENTS_MAX, Statements
+from tarrafa.parse.statements import STATEMENTS_MAX, StatementSet
 from tarrafa.parse.structured import microdata
 
 PAGE = "http://h.test/dir/page"
@@ -17,9 +17,9 @@ S = "http://schema.org/"
 
 def said(markup: str, base: str = PAGE) -> list[str]:
     """The statements without the full stop. Whatever was read is valid N-Quads."""
-    statements = Statements()
-    microdata.read(turbohtml.parse(markup, positions=False), base, statements)
-    text = statements.text()
+    statements = StatementSet()
+    microdata.extract(turbohtml.parse(markup, positions=False), base, statements)
+    text = statements.to_nquads()
     assert len(list(parse(text, RdfFormat.N_QUADS))) == len(statements)
     return [line.removesuffix(" .") for line in text.splitlines()]
 

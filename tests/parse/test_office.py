@@ -16,7 +16,7 @@ from tarrafa.model import Link, Page, RobotsMeta
 from tarrafa.parse import document as limits
 from tarrafa.parse import package
 from tarrafa.parse.page import PARSER, parse
-from tarrafa.parse.refusal import Unreadable
+from tarrafa.parse.refusal import UnreadableDocument
 from tests.parse.test_page import assert_bounded
 
 DOCUMENTS = Path(__file__).parent / "documents"
@@ -307,7 +307,7 @@ def test_appnote_archives_of_all_kinds_are_opened(make, before, monkeypatch):
 def test_utf_16_is_read_and_no_other_encoding_is_looked_for():
     text = "<w:p><w:t>ação</w:t></w:p>"
     assert read(docx(f'<?xml version="1.0" encoding="UTF-16"?>{text}'.encode("utf-16"))).text == "ação"
-    with pytest.raises(Unreadable, match="neither UTF-8 nor UTF-16"):
+    with pytest.raises(UnreadableDocument, match="neither UTF-8 nor UTF-16"):
         read(docx(f'<?xml version="1.0" encoding="unicode_escape"?>{text}'.encode()))
 
 
@@ -350,13 +350,13 @@ def with_flag(body: bytes, flag: int) -> bytes:
     ],
 )
 def test_what_cannot_be_read_is_refused_with_a_reason(body, reason):
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableDocument) as refusal:
         read(body)
     assert str(refusal.value).startswith(reason) and len(str(refusal.value)) <= 120
 
 
 def test_rtf_that_is_none_is_refused():
-    with pytest.raises(Unreadable, match="damaged: no RTF"):
+    with pytest.raises(UnreadableDocument, match="damaged: no RTF"):
         read(b"<p>", "rtf")
 
 
@@ -387,7 +387,7 @@ def test_a_bomb_of_10_gigabytes_costs_what_the_limits_allow():
     body = bomb(10 << 30)
     assert len(body) < 16 << 20
     tracemalloc.start()
-    with pytest.raises(Unreadable, match="too much"):
+    with pytest.raises(UnreadableDocument, match="too much"):
         read(body)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -410,7 +410,7 @@ def test_a_bomb_of_10_gigabytes_costs_what_the_limits_allow():
 def test_a_letter_that_passes_a_limit_before_its_first_word_is_refused(limit, value, body, monkeypatch):
     assert read(body).text in ("", "a")
     monkeypatch.setattr(limits, limit, value)
-    with pytest.raises(Unreadable, match="too much"):
+    with pytest.raises(UnreadableDocument, match="too much"):
         read(body)
 
 
@@ -469,7 +469,7 @@ def test_a_cell_that_points_nowhere_is_empty(cell):
 
 def test_relations_cannot_leave_the_package():
     rels = relations(("r1", "officeDocument", "../../../../etc/passwd"))
-    with pytest.raises(Unreadable, match="no main part"):
+    with pytest.raises(UnreadableDocument, match="no main part"):
         read(packed(**{"[Content_Types].xml": "<Types/>", "_rels/.rels": rels}))
 
 
@@ -514,7 +514,7 @@ def test_a_damaged_document_gives_a_page_or_is_refused(found):
     kind, body = found
     try:
         assert_bounded(read(body, kind))
-    except Unreadable as refusal:
+    except UnreadableDocument as refusal:
         assert str(refusal)
 
 
@@ -570,7 +570,7 @@ def test_any_xml_gives_a_page_or_is_refused(pieces, kind):
     body = packed(**parts)
     try:
         assert_bounded(read(body, kind))
-    except Unreadable as refusal:
+    except UnreadableDocument as refusal:
         assert str(refusal)
 
 
@@ -579,6 +579,6 @@ def test_any_xml_gives_a_page_or_is_refused(pieces, kind):
 def test_any_bytes_are_an_archive_or_are_refused(rubbish):
     for body in (rubbish, b"PK\x03\x04" + rubbish, rubbish + document("orcamento.xlsx")[-900:]):
         try:
-            package.Package(body)
-        except Unreadable as refusal:
+            package.ZipXmlPackage(body)
+        except UnreadableDocument as refusal:
             assert refusal.reason == "damaged"

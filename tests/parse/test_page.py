@@ -12,8 +12,8 @@ from tarrafa.model import Page, RobotsMeta
 from tarrafa.parse import page as limits
 from tarrafa.parse.links import ANCHOR_LENGTH_MAX, LINKS_MAX
 from tarrafa.parse.page import PARSER, parse
-from tarrafa.parse.refusal import Unreadable
-from tarrafa.parse.url import URL_LENGTH_MAX, Identity, canonical
+from tarrafa.parse.refusal import UnreadableDocument
+from tarrafa.parse.url import URL_LENGTH_MAX, UrlIdentity, canonical
 
 URL = "http://h.test/dir/page.html"
 
@@ -175,7 +175,7 @@ def test_alternates_and_feeds_are_the_first_ones_and_bounded():
 
 def test_alternates_and_feeds_are_what_the_collection_takes_for_the_same():
     markup = "<link rel=alternate hreflang=en href=/A/><link rel=alternate type=application/rss+xml href=/B/>"
-    page = html(markup, identity=Identity(fold_case=True, strip_slash=True))
+    page = html(markup, identity=UrlIdentity(fold_case=True, strip_slash=True))
     assert (page.alternates, page.feeds) == ((("en", "http://h.test/a"),), ("http://h.test/b",))
 
 
@@ -303,7 +303,7 @@ def test_any_bytes_of_any_type_give_a_bounded_page_in_bounded_time(body, content
     begun = time.process_time()
     try:
         page = parse(body, url.encode("utf-8", "replace").decode(), content_type, x_robots_tag)
-    except Unreadable:
+    except UnreadableDocument:
         assert not content_type.startswith(("text/html", "text/plain"))
         return
     assert time.process_time() - begun < 2

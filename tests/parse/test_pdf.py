@@ -18,7 +18,7 @@ from tarrafa.model import Link, Page, RobotsMeta
 from tarrafa.parse import document as limits
 from tarrafa.parse import pdf
 from tarrafa.parse.page import PARSER, parse
-from tarrafa.parse.refusal import Unreadable
+from tarrafa.parse.refusal import UnreadableDocument
 from tests.parse.test_page import assert_bounded
 
 DOCUMENTS = Path(__file__).parent / "documents"
@@ -123,14 +123,14 @@ def test_a_server_that_says_otherwise_is_believed():
     ids=["password", "empty", "html", "zeros", "cut", "no pages"],
 )
 def test_what_cannot_be_read_is_refused_with_a_reason(body, reason):
-    with pytest.raises(Unreadable) as refusal:
+    with pytest.raises(UnreadableDocument) as refusal:
         read(body)
     assert str(refusal.value) == reason
 
 
 def test_a_document_that_is_too_large_is_refused_unread(monkeypatch):
     monkeypatch.setattr(limits, "BODY_BYTES_MAX", 1_000)
-    with pytest.raises(Unreadable, match="too much"):
+    with pytest.raises(UnreadableDocument, match="too much"):
         read(document("mare.pdf"))
 
 
@@ -191,7 +191,7 @@ def test_every_handle_is_closed_whatever_happens(monkeypatch):
         monkeypatch.setattr(limits, "PDF_OBJECTS_MAX", objects_max)
         try:
             limits.read_document("pdf", document("mare.pdf"), room)
-        except Unreadable as refusal:
+        except UnreadableDocument as refusal:
             assert objects_max == 0, refusal
     assert calls["FPDF_LoadMemDocument64"] == calls["FPDF_CloseDocument"] == 3
     assert calls["FPDF_LoadPage"] == calls["FPDF_ClosePage"] > 3
@@ -336,5 +336,5 @@ def mutated(draw: st.DrawFn, bodies: list[bytes]) -> bytes:
 def test_a_damaged_pdf_gives_a_page_or_is_refused(body):
     try:
         assert_bounded(read(body))
-    except Unreadable as refusal:
+    except UnreadableDocument as refusal:
         assert str(refusal)

@@ -9,10 +9,10 @@ import turbohtml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.parse.statements import LITERAL_LENGTH_MAX, STATEMENTS_MAX, Statements
+from tarrafa.parse.statements import LITERAL_LENGTH_MAX, STATEMENTS_MAX, StatementSet
 from tarrafa.parse.structured import rdfa, xhtml
 from tarrafa.parse.structured.curie import PREFIXES_MAX, TERMS_MAX
-from tarrafa.parse.structured.rdfa_context import Host
+from tarrafa.parse.structured.rdfa_context import HostLanguage
 from tarrafa.parse.structured.rdfa_steps import ATTEMPTS_MAX
 from tarrafa.parse.structured.rdfa_value import NESTED_MAX
 
@@ -30,11 +30,11 @@ PREFIXES = """
 """
 
 
-def read(markup: str, host: Host = "html", base: str = PAGE) -> Statements:
-    document = turbohtml.parse(markup, positions=False) if host == "html" else xhtml.tree(markup)
+def read(markup: str, host: HostLanguage = "html", base: str = PAGE) -> StatementSet:
+    document = turbohtml.parse(markup, positions=False) if host == "html" else xhtml.parse_xhtml(markup)
     assert document is not None
-    statements = Statements()
-    rdfa.read(document, base, statements, host)
+    statements = StatementSet()
+    rdfa.extract(document, base, statements, host)
     return statements
 
 
@@ -46,18 +46,18 @@ def graph(text: str, syntax: pyoxigraph.RdfFormat = pyoxigraph.RdfFormat.N_QUADS
     return set(map(str, dataset))
 
 
-def stated(markup: str, host: Host = "html", base: str = PAGE) -> set[str]:
-    return graph(read(markup, host, base).text())
+def stated(markup: str, host: HostLanguage = "html", base: str = PAGE) -> set[str]:
+    return graph(read(markup, host, base).to_nquads())
 
 
 def turtle(text: str) -> set[str]:
     return graph(PREFIXES + text, pyoxigraph.RdfFormat.TURTLE)
 
 
-def count(markup: str, host: Host = "html") -> int:
+def count(markup: str, host: HostLanguage = "html") -> int:
     """How many statements; all of them valid."""
     statements = read(markup, host)
-    assert len(list(pyoxigraph.parse(statements.text().encode(), format=pyoxigraph.RdfFormat.N_QUADS))) == len(
+    assert len(list(pyoxigraph.parse(statements.to_nquads().encode(), format=pyoxigraph.RdfFormat.N_QUADS))) == len(
         statements
     )
     return len(statements)
@@ -257,7 +257,7 @@ def test_rdfa_in_xhtml_and_xml(host, document, markup, expected):
     ["<a>", "<a b=1/>", "<a>&nosuch;</a>", "x", "", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "<a>\x00</a>"],
 )
 def test_what_is_not_well_formed_is_no_xhtml(markup):
-    assert xhtml.tree(markup) is None
+    assert xhtml.parse_xhtml(markup) is None
 
 
 def test_the_base_is_what_relative_references_are_seen_from():
@@ -274,17 +274,17 @@ def test_a_page_that_lies_nowhere_is_a_thing_without_a_name(base):
 def test_markup_as_xml_is_well_formed_whatever_the_tree_holds():
     body = '<p a"b=1 <c=2 o:p=3 on-x=4><o:p>x</o:p><svg><path d=1 /></svg><!-- a--b --></p>&<br>'
     (statement,) = pyoxigraph.parse(
-        read(f'<div property="og:x" datatype="rdf:XMLLiteral">{body}</div>').text().encode(),
+        read(f'<div property="og:x" datatype="rdf:XMLLiteral">{body}</div>').to_nquads().encode(),
         format=pyoxigraph.RdfFormat.N_QUADS,
     )
-    written = xhtml.tree(f"<a>{statement.object.value}</a>")
+    written = xhtml.parse_xhtml(f"<a>{statement.object.value}</a>")
     assert written is not None
     assert [element.tag for element in written.iter_elements()] == ["a", "p", "svg", "path", "br"]
     assert written.select("a")[0].text == "x&"
 
 
 DEEP, MANY = 100_000, 2_000
-HOSTILE: dict[str, tuple[Host, str, int | None]] = {
+HOSTILE: dict[str, tuple[HostLanguage, str, int | None]] = {
     "deep, all hanging": ("html", '<div rel="og:x">' * (DEEP // 4), None),
     "deep, all typed and hanging": ("html", '<div rel="og:x" typeof="og:y">' * (DEEP // 4), STATEMENTS_MAX),
     "deep XML, all hanging": ("xhtml", '<div rel="og:x">' * DEEP + "</div>" * DEEP, STATEMENTS_MAX),
@@ -323,7 +323,7 @@ def test_a_hostile_page_states_a_bounded_number_of_valid_statements(attack):
 
 def test_prefixes_declared_again_and_again_are_heard_up_to_a_maximum():
     deep = "".join(f'<div prefix="a{n}: http://x/{n}#" property="a{n}:x" content="{n}">' for n in range(500))
-    predicates = {line.split()[1] for line in read(deep).text().splitlines()}
+    predicates = {line.split()[1] for line in read(deep).to_nquads().splitlines()}
     assert "<http://x/0#x>" in predicates
     assert "<a499:x>" in predicates  # as if nobody had declared it
     assert len([name for name in predicates if name.startswith("<http://x/")]) == PREFIXES_MAX
@@ -336,7 +336,7 @@ def test_a_literal_inside_many_others_is_not_read_again():
 
 def test_a_long_text_is_cut_and_a_long_number_is_dropped():
     long = "9" * (LITERAL_LENGTH_MAX + 1)
-    (line,) = read(f"<p property=og:x>{long}</p><p property=og:y datatype=xsd:integer>{long}</p>").text().splitlines()
+    (line,) = read(f"<p property=og:x>{long}</p><p property=og:y datatype=xsd:integer>{long}</p>").to_nquads().splitlines()
     assert line == f'<{PAGE}> <http://ogp.me/ns#x> "{long[:LITERAL_LENGTH_MAX]}" .'
 
 
@@ -426,11 +426,11 @@ def escaped(text: str) -> str:
 def test_any_markup_states_valid_statements(node):
     markup = written(node)
     count(markup)
-    if (document := xhtml.tree(markup)) is not None:
+    if (document := xhtml.parse_xhtml(markup)) is not None:
         for host in ("xhtml", "xml"):
-            statements = Statements()
-            rdfa.read(document, PAGE, statements, host)
-            graph(statements.text())
+            statements = StatementSet()
+            rdfa.extract(document, PAGE, statements, host)
+            graph(statements.to_nquads())
 
 
 @given(ELEMENTS)
@@ -449,11 +449,11 @@ def test_broken_markup_breaks_nothing(rubbish):
 
 def test_half_a_character_in_a_name_costs_that_element_only():
     markup = '<p c\ud800=1 property="og:x">1</p><p property="og:y" datatype="rdf:XMLLiteral"><b d\ud800=2>2</b></p>'
-    (line,) = read(markup).text().splitlines()
+    (line,) = read(markup).to_nquads().splitlines()
     assert "<b xmlns=" in line
 
 
 def test_statements_come_in_the_order_of_the_page_and_once():
-    lines = read('<b property="og:b">1</b><b property="og:a">2</b><b property="og:b">1</b>').text().splitlines()
+    lines = read('<b property="og:b">1</b><b property="og:a">2</b><b property="og:b">1</b>').to_nquads().splitlines()
     assert [line.split()[1] for line in lines] == ["<http://ogp.me/ns#b>", "<http://ogp.me/ns#a>"]
     assert max(Counter(lines).values()) == 1

@@ -5,7 +5,7 @@ from collections import Counter
 import pyoxigraph
 import pytest
 
-from tests.conformance import need
+from tests.conformance import requires_data
 from tests.rdfa_suite import LEAST, MANIFEST, Case, cases, extract, passes
 
 # In text/html a role is ARIA's: it would make "structured" what says nothing. XHTML has it as RDFa.
@@ -15,21 +15,21 @@ ROLES_IN_HTML = {f"rdfa1.1-lite/html5/{number}" for number in ("0305", "0306", "
 GRAPH_DIFFERS = {"0280", "0281", "0282", "0295"}
 
 
-@need(MANIFEST)
+@requires_data(MANIFEST)
 @pytest.mark.parametrize("suite", LEAST)
 def test_w3c_rdfa_suite(suite):
     failed = {case.name for case in cases() if case.suite == suite and not passes(case)}
     assert failed == (ROLES_IN_HTML if suite == "lite" else set())
 
 
-@need(MANIFEST)
+@requires_data(MANIFEST)
 def test_all_cases_of_the_w3c_suite_are_asked():
     assert Counter(case.suite for case in cases()) == {
         "html5": 170, "html5-invalid": 28, "html4": 169, "xhtml1": 181, "xhtml5": 177, "xhtml5-invalid": 23, "lite": 157
     }  # fmt: skip
 
 
-@need(MANIFEST)
+@requires_data(MANIFEST)
 def test_nothing_is_stated_that_the_w3c_suite_does_not_list():
     others = {case.name for case in cases() if case.answer and found(case) != listed(case)}
     assert {name for name in others if name.rpartition("/")[2] not in GRAPH_DIFFERS} == ROLES_IN_HTML

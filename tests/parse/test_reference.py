@@ -2,7 +2,7 @@
 
 import pytest
 
-from tarrafa.parse.structured.reference import Base
+from tarrafa.parse.structured.reference import BaseIri
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from tarrafa.parse.structured.reference import Base
     ],
 )  # fmt: skip
 def test_rfc3986_section_5_4_examples(reference, expected):
-    assert Base("http://a/b/c/d;p?q#f").resolve(reference) == expected
+    assert BaseIri("http://a/b/c/d;p?q#f").resolve(reference) == expected
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_rfc3986_section_5_4_examples(reference, expected):
     ],
 )
 def test_nothing_but_dot_segments_is_changed(base, reference, expected):
-    assert Base(base).resolve(reference) == expected
+    assert BaseIri(base).resolve(reference) == expected

@@ -3,7 +3,7 @@
 import pytest
 
 from tarrafa.model import RobotsMeta
-from tarrafa.parse.robots_meta import from_header, from_meta, together
+from tarrafa.parse.robots_meta import from_header, from_meta, combine
 
 NOTHING = RobotsMeta()
 
@@ -23,7 +23,7 @@ NOTHING = RobotsMeta()
     ],
 )
 def test_a_meta_element_speaks_to_all_robots_or_to_one(name, content, expected):
-    assert together([from_meta(name, content)]) == expected
+    assert combine([from_meta(name, content)]) == expected
 
 
 @pytest.mark.parametrize(
@@ -44,11 +44,11 @@ def test_a_meta_element_speaks_to_all_robots_or_to_one(name, content, expected):
     ],
 )
 def test_a_header_speaks_to_all_robots_or_to_the_one_it_names(header, expected):
-    assert together([from_header(header)]) == expected
+    assert combine([from_header(header)]) == expected
 
 
 def test_the_strictest_of_several_voices_wins():
-    assert together([from_meta("robots", "index"), from_header("nofollow")]) == RobotsMeta(nofollow=True)
+    assert combine([from_meta("robots", "index"), from_header("nofollow")]) == RobotsMeta(nofollow=True)
 
 
 def test_a_robot_of_another_name_answers_to_that_name():

@@ -3,9 +3,9 @@
 import pytest
 
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.fetch.suffixes import bundled_suffix_list
 from tarrafa.parse import site
-from tarrafa.parse.site import Suffixes
+from tarrafa.parse.site import PublicSuffixes
 
 LIST = """
 // a comment
@@ -35,26 +35,26 @@ github.io
     ],
 )  # fmt: skip
 def test_a_site_is_the_registrable_domain(host, expected):
-    assert Suffixes(LIST, ["br.test"]).site(host) == expected
+    assert PublicSuffixes(LIST, ["br.test"]).site(host) == expected
 
 
 def test_without_the_extra_suffix_the_test_hosts_are_one_site():
-    assert Suffixes(LIST).site("h0001.br.test") == "br.test"
+    assert PublicSuffixes(LIST).site("h0001.br.test") == "br.test"
 
 
 @pytest.mark.parametrize("wrong", ["", ".", "br test", "http://br", "a/b", "a..b", "x" * 80])
 def test_a_suffix_that_cannot_be_one_is_refused(wrong):
     with pytest.raises(ConfigError, match="suffixes"):
-        Suffixes(LIST, [wrong])
+        PublicSuffixes(LIST, [wrong])
 
 
 def test_the_cache_stays_bounded(monkeypatch):
     monkeypatch.setattr(site, "SITES_CACHED_MAX", 10)
-    suffixes = Suffixes(LIST)
+    suffixes = PublicSuffixes(LIST)
     for number in range(100):
         assert suffixes.site(f"www.h{number}.com") == f"h{number}.com"
     assert len(suffixes._sites) <= 10
 
 
 def test_the_bundled_list_knows_the_country_codes():
-    assert Suffixes(bundled_list()).site("www.camara.leg.br") == "camara.leg.br"
+    assert PublicSuffixes(bundled_suffix_list()).site("www.camara.leg.br") == "camara.leg.br"

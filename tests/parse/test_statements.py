@@ -7,26 +7,26 @@ from pyoxigraph import RdfFormat
 from pyoxigraph import parse as parse_rdf
 
 from tarrafa.parse import statements
-from tarrafa.parse.statements import Statements, Value, iri, literal, read, value
+from tarrafa.parse.statements import StatementSet, LiteralValue, iri, literal, parse_nquads, literal_value
 
 ANYTHING = st.text(st.characters(exclude_categories=()), max_size=40)
 
 
 @given(st.lists(st.tuples(ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING)))
 def test_whatever_is_said_any_tool_reads_it_and_we_read_it_again(rows):
-    said = Statements()
+    said = StatementSet()
     for subject, predicate, text, language, datatype in rows:
         term = literal(text, language, datatype)
         about, name = iri(f"http://a.br/{subject}"), iri(f"urn:x:{predicate}")
         if term and about and name:
             said.add(about, name, term)
-    told = said.text()
-    assert len(list(parse_rdf(told, RdfFormat.N_QUADS))) == len(list(read(told))) == len(said)
+    told = said.to_nquads()
+    assert len(list(parse_rdf(told, RdfFormat.N_QUADS))) == len(list(parse_nquads(told))) == len(said)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn")), max_size=60))
 def test_a_text_is_read_as_it_was_said(text):
-    assert value(literal(text) or "") == Value(text)
+    assert literal_value(literal(text) or "") == LiteralValue(text)
 
 
 IRIS = {
@@ -73,18 +73,18 @@ def test_a_long_text_is_cut_and_a_long_value_is_dropped(monkeypatch):
 
 def test_a_page_states_so_much_and_no_more(monkeypatch):
     monkeypatch.setattr(statements, "STATEMENTS_MAX", 3)
-    said = Statements()
+    said = StatementSet()
     for number in range(10):
-        said.add(said.blank(), "<urn:p>", f'"{number}"')
+        said.add(said.blank_node(), "<urn:p>", f'"{number}"')
         said.add("_:b0", "<urn:p>", '"0"')
-    assert said.full
-    assert len(said) == len(list(read(said.text()))) == 3
+    assert said.is_full
+    assert len(said) == len(list(parse_nquads(said.to_nquads()))) == 3
 
 
 def test_a_key_has_one_blank_node():
-    said = Statements()
-    assert said.blank("a") == said.blank("a") != said.blank("b") != said.blank() != said.blank()
+    said = StatementSet()
+    assert said.blank_node("a") == said.blank_node("a") != said.blank_node("b") != said.blank_node() != said.blank_node()
 
 
 def test_what_is_no_statement_is_passed_over():
-    assert list(read("rubbish\n<urn:a> <urn:b> .\n\n")) == []
+    assert list(parse_nquads("rubbish\n<urn:a> <urn:b> .\n\n")) == []

@@ -6,10 +6,10 @@ from pyoxigraph import parse as parse_rdf
 
 from tarrafa.parse import structured
 from tarrafa.parse.page import parse
-from tarrafa.parse.statements import read
+from tarrafa.parse.statements import parse_nquads
 from tarrafa.parse.structured import extract
-from tarrafa.parse.things import VOCABULARIES_MAX, things
-from tarrafa.web.structured import WRITERS, thing
+from tarrafa.parse.things import VOCABULARIES_MAX, collect_entities
+from tarrafa.web.structured import WRITERS, make_entity
 
 URL = "http://a.br/pasta/x.html"
 HTML = "text/html; charset=utf-8"
@@ -22,13 +22,13 @@ ALL = (
 
 
 def names(text: str) -> list[str]:
-    return [said.object for said in read(text) if said.predicate.endswith("schema.org/name>")]
+    return [said.object for said in parse_nquads(text) if said.predicate.endswith("schema.org/name>")]
 
 
 def test_all_three_syntaxes_are_read_as_one():
     text = extract(ALL.encode(), URL, HTML)
     assert sorted(names(text)) == ['"Ana"', '"Bia"', '"Clara"']
-    assert {said.subject for said in read(text)} == {f"<{URL}>", f"<{URL}#a>", f"<{URL}#b>", f"<{URL}#c>"}
+    assert {said.subject for said in parse_nquads(text)} == {f"<{URL}>", f"<{URL}#a>", f"<{URL}#b>", f"<{URL}#c>"}
     assert len(list(parse_rdf(text, RdfFormat.N_QUADS))) == len(text.strip().split("\n"))
 
 
@@ -49,7 +49,7 @@ def test_a_page_has_its_statements_vocabularies_and_what_could_not_be_read():
 def test_a_thing_is_the_same_thing_in_each_syntax(luck):
     told = []
     for write in WRITERS.values():
-        found = things(read(extract(write(thing(luck, "Um título", 7)).encode(), URL, HTML)))
+        found = collect_entities(parse_nquads(extract(write(make_entity(luck, "Um título", 7)).encode(), URL, HTML)))
         told.append([
             (one.classes, [(name, term.partition("^^")[0].partition(" ")[0]) for name, term in one.properties])
             for one in found if one.classes

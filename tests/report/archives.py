@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
-from tarrafa.model import HostNote, Link, Outcome, Page, Record
-from tarrafa.report.shapes import Counted
+from tarrafa.model import HostNote, Link, Outcome, Page, VisitRecord
+from tarrafa.report.shapes import NamedCount
 
 NAME = "c"
 T = 1_790_000_000.0
@@ -16,14 +16,14 @@ T = 1_790_000_000.0
 def a_visit(
     url: str, at: float = 0.0, status: int = 200, *, visit: int = 1, depth: int = 1, links: Iterable[str] = (),
     language: str = "pt", charset: str = "utf-8", collection: str = NAME, worker: str = "", **outcome: Any,
-) -> Record:  # fmt: skip
+) -> VisitRecord:  # fmt: skip
     """A visit `at` seconds after T; a page comes with it when the status is 200, and is kept."""
     page = Page(url, links=tuple(map(Link, links)), language=language, charset=charset) if status == 200 else None
     facts: dict[str, Any] = {"kept": status == 200, "type": "text/html", "length": 1000} | outcome
-    return Record(collection, url, visit, depth, Outcome(status, T + at, **facts), page=page, worker=worker)
+    return VisitRecord(collection, url, visit, depth, Outcome(status, T + at, **facts), page=page, worker=worker)
 
 
-def counted(rows: Iterable[Counted]) -> dict[str, int]:
+def counted(rows: Iterable[NamedCount]) -> dict[str, int]:
     return {row.name: row.count for row in rows}
 
 
@@ -31,14 +31,14 @@ def robots(host: str, text: str = "", status: int = 200, sitemaps: tuple[str, ..
     return HostNote(NAME, host, 0, 1.0, sitemaps, status, T + 1e6, text.encode())
 
 
-def an_archive(root: Path, *files: tuple[str, Sequence[Record | HostNote]]) -> DataDirectory:
+def an_archive(root: Path, *files: tuple[str, Sequence[VisitRecord | HostNote]]) -> DataDirectory:
     """One file of the archive for each worker."""
     data = DataDirectory(root)
     data.create()
     for worker, written in files:
-        writer = Writer(data.archive, worker, T)
+        writer = WarcWriter(data.archive, worker, T)
         for one in written:
-            if isinstance(one, Record):
+            if isinstance(one, VisitRecord):
                 writer.append(one, None)
             else:
                 writer.append_note(one, T)

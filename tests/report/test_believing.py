@@ -7,9 +7,9 @@ import pytest
 
 from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
-from tarrafa.frontier.remote import serve
+from tarrafa.frontier.remote import serve_unix
 from tarrafa.report import believing
-from tarrafa.report.believing import ask
+from tarrafa.report.believing import read_frontier_facts
 from tests.contract.bodies import FalseClock, a_sqlite
 from tests.contract.test_revisits import DAY_S, advance, kept, now, opened, visit_all
 
@@ -24,21 +24,21 @@ def test_change_rates_and_freshness_are_those_of_the_pages(tmp_path, monkeypatch
     data.create()
     FalseClock.shift[0] = 0.0
 
-    async def scene() -> tuple[believing.Known, list[float]]:
+    async def scene() -> tuple[believing.ReportFrontierFacts, list[float]]:
         async with a_sqlite(data.root) as frontier:
             number, worker = await opened(frontier, *PAGES)
             advance(2 * DAY_S)
             await visit_all(frontier, worker, lambda visit: kept("b" if "h0" in visit.url else "a"), rounds=1)
-            pages = await frontier.pages(number, -(1 << 63), b"", 100)
+            pages = await frontier.revisit_pages(number, -(1 << 63), b"", 100)
             fresh = [exp(-page.history.estimate * (now() - page.history.last)) for page in pages]
             if owned:
-                server = await serve(frontier, data.socket)
+                server = await serve_unix(frontier, data.socket)
                 try:
-                    return await ask(data, "c"), fresh
+                    return await read_frontier_facts(data, "c"), fresh
                 finally:
                     server.close()
         monkeypatch.setattr(Clock, "from_environment", lambda: FalseClock(0, 0))
-        return await ask(data, "c"), fresh
+        return await read_frontier_facts(data, "c"), fresh
 
     known, fresh = asyncio.run(scene())
     assert known.trouble == ""
@@ -55,6 +55,6 @@ def test_change_rates_and_freshness_are_those_of_the_pages(tmp_path, monkeypatch
 def test_a_frontier_that_is_not_there_is_no_error(tmp_path):
     data = DataDirectory(tmp_path / "d")
     data.create()
-    known = asyncio.run(ask(data, "c"))
+    known = asyncio.run(read_frontier_facts(data, "c"))
     assert known.status is None
     assert "is not there" in known.trouble

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tarrafa.report import plots, writers
-from tarrafa.report.making import make
+from tarrafa.report.making import build_report
 from tarrafa.report.texts.choosing import LANGUAGES
 from tests.report.archives import NAME, a_visit, an_archive
 from tests.serve.test_browser import ARGUMENTS, CHROMIUM, DESK, PHONE, WAIT_MS, fits, violations
@@ -27,10 +27,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     folder = tmp_path_factory.mktemp("report")
     data = an_archive(folder / "data", ("w1", list(records)))
-    found = make(data, NAME)
+    found = build_report(data, NAME)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "PLOTS", {name: plots.PLOTS[name] for name in ("statuses", "documents")})
-        writers.write(found, LANGUAGES["pt"], folder / "out")
+        writers.write_report(found, LANGUAGES["pt"], folder / "out")
     return folder / "out"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tarrafa.report import carrying, visits
-from tarrafa.report.carrying import Opening, frame
+from tarrafa.report.carrying import PartReader, encode_frame
 from tarrafa.report.visits import ROW
 from tests.report.archives import NAME
 
@@ -20,7 +20,7 @@ def rows(**columns: Any) -> bytes:
     one = np.zeros(1, ROW)
     for name, value in columns.items():
         one[name] = value
-    return carrying._flat(one)
+    return carrying._columns_to_bytes(one)
 
 
 def packed(content: bytes) -> bytes:
@@ -29,14 +29,14 @@ def packed(content: bytes) -> bytes:
     return len(frame).to_bytes(4, "big") + frame
 
 
-def rest(count: int = 1, **more: Any) -> carrying.Rest:
-    plain = carrying.Rest(count, count, None, -1, b"", [(NAME, 1.0)], [(1, 1.0)], [], True, [], None, None, None)
+def rest(count: int = 1, **more: Any) -> carrying.PartEnd:
+    plain = carrying.PartEnd(count, count, None, -1, b"", [(NAME, 1.0)], [(1, 1.0)], [], True, [], None, None, None)
     return replace(plain, **more)
 
 
-NAMED: list[carrying.Message] = [
-    carrying.Hosts(["http://a.br:80"]),
-    *(carrying.Named(table, [""]) for table in carrying.NUMBERED.values()),
+NAMED: list[carrying.PartMessage] = [
+    carrying.PartHosts(["http://a.br:80"]),
+    *(carrying.PartNames(table, [""]) for table in carrying.NUMBERED.values()),
 ]
 HOSTILE: dict[str, bytes] = {
     "no frame": b"<html>no</html>" * 9,
@@ -45,36 +45,36 @@ HOSTILE: dict[str, bytes] = {
     "a bomb": packed(bytes(1 << 26)),
     "no msgpack": packed(b"\xc1"),
     "brackets": packed(b"\x91" * 100_000),
-    "no message": frame(["Else", 1]),  # type: ignore[arg-type]
-    "no host": frame(carrying.Hosts(["javascript:alert(1)"])),
-    "a long name": frame(carrying.Named("types", ["x" * 1000])),
-    "less than nothing": frame(carrying.Read(-1, 5)),
-    "half a row": frame(carrying.Rowed(b"x" * 60)),
-    "no moment": frame(carrying.Rowed(rows(at=np.nan))),
-    "no time": frame(carrying.Rowed(rows(elapsed_s=np.inf))),
-    "before time": frame(carrying.Rowed(rows(at=-1.0))),
-    "no flags": frame(carrying.Rowed(rows(flags=99))),
-    "a row of nobody": frame(carrying.Rowed(rows())) + frame(rest()),
-    "a number beyond": b"".join(map(frame, [*NAMED, carrying.Rowed(rows(host=1)), rest()])),
-    "software of nobody": b"".join(map(frame, [*NAMED, carrying.Servers([(7, visits.Server(1.0, "x"))]), rest(0)])),
-    "less than was told": b"".join(map(frame, [*NAMED, rest(3)])),
-    "more after the end": frame(rest(0)) + frame(carrying.Read(1, 1)),
-    "no part of a disk": frame(rest(0, storage=[("<b>", "data", 1)])),
-    "a size below nothing": frame(rest(0, storage=[("index", "index", -1)])),
-    "no delay": frame(carrying.Robots([("http://a.br:80", visits.Rules(200, delay_s=float("inf")))])),
+    "no message": encode_frame(["Else", 1]),  # type: ignore[arg-type]
+    "no host": encode_frame(carrying.PartHosts(["javascript:alert(1)"])),
+    "a long name": encode_frame(carrying.PartNames("types", ["x" * 1000])),
+    "less than nothing": encode_frame(carrying.PartProgress(-1, 5)),
+    "half a row": encode_frame(carrying.PartRows(b"x" * 60)),
+    "no moment": encode_frame(carrying.PartRows(rows(at=np.nan))),
+    "no time": encode_frame(carrying.PartRows(rows(elapsed_s=np.inf))),
+    "before time": encode_frame(carrying.PartRows(rows(at=-1.0))),
+    "no flags": encode_frame(carrying.PartRows(rows(flags=99))),
+    "a row of nobody": encode_frame(carrying.PartRows(rows())) + encode_frame(rest()),
+    "a number beyond": b"".join(map(encode_frame, [*NAMED, carrying.PartRows(rows(host=1)), rest()])),
+    "software of nobody": b"".join(map(encode_frame, [*NAMED, carrying.PartServers([(7, visits.ServerHeader(1.0, "x"))]), rest(0)])),
+    "less than was told": b"".join(map(encode_frame, [*NAMED, rest(3)])),
+    "more after the end": encode_frame(rest(0)) + encode_frame(carrying.PartProgress(1, 1)),
+    "no part of a disk": encode_frame(rest(0, storage=[("<b>", "data", 1)])),
+    "a size below nothing": encode_frame(rest(0, storage=[("index", "index", -1)])),
+    "no delay": encode_frame(carrying.PartRobots([("http://a.br:80", visits.RobotsSummary(200, delay_s=float("inf")))])),
 }
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_cannot_be_is_refused(name):
-    with Opening() as opening, pytest.raises(ValueError, match=r"."):
-        opening.take(HOSTILE[name])
+    with PartReader() as opening, pytest.raises(ValueError, match=r"."):
+        opening.feed(HOSTILE[name])
 
 
 def test_what_only_looks_so_is_taken():
-    with Opening() as opening:
-        opening.take(
-            b"".join(map(frame, [carrying.Beat(), carrying.Read(3, 9), *NAMED, carrying.Rowed(rows()), rest()]))
+    with PartReader() as opening:
+        opening.feed(
+            b"".join(map(encode_frame, [carrying.PartKeepAlive(), carrying.PartProgress(3, 9), *NAMED, carrying.PartRows(rows()), rest()]))
         )
         assert opening.portion is not None
         assert (opening.read, len(opening.portion.visits.rows)) == ((3, 9), 1)
@@ -86,28 +86,28 @@ def test_no_table_grows_without_end(monkeypatch):
     monkeypatch.setattr(carrying, "REDIRECTS_MAX", 3)
     monkeypatch.setattr(carrying, "NAMES_MAX", 3)
     key = "http://h{}.br:80"
-    move = np.zeros(1, carrying.MOVE)
-    endless: list[Callable[[int], carrying.Message]] = [
-        lambda n: carrying.Hosts([key.format(n)]), lambda n: carrying.Named("types", [f"t{n}"]),
-        lambda n: carrying.Servers([(n, visits.Server(1.0, "x"))]), lambda n: carrying.Rowed(rows()),
-        lambda n: carrying.Robots([(key.format(n), visits.Rules(200))]), lambda n: carrying.Sitemaps([key.format(n)]),
-        lambda n: carrying.Moves(carrying._flat(np.array([(n, 1, 1, 301)], move.dtype))),
+    move = np.zeros(1, carrying.REDIRECT_ROW)
+    endless: list[Callable[[int], carrying.PartMessage]] = [
+        lambda n: carrying.PartHosts([key.format(n)]), lambda n: carrying.PartNames("types", [f"t{n}"]),
+        lambda n: carrying.PartServers([(n, visits.ServerHeader(1.0, "x"))]), lambda n: carrying.PartRows(rows()),
+        lambda n: carrying.PartRobots([(key.format(n), visits.RobotsSummary(200))]), lambda n: carrying.PartSitemaps([key.format(n)]),
+        lambda n: carrying.PartRedirects(carrying._columns_to_bytes(np.array([(n, 1, 1, 301)], move.dtype))),
     ]  # fmt: skip
     for message in endless:
-        with Opening() as opening, pytest.raises(ValueError, match="than one machine can have"):
+        with PartReader() as opening, pytest.raises(ValueError, match="than one machine can have"):
             for n in range(6):
-                opening.take(frame(message(n)))
+                opening.feed(encode_frame(message(n)))
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_a_portion_with_a_byte_changed_is_taken_or_refused_and_nothing_else(data):
-    good = bytearray(b"".join(map(frame, [*NAMED, carrying.Rowed(rows()), rest()])))
+    good = bytearray(b"".join(map(encode_frame, [*NAMED, carrying.PartRows(rows()), rest()])))
     for _ in range(data.draw(st.integers(1, 4))):
         good[data.draw(st.integers(0, len(good) - 1))] = data.draw(st.integers(0, 255))
-    with Opening() as opening:
+    with PartReader() as opening:
         try:
-            opening.take(bytes(good))
+            opening.feed(bytes(good))
         except ValueError:
             pass
         else:

@@ -7,24 +7,24 @@ import msgspec
 import pytest
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from tarrafa.archive.deletions import note_down
-from tarrafa.archive.writer import Writer, _record
+from tarrafa.archive.deletions import record_deletions
+from tarrafa.archive.writer import WarcWriter, _record
 from tarrafa.config import Collection
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.model import CollectionNote, Record
+from tarrafa.model import CollectionNote, VisitRecord
 from tarrafa.report import visits
-from tarrafa.report.comparing import compare, read
-from tarrafa.report.counting import domain_of, named_domains, product_of
-from tarrafa.report.making import make
-from tarrafa.report.shapes import Report
-from tarrafa.report.writers import json as as_json
+from tarrafa.report.comparing import compare_reports, read_report
+from tarrafa.report.counting import domain_of, named_domains, product_name
+from tarrafa.report.making import build_report
+from tarrafa.report.shapes import CollectionReport
+from tarrafa.report.writers import report_json as as_json
 from tests.report.archives import NAME, T, a_visit, an_archive, counted, robots
 
 A, B, C = "http://a.br", "http://b.pt", "http://c.com:8080"
 
 
-def report_of(root: Path, *records: Record, worker: str = "w1", **options: Any) -> Report:
-    return make(an_archive(root, (worker, list(records))), NAME, **options)
+def report_of(root: Path, *records: VisitRecord, worker: str = "w1", **options: Any) -> CollectionReport:
+    return build_report(an_archive(root, (worker, list(records))), NAME, **options)
 
 
 def test_charsets_languages_and_domains_are_those_of_the_newest_copies(tmp_path):
@@ -107,11 +107,11 @@ def test_software_is_counted_by_server_with_and_without_its_version(tmp_path):
      ("/", "/")],
 )  # fmt: skip
 def test_a_product_is_the_first_word_without_its_version(server, product):
-    assert product_of(server.strip()) == product
+    assert product_name(server.strip()) == product
 
 
 def test_chains_and_loops_of_redirects(tmp_path):
-    def moved(path: str, to: str, at: float, status: int = 301, **more: Any) -> Record:
+    def moved(path: str, to: str, at: float, status: int = 301, **more: Any) -> VisitRecord:
         return a_visit(f"{A}{path}", at, status, location=f"{A}{to}" if to.startswith("/") else to, kept=False, **more)
 
     found = report_of(
@@ -145,7 +145,7 @@ def test_use_of_robots_txt(tmp_path):
         robots(hosts[3], status=0),  # as it was
     ]
     visited = [a_visit(f"http://h{n}.br/", n, -7 if n == 2 else 200, requested=n != 2, kept=n != 2) for n in range(7)]
-    found = make(an_archive(tmp_path, ("w1", [*notes, *visited])), NAME).robots
+    found = build_report(an_archive(tmp_path, ("w1", [*notes, *visited])), NAME).robots
     assert (found.asked, found.present, found.absent, found.unreachable) == (6, 4, 1, 1)
     assert (found.with_rules, found.closed, found.with_delay, found.with_sitemaps) == (2, 1, 2, 1)
     assert (found.delay_s_mean, found.delay_s_most, found.urls_excluded) == (10, 15, 1)
@@ -177,7 +177,7 @@ def test_each_collectors_end_is_known_crawlers_elsewhere_included(tmp_path):
         ("w2", [a_visit(f"{B}/1", 5), a_visit(f"{B}/2", 30, 404)]),
         ("relay", [a_visit(f"{C}/1", 20, worker="far away")]),
     )
-    found = make(data, NAME)
+    found = build_report(data, NAME)
     assert [(one.name, one.requests, one.documents, one.last - T) for one in found.collectors] == [
         ("w1", 2, 2, 10), ("far away", 1, 1, 20), ("w2", 2, 1, 30),
     ]  # fmt: skip
@@ -188,36 +188,36 @@ def test_each_collectors_end_is_known_crawlers_elsewhere_included(tmp_path):
 
 def test_a_period_counts_its_own_visits_only(tmp_path):
     data = an_archive(tmp_path, ("w1", [a_visit(f"{A}/{n}", n * 100) for n in range(10)]))
-    found = make(data, NAME, since=T + 200, until=T + 500)
+    found = build_report(data, NAME, since=T + 200, until=T + 500)
     assert (found.work.documents, found.since, found.until) == (3, T + 200, T + 500)
     assert "graph_is_now" in found.notes
     with pytest.raises(ConfigError, match="--until must be later"):
-        make(data, NAME, since=T, until=T)
+        build_report(data, NAME, since=T, until=T)
 
 
 def test_one_run_of_several_is_told_by_the_notes_in_the_archive(tmp_path):
     data = an_archive(tmp_path)
     for worker in ("w1", "w2"):
-        writer = Writer(data.archive, worker, T)
+        writer = WarcWriter(data.archive, worker, T)
         for run in (1, 2):
             note = {"type": "collection", "collection": NAME, "revision": 1, "config": {"name": NAME}, "run": run}
             writer._files()[1].write(_a_note(note))
             for n in range(run):
                 writer.append(a_visit(f"{A}/{worker}-{n}", run * 100 + n, visit=run), None)
         writer.close()
-    assert [make(data, NAME, run=run).work.visits for run in (None, 1, 2)] == [6, 2, 4]
-    assert make(data, NAME, run=2).run == 2
+    assert [build_report(data, NAME, run=run).work.visits for run in (None, 1, 2)] == [6, 2, 4]
+    assert build_report(data, NAME, run=2).run == 2
     with pytest.raises(ConfigError, match=r"no run 3 with visits \(there are: 1, 2\)"):
-        make(data, NAME, run=3)
+        build_report(data, NAME, run=3)
 
 
 def test_what_was_visited_before_the_collection_was_deleted_is_nobodys(tmp_path):
     data = an_archive(tmp_path, ("w1", [a_visit(f"{A}/1", 1)]), ("w2", [a_visit(f"{B}/1", 9)]))
-    writer = Writer(data.archive, "w3", T)
+    writer = WarcWriter(data.archive, "w3", T)
     writer._files()[1].write(_a_note({"type": "deleted", "collection": NAME, "at": T + 5}))
     writer.append(a_visit(f"{C}/1", 2, collection="other"), None)
     writer.close()
-    found = make(data, NAME)
+    found = build_report(data, NAME)
     assert list(found.servers.documents) == ["http://b.pt:80"]
     assert [one.name for one in found.collectors] == ["w2"]
 
@@ -225,34 +225,34 @@ def test_what_was_visited_before_the_collection_was_deleted_is_nobodys(tmp_path)
 def test_a_collection_that_was_deleted_is_neither_told_nor_reported_until_its_name_is_used_again(tmp_path):
     gone = [a_visit(f"{A}/1", 1, collection="old"), a_visit(f"{A}/2", 2, collection="again")]
     data = an_archive(tmp_path, ("w1", [a_visit(f"{A}/3", 3), *gone]))
-    writer = Writer(data.archive, "w0", T)
+    writer = WarcWriter(data.archive, "w0", T)
     for name in ("old", "again"):
         writer.append_note(CollectionNote(name, 1, msgspec.Raw(b"{}")), T)
     writer.close()
-    note_down(data.archive, {"old": T + 5, "again": T + 5}, T + 5)
-    assert make(data, NAME).shared_with == 0
+    record_deletions(data.archive, {"old": T + 5, "again": T + 5}, T + 5)
+    assert build_report(data, NAME).shared_with == 0
     for name in ("x", "old"):
         with pytest.raises(ConfigError, match=rf"no collection is named '{name}' \(there are: c\)"):
-            make(data, name)
-    writer = Writer(data.archive, "w2", T + 6)
+            build_report(data, name)
+    writer = WarcWriter(data.archive, "w2", T + 6)
     writer.append(a_visit(f"{A}/2", 7, collection="again"), None)
     writer.close()
-    assert (make(data, NAME).shared_with, make(data, "again").work.visits) == (1, 1)
+    assert (build_report(data, NAME).shared_with, build_report(data, "again").work.visits) == (1, 1)
     with pytest.raises(ConfigError, match=r"there are: again, c\)"):
-        make(data, "old")
+        build_report(data, "old")
 
 
 def test_a_run_of_a_deleted_collection_is_no_run_of_its_namesake(tmp_path):
     data = an_archive(tmp_path)
-    writer = Writer(data.archive, "w1", T)
+    writer = WarcWriter(data.archive, "w1", T)
     for run, at in ((1, 1), (2, 2), (1, 9)):
         writer.append_note(CollectionNote(NAME, run, msgspec.Raw(b"{}"), run), T + at)
         writer.append(a_visit(f"{A}/{at}", at), None)
     writer.close()
-    note_down(data.archive, {NAME: T + 5}, T + 5)
-    assert make(data, NAME, run=1).work.visits == 1
+    record_deletions(data.archive, {NAME: T + 5}, T + 5)
+    assert build_report(data, NAME, run=1).work.visits == 1
     with pytest.raises(ConfigError, match=r"no run 2 with visits \(there are: 1\)"):
-        make(data, NAME, run=2)
+        build_report(data, NAME, run=2)
 
 
 def _a_note(content: dict[str, object]) -> WarcRecord:
@@ -264,14 +264,14 @@ def _a_note(content: dict[str, object]) -> WarcRecord:
 def test_pages_pass_or_fail_the_breadth_rule_by_cycle(tmp_path):
     config = {"name": NAME, "roots": [f"{A}/"], "strategy": {"order": "breadth", "cycle": 2}}
     data = an_archive(tmp_path)
-    writer = Writer(data.archive, "w1", T)
+    writer = WarcWriter(data.archive, "w1", T)
     writer.append_note(CollectionNote(NAME, 1, msgspec.Raw(msgspec.json.encode(config))), T)
     for at, (host, page, links) in enumerate([
         ("a.br", 1, 2), ("www.a.br", 2, 3), ("b.br", 1, 1), ("a.br", 3, 8), ("c.br", 1, 900), ("c.br", 2, 4),
     ]):  # fmt: skip
         writer.append(a_visit(f"http://{host}/{page}", at, external=links), None)
     writer.close()
-    found = make(data, NAME)
+    found = build_report(data, NAME)
     assert found.order == "breadth"
     assert [(one.number, one.sites, one.pages, one.passed, one.failed) for one in found.cycles] == [
         (1, 2, 4, 2, 2), (2, 1, 2, 2, 0),
@@ -287,27 +287,27 @@ def test_another_collection_in_the_same_archive_is_not_counted_but_told(tmp_path
 def test_a_collection_that_nobody_knows_is_named_with_those_that_are_there(tmp_path):
     data = an_archive(tmp_path, ("w1", [a_visit(f"{A}/1")]))
     with pytest.raises(ConfigError, match=r"no collection is named 'x' \(there are: c\)"):
-        make(data, "x")
+        build_report(data, "x")
 
 
 def test_no_data_directory_is_one_line(tmp_path):
     with pytest.raises(DataError, match="no Tarrafa data here"):
-        make(an_archive(tmp_path / "a").__class__(tmp_path / "b"), NAME)
+        build_report(an_archive(tmp_path / "a").__class__(tmp_path / "b"), NAME)
 
 
 def test_many_rows_lie_in_a_file_and_add_up_to_the_same(tmp_path, monkeypatch):
     records = [a_visit(f"http://h{n % 7}.br/{n}", n, depth=n % 5, length=n) for n in range(100)]
     data = an_archive(tmp_path, ("w1", records))
-    small = make(data, NAME, search=False)
+    small = build_report(data, NAME, search=False)
     monkeypatch.setattr(visits, "ROWS_PER_CHUNK", 8)
     monkeypatch.setattr(visits, "ROWS_IN_MEMORY", 24)
-    large = make(data, NAME, search=False)
+    large = build_report(data, NAME, search=False)
     alike = msgspec.structs.replace(large, made_at=small.made_at, machines=small.machines)
     assert as_json(alike) == as_json(small)
 
 
 def test_what_the_web_makes_up_without_end_is_one_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(visits.Names.__init__, "__defaults__", (10,))
+    monkeypatch.setattr(visits.NameInterner.__init__, "__defaults__", (10,))
     found = report_of(tmp_path, *(a_visit(f"{A}/{n}", n, type=f"text/x-{n}") for n in range(30)))
     assert counted(found.types)[visits.OTHER] == 20
     assert len(found.types) == 11
@@ -332,8 +332,8 @@ def test_two_reports_are_compared_figure_by_figure_and_name_by_name(tmp_path):
     now = report_of(tmp_path / "2", *(a_visit(f"{A}/{n}", n) for n in range(3)), a_visit(f"{C}/1", 9, language="fr"))
     path = tmp_path / "report.json"
     path.write_bytes(as_json(before))
-    assert read(path) == before
-    found = compare(read(path), now)
+    assert read_report(path) == before
+    found = compare_reports(read_report(path), now)
     figures = {one.name: (one.before, one.now) for one in found.figures}
     assert figures["documents"] == (2, 4)
     assert figures["servers"] == (2, 2)
@@ -353,6 +353,6 @@ def test_what_is_no_earlier_report_is_refused_in_one_line(tmp_path, content, com
     path = tmp_path / "x.json"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=complaint):
-        read(path)
+        read_report(path)
     with pytest.raises(ConfigError, match="cannot be read"):
-        read(tmp_path / "missing.json")
+        read_report(tmp_path / "missing.json")

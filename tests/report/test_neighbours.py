@@ -11,16 +11,16 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import Token
 from tarrafa.report import carrying
-from tarrafa.report.carrying import CONTENT_TYPE, Beat, Failed, Hosts, Message, Read, frame, pack
-from tarrafa.report.making import make
-from tarrafa.report.neighbours import SILENCE_S, Neighbours, Round
-from tarrafa.report.portion import Asked, Portion, Progress, gather
-from tarrafa.report.shapes import Missing
-from tests.lying import Answering, lying
+from tarrafa.report.carrying import CONTENT_TYPE, PartKeepAlive, PartFailed, PartHosts, PartMessage, PartProgress, encode_frame, encode_part
+from tarrafa.report.making import build_report
+from tarrafa.report.neighbours import SILENCE_S, RemoteNodes, PartRequests
+from tarrafa.report.portion import PartRequest, ReportPart, Progress, gather_local_part
+from tarrafa.report.shapes import MissingNode
+from tests.lying import RespondFunction, run_fake_server
 from tests.report.archives import NAME, a_visit, an_archive
 
 TOKEN = Token(b"a token of many letters")
-ASKED = Asked(NAME, "Tarrafa")
+ASKED = PartRequest(NAME, "Tarrafa")
 PATIENCE_S = SILENCE_S - 5  # dropped, and not given up after a silence
 HEAD = f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nConnection: close\r\n\r\n".encode()
 
@@ -31,14 +31,14 @@ def hanging(line: socket.socket) -> None:
     line.recv(1)
 
 
-def dripping(message: Message) -> Answering:
+def dripping(message: PartMessage) -> RespondFunction:
     """It lives, and that is all."""
 
     def drip(line: socket.socket) -> None:
         line.sendall(HEAD)
         line.settimeout(0.2)
         while True:
-            line.sendall(frame(message))
+            line.sendall(encode_frame(message))
             with suppress(TimeoutError):
                 line.recv(1)
                 return
@@ -51,7 +51,7 @@ def endless(line: socket.socket) -> None:
     number = 0
     while True:
         number += 1
-        line.sendall(frame(Hosts([f"http://h{number}-{n}.br:80" for n in range(100)])))
+        line.sendall(encode_frame(PartHosts([f"http://h{number}-{n}.br:80" for n in range(100)])))
 
 
 def plain(code: int, body: bytes = b"no", more: str = "") -> bytes:
@@ -60,17 +60,17 @@ def plain(code: int, body: bytes = b"no", more: str = "") -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Hurried(Neighbours):
+class Hurried(RemoteNodes):
     """Has no time for these addresses, where nothing ever comes to its end; others may be slow."""
 
     endless: frozenset[str] = frozenset()
 
-    def ask(self, url: str, asked: Asked, tell: Progress, stop: threading.Event) -> Portion:
+    def fetch_part(self, url: str, asked: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
         limits = {"silence_s": 1, "stall_s": 1, "limit_s": 2} if url in self.endless else {}
-        return Neighbours(self.nodes, self.token, **limits).ask(url, asked, tell, stop)
+        return RemoteNodes(self.nodes, self.token, **limits).fetch_part(url, asked, tell, stop)
 
 
-HOSTILE: dict[str, tuple[bytes | Answering, str]] = {
+HOSTILE: dict[str, tuple[bytes | RespondFunction, str]] = {
     "nothing": (b"", "away"),
     "another protocol": (b"SSH-2.0-OpenSSH_9.2\r\n", "away"),
     "a page": (plain(200, b"<html>Welcome</html>"), "broken"),
@@ -81,12 +81,12 @@ HOSTILE: dict[str, tuple[bytes | Answering, str]] = {
     "elsewhere": (plain(302, more="Location: http://127.0.0.1:9/\r\n"), "broken"),
     "garbage": (HEAD + b"\xff\x00garbage" * 99, "broken"),
     "a bomb": (HEAD + b"\x7f\xff\xff\xff", "broken"),
-    "an end in the middle": (HEAD + frame(Beat()) + frame(Beat())[:-3], "broken"),
-    "no end": (HEAD + frame(Beat()), "broken"),
-    "an excuse": (HEAD + frame(Failed("the disk\nis <b>broken</b>")), "trouble"),
+    "an end in the middle": (HEAD + encode_frame(PartKeepAlive()) + encode_frame(PartKeepAlive())[:-3], "broken"),
+    "no end": (HEAD + encode_frame(PartKeepAlive()), "broken"),
+    "an excuse": (HEAD + encode_frame(PartFailed("the disk\nis <b>broken</b>")), "trouble"),
     "silence": (hanging, "away"),
-    "a drip": (dripping(Beat()), "away"),
-    "a drip that is never done": (dripping(Read(1, 2)), "away"),
+    "a drip": (dripping(PartKeepAlive()), "away"),
+    "a drip that is never done": (dripping(PartProgress(1, 2)), "away"),
     "too much": (endless, "broken"),
 }
 
@@ -108,8 +108,8 @@ def test_whatever_other_nodes_do_costs_their_own_portion_only(machines, monkeypa
     monkeypatch.setattr(carrying, "HOSTS_MAX", 10_000)
     told: list[tuple[int, int]] = []
     with ExitStack() as stack:
-        liars = {name: stack.enter_context(lying(answer)) for name, (answer, _) in HOSTILE.items()}
-        good = stack.enter_context(lying(HEAD + b"".join(pack(gather(machines[1], ASKED)))))
+        liars = {name: stack.enter_context(run_fake_server(answer)) for name, (answer, _) in HOSTILE.items()}
+        good = stack.enter_context(run_fake_server(HEAD + b"".join(encode_part(gather_local_part(machines[1], ASKED)))))
         nodes = [
             *((name, liar.url) for name, liar in liars.items()),
             ("good", good.url),
@@ -117,23 +117,23 @@ def test_whatever_other_nodes_do_costs_their_own_portion_only(machines, monkeypa
             ("gone", "http://127.0.0.1:1"),
         ]
         others = Hurried(nodes, TOKEN, endless=frozenset(liars[name].url for name in ENDLESS))
-        found = make(machines[0], NAME, search=False, others=others, progress=lambda *read: told.append(read))
+        found = build_report(machines[0], NAME, search=False, others=others, progress=lambda *read: told.append(read))
         (question,) = good.heard
-    expected = [Missing(name, why) for name, (_, why) in HOSTILE.items()]
-    assert found.missing == [*expected, Missing("off", "unasked"), Missing("gone", "away")]
+    expected = [MissingNode(name, why) for name, (_, why) in HOSTILE.items()]
+    assert found.missing == [*expected, MissingNode("off", "unasked"), MissingNode("gone", "away")]
     assert found.work.documents == 3 + 4
     assert [one.name for one in found.collectors] == ["n0-1", "n1-1"]
     assert [one.name for one in found.storage_by_machine] == ["", "good"]
     assert question.startswith(f"POST /report/{carrying.VERSION} HTTP/1.1".encode())
     assert b"Bearer a token of many letters" in question
-    assert msgspec.msgpack.decode(question.partition(b"\r\n\r\n")[2], type=Asked).name == NAME
+    assert msgspec.msgpack.decode(question.partition(b"\r\n\r\n")[2], type=PartRequest).name == NAME
     assert told[-1][0] <= told[-1][1]
 
 
 def test_without_a_token_nobody_is_asked(machines):
-    with lying(HEAD) as liar:
-        found = Neighbours([("one", liar.url)], Token())(ASKED, lambda done, total: None).wait()
-        assert (found.missing, liar.heard) == ([Missing("one", "refused")], [])
+    with run_fake_server(HEAD) as liar:
+        found = RemoteNodes([("one", liar.url)], Token())(ASKED, lambda done, total: None).wait()
+        assert (found.missing, liar.heard) == ([MissingNode("one", "refused")], [])
 
 
 def test_when_our_own_archive_cannot_be_read_nobody_is_waited_for(machines, tmp_path):
@@ -149,12 +149,12 @@ def test_when_our_own_archive_cannot_be_read_nobody_is_waited_for(machines, tmp_
         finally:
             ended.set()
 
-    def others(question: Asked, progress: Progress) -> Round:
-        asking = Neighbours([("one", liar.url)], TOKEN)(question, progress)
+    def others(question: PartRequest, progress: Progress) -> PartRequests:
+        asking = RemoteNodes([("one", liar.url)], TOKEN)(question, progress)
         assert asked.wait(PATIENCE_S), "before our own archive is looked at: else there might be nothing to drop"
         return asking
 
-    with lying(patient) as liar:
+    with run_fake_server(patient) as liar:
         with pytest.raises(Exception, match=str(path)):
-            make(data, NAME, search=False, others=others)
+            build_report(data, NAME, search=False, others=others)
         assert ended.wait(PATIENCE_S), "the question is dropped"

@@ -15,13 +15,13 @@ from tarrafa.cli import commands
 from tarrafa.clock import boottime
 from tarrafa.fetch.http import ACCEPT_ENCODING
 from tarrafa.parse.url import host_key, split
-from tarrafa.report.making import make
-from tarrafa.report.shapes import Report
-from tarrafa.web.coding import chunk, in_chunks
-from tarrafa.web.links import links
-from tarrafa.web.log import Entry
-from tarrafa.web.site import Kind, Resource
-from tarrafa.web.truth import Expected, TruthPage, expected, reachable
+from tarrafa.report.making import build_report
+from tarrafa.report.shapes import CollectionReport
+from tarrafa.web.coding import encode_chunks, is_chunked
+from tarrafa.web.links import outlinks
+from tarrafa.web.log import LoggedRequest
+from tarrafa.web.site import ResourceKind, Resource
+from tarrafa.web.truth import ExpectedRequests, TruthPage, expected_requests, reachable
 from tarrafa.web.world import World
 from tests.journey.crawling import TYPES, Journey, a_journey
 from tests.report.archives import counted
@@ -31,7 +31,7 @@ WORLD = World(seed=21, hosts=HOSTS, pages=120, crawl_delay_s=0.02, crawl_delay_s
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Journey, list[Entry]]]:
+def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Journey, list[LoggedRequest]]]:
     """A crawl, and what it asked for: tests ask, too."""
     journey = a_journey(tmp_path_factory.mktemp("report"), WORLD)
     with journey.web:
@@ -41,34 +41,34 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Journey, li
 
 
 @pytest.fixture(scope="module")
-def crawled(done: tuple[Journey, list[Entry]]) -> Journey:
+def crawled(done: tuple[Journey, list[LoggedRequest]]) -> Journey:
     return done[0]
 
 
 @pytest.fixture(scope="module")
-def requests(done: tuple[Journey, list[Entry]]) -> list[Entry]:
+def requests(done: tuple[Journey, list[LoggedRequest]]) -> list[LoggedRequest]:
     return done[1]
 
 
 @pytest.fixture(scope="module")
-def made(crawled: Journey) -> tuple[Report, float]:
+def made(crawled: Journey) -> tuple[CollectionReport, float]:
     """And in how many seconds."""
     began = boottime()
-    return make(crawled.data, "journey"), boottime() - began
+    return build_report(crawled.data, "journey"), boottime() - began
 
 
 @pytest.fixture(scope="module")
-def report(made: tuple[Report, float]) -> Report:
+def report(made: tuple[CollectionReport, float]) -> CollectionReport:
     return made[0]
 
 
 @pytest.fixture(scope="module")
-def truth() -> Expected:
-    return expected(WORLD, [WORLD.root(1)], types=TYPES, sitemaps=True)
+def truth() -> ExpectedRequests:
+    return expected_requests(WORLD, [WORLD.root(1)], types=TYPES, sitemaps=True)
 
 
 @pytest.fixture(scope="module")
-def pages(crawled: Journey, truth: Expected) -> dict[str, TruthPage]:
+def pages(crawled: Journey, truth: ExpectedRequests) -> dict[str, TruthPage]:
     """What `/__truth__` says of each page that must be kept."""
     found: dict[str, TruthPage] = {}
     for host in {split(url).host for url in truth.kept}:
@@ -141,8 +141,8 @@ def _bytes_of(journey: Journey, page: TruthPage) -> int:
         answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b" 200 " in head.splitlines()[0]
-    chunked = in_chunks(int(parts.host[1:5])) and page.language  # but it is not sent so where it hangs up afterwards
-    return len(chunk(body) if chunked else body)
+    chunked = is_chunked(int(parts.host[1:5])) and page.language  # but it is not sent so where it hangs up afterwards
+    return len(encode_chunks(body) if chunked else body)
 
 
 def test_links_on_pages_are_the_worlds_links(report, crawled, truth):
@@ -150,7 +150,7 @@ def test_links_on_pages_are_the_worlds_links(report, crawled, truth):
     internal = outgoing = 0
     for url in truth.kept:
         it = reached[url]
-        targets = {link.to for link in links(WORLD, Resource(it.kind, it.no, it.n))}
+        targets = {link.to for link in outlinks(WORLD, Resource(it.kind, it.no, it.n))}
         targets.discard(Resource(it.kind, it.no, it.n))
         outgoing += len(targets)
         internal += sum(to.no == it.no for to in targets)
@@ -164,7 +164,7 @@ def test_redirects_and_dead_links_are_the_worlds(report, truth):
     reached = reachable(WORLD, [WORLD.root(1)], sitemaps=True)
     codes = Counter(reached[url].status for url in truth.redirects)
     assert {one.status: one.count for one in report.redirects.codes} == codes
-    in_loops = [url for url in truth.redirects if reached[url].kind is Kind.LOOP]
+    in_loops = [url for url in truth.redirects if reached[url].kind is ResourceKind.LOOP]
     assert report.redirects.loop_urls == len(in_loops)
     assert report.dead is not None
     assert report.dead.urls == len(truth.missing)

@@ -12,36 +12,36 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
-from tarrafa.graph.figures import GraphFigures, LinkedTo
-from tarrafa.model import CollectionNote, DeletedNote, HostNote, Record
+from tarrafa.graph.figures import GraphStatistics, LinkedUrl
+from tarrafa.model import CollectionNote, DeletedNote, HostNote, VisitRecord
 from tarrafa.report import carrying, visits
-from tarrafa.report.carrying import Opening, pack
-from tarrafa.report.making import make
-from tarrafa.report.portion import Asked, Gathered, Portion, Progress, gather
-from tarrafa.report.shapes import Missing, Part, Report
+from tarrafa.report.carrying import PartReader, encode_part
+from tarrafa.report.making import build_report
+from tarrafa.report.portion import PartRequest, RemoteParts, ReportPart, Progress, gather_local_part
+from tarrafa.report.shapes import MissingNode, StoragePart, CollectionReport
 from tarrafa.report.texts.choosing import LANGUAGES
-from tarrafa.report.uniting import unite
-from tarrafa.report.visits import Names
-from tarrafa.report.writers import html, markdown
-from tarrafa.report.writers import json as as_json
+from tarrafa.report.uniting import merge_parts
+from tarrafa.report.visits import NameInterner
+from tarrafa.report.writers import report_html, report_markdown
+from tarrafa.report.writers import report_json as as_json
 from tests.report.archives import NAME, T, a_visit, an_archive, robots
 
-ASKED = Asked(NAME, "Tarrafa")
+ASKED = PartRequest(NAME, "Tarrafa")
 HOSTS = [f"http://{name}" for name in ("a.br", "www.a.br", "b.pt", "c.com:8080", "127.0.0.1", "d.gov.br")]
 CONFIG = {"name": NAME, "roots": [f"{HOSTS[0]}/"], "strategy": {"order": "breadth", "cycle": 2, "favour": ["*.gov.br"]}}
-Told = tuple[str, float, Record | HostNote | DeletedNote]  # by whom, when, what
+Told = tuple[str, float, VisitRecord | HostNote | DeletedNote]  # by whom, when, what
 RULES = ("", "User-agent: *\nDisallow: /x\n", "User-agent: *\nDisallow: /\n", "User-agent: *\nCrawl-delay: 8\n")
 
 
-def carried(portion: Portion, sizes: random.Random | None = None) -> Portion:
+def carried(portion: ReportPart, sizes: random.Random | None = None) -> ReportPart:
     """As it arrives."""
-    content = b"".join(pack(portion))
-    with Opening() as opening:
+    content = b"".join(encode_part(portion))
+    with PartReader() as opening:
         while content:
             size = sizes.randint(1, 4000) if sizes is not None else len(content)
-            opening.take(content[:size])
+            opening.feed(content[:size])
             content = content[size:]
         assert opening.portion is not None
         return opening.portion
@@ -53,15 +53,15 @@ class Elsewhere:
     def __init__(self, machines: Sequence[DataDirectory], sizes: random.Random) -> None:
         self._machines, self._sizes = machines, sizes
 
-    def __call__(self, asked: Asked, progress: Progress) -> "Elsewhere":
+    def __call__(self, asked: PartRequest, progress: Progress) -> "Elsewhere":
         self._asked = asked
         return self
 
-    def wait(self) -> Gathered:
+    def wait(self) -> RemoteParts:
         found = {
-            f"n{number}": carried(gather(one, self._asked), self._sizes) for number, one in enumerate(self._machines)
+            f"n{number}": carried(gather_local_part(one, self._asked), self._sizes) for number, one in enumerate(self._machines)
         }
-        return Gathered(found)
+        return RemoteParts(found)
 
     def stop(self) -> None:
         pass
@@ -70,7 +70,7 @@ class Elsewhere:
 # -- one archive, and the same one divided ----------------------------------------------------------------------------
 
 
-def happenings(chance: random.Random, count: int) -> Iterator[tuple[float, Record | HostNote | DeletedNote]]:
+def happenings(chance: random.Random, count: int) -> Iterator[tuple[float, VisitRecord | HostNote | DeletedNote]]:
     """What may stand in an archive, each at a moment of its own. All numbers are sums of powers of two, so that they
     add up to the same in any order."""
     numbers: dict[str, int] = {}
@@ -89,7 +89,7 @@ def happenings(chance: random.Random, count: int) -> Iterator[tuple[float, Recor
             yield T + at / 8, a_random_visit(chance, url, at / 8, numbers[url])
 
 
-def a_random_visit(chance: random.Random, url: str, at: float, number: int) -> Record:
+def a_random_visit(chance: random.Random, url: str, at: float, number: int) -> VisitRecord:
     status = chance.choice((200, 200, 200, 304, 404, 410, 503, -7, 301, 302))
     to = f"{chance.choice(HOSTS)}/{chance.randint(1, 5)}" if status in (301, 302) or chance.random() < 0.05 else ""
     links = [f"{one}/1" for one in chance.sample(HOSTS, 3)]
@@ -106,14 +106,14 @@ def a_random_visit(chance: random.Random, url: str, at: float, number: int) -> R
 def written(root: Path, told: Sequence[Told]) -> DataDirectory:
     """An archive with a file for each writer; its second run begins in the middle of time."""
     data = an_archive(root)
-    writers: dict[str, tuple[Writer, int]] = {}
+    writers: dict[str, tuple[WarcWriter, int]] = {}
     for name, at, what in told:
-        writer, run = writers.get(name) or (Writer(data.archive, name, T), 0)
+        writer, run = writers.get(name) or (WarcWriter(data.archive, name, T), 0)
         if run < (now := 1 + (at > T + 2500)):
             config = CONFIG | {"title": f"{now}"}
             writer.append_note(CollectionNote(NAME, now, msgspec.Raw(msgspec.json.encode(config)), now), at)
         writers[name] = (writer, now)
-        if isinstance(what, Record):
+        if isinstance(what, VisitRecord):
             writer.append(what, None)
         else:
             writer.append_note(what, at)
@@ -122,7 +122,7 @@ def written(root: Path, told: Sequence[Told]) -> DataDirectory:
     return data
 
 
-def tables(report: Report) -> bytes:
+def tables(report: CollectionReport) -> bytes:
     """Without what is the machine's own."""
     alike = replace(report, made_at=0.0, machines=[], storage=[], storage_by_machine=[], notes=[])
     return as_json(alike)
@@ -145,15 +145,15 @@ def test_an_archive_that_is_divided_over_machines_gives_the_tables_of_the_whole(
     with tempfile.TemporaryDirectory() as folder:
         whole = written(Path(folder) / "whole", [first, *told])
         parts = [written(Path(folder) / str(number), part) for number, part in enumerate(divided)]
-        expected = make(whole, NAME, search=False, **limits)
-        found = make(parts[0], NAME, search=False, others=Elsewhere(parts[1:], chance), **limits)
+        expected = build_report(whole, NAME, search=False, **limits)
+        found = build_report(parts[0], NAME, search=False, others=Elsewhere(parts[1:], chance), **limits)
     assert tables(found) == tables(expected)
     assert ("several" in found.notes, "several" in expected.notes) == (True, False)
     assert [one.name for one in found.storage_by_machine] == ["", *(f"n{n}" for n in range(machines - 1))]
 
 
-def a_portion(root: Path, *records: Record, **more: Any) -> Portion:
-    found = gather(an_archive(root, ("w1", list(records))), ASKED)
+def a_portion(root: Path, *records: VisitRecord, **more: Any) -> ReportPart:
+    found = gather_local_part(an_archive(root, ("w1", list(records))), ASKED)
     for name, value in more.items():
         setattr(found, name, value)
     return found
@@ -163,7 +163,7 @@ def test_a_url_that_two_machines_fetched_is_one_document_and_its_newest_visit_co
     url = f"{HOSTS[0]}/1"
     here = an_archive(tmp_path / "1", ("one-1", [a_visit(url, 0, length=10), a_visit(f"{HOSTS[0]}/2", 1)]))
     there = an_archive(tmp_path / "2", ("two-1", [a_visit(url, 9, visit=2, length=99, language="en")]))
-    found = make(here, NAME, search=False, others=Elsewhere([there], random.Random(1)))
+    found = build_report(here, NAME, search=False, others=Elsewhere([there], random.Random(1)))
     assert (found.work.documents, found.work.pages_fetched, found.links.accessed) == (2, 3, 2)
     assert (found.sizes.least, found.sizes.most) == (99, 1000)
     assert {one.name: one.count for one in found.languages} == {"pt": 1, "en": 1}
@@ -171,24 +171,24 @@ def test_a_url_that_two_machines_fetched_is_one_document_and_its_newest_visit_co
 
 
 def test_storage_documents_and_statements_are_sums_and_so_is_of_the_graphs_what_can_be_one(tmp_path):
-    def graph(wanted: int, worst: int) -> GraphFigures:
-        listed = [LinkedTo("http://a.br/gone", wanted, 404)], [LinkedTo("http://a.br/", worst)]
-        return GraphFigures(10, 20, 8, [(0, 3), (2, 1)], 1, wanted, *listed)
+    def graph(wanted: int, worst: int) -> GraphStatistics:
+        listed = [LinkedUrl("http://a.br/gone", wanted, 404)], [LinkedUrl("http://a.br/", worst)]
+        return GraphStatistics(10, 20, 8, [(0, 3), (2, 1)], 1, wanted, *listed)
 
-    storage = [Part("archive", "data", 5), Part("index", "index", 7)]
+    storage = [StoragePart("archive", "data", 5), StoragePart("index", "index", 7)]
     one = a_portion(tmp_path / "1", a_visit(f"{HOSTS[0]}/1"), storage=storage, indexed=3, statements=4)
     one.graph = graph(2, 5)
     two = a_portion(tmp_path / "2", a_visit(f"{HOSTS[2]}/1"), storage=storage, indexed=None, statements=6)
     three = a_portion(tmp_path / "3", storage=[], indexed=1, graph=graph(3, 4))
-    found = unite([carried(part) for part in (one, two, three)])
-    assert found.storage == [Part("archive", "data", 10), Part("index", "index", 14)]
+    found = merge_parts([carried(part) for part in (one, two, three)])
+    assert found.storage == [StoragePart("archive", "data", 10), StoragePart("index", "index", 14)]
     assert (found.indexed, found.statements) == (4, 10)
     assert found.graph is not None
     assert (found.graph.dead_urls, found.graph.dead_links, found.graph.links_followed) == (2, 5, 16)
     assert found.graph.in_links == [(0, 6), (2, 2)]
-    assert found.graph.most_wanted == [LinkedTo("http://a.br/gone", 5, 404)]
-    assert found.graph.pages_worst == [LinkedTo("http://a.br/", 5)]
-    assert unite([two, a_portion(tmp_path / "4")]).graph is None
+    assert found.graph.most_wanted == [LinkedUrl("http://a.br/gone", 5, 404)]
+    assert found.graph.pages_worst == [LinkedUrl("http://a.br/", 5)]
+    assert merge_parts([two, a_portion(tmp_path / "4")]).graph is None
 
 
 def test_many_rows_travel_in_parts_lie_in_files_and_add_up_to_the_same(tmp_path, monkeypatch):
@@ -196,38 +196,38 @@ def test_many_rows_travel_in_parts_lie_in_files_and_add_up_to_the_same(tmp_path,
         a_visit(f"http://h{n % 7}.br/{n}", n, status=(200, 301)[n % 2], location="http://h1.br/") for n in range(90)
     ]
     machines = [an_archive(tmp_path / str(n), (f"w{n}", records[n::2])) for n in range(2)]
-    few = make(machines[0], NAME, search=False, others=Elsewhere(machines[1:], random.Random(1)))
+    few = build_report(machines[0], NAME, search=False, others=Elsewhere(machines[1:], random.Random(1)))
     monkeypatch.setattr(carrying, "ROWS_PER_FRAME", 8)
     monkeypatch.setattr(carrying, "NAMES_PER_FRAME", 2)
     monkeypatch.setattr(visits, "ROWS_PER_CHUNK", 4)
     monkeypatch.setattr(visits, "ROWS_IN_MEMORY", 16)
     monkeypatch.setattr("tarrafa.report.uniting.ROWS_AT_ONCE", 4)
-    many = make(machines[0], NAME, search=False, others=Elsewhere(machines[1:], random.Random(1)))
+    many = build_report(machines[0], NAME, search=False, others=Elsewhere(machines[1:], random.Random(1)))
     assert tables(many) == tables(few)
 
 
 def test_names_beyond_what_a_table_holds_are_one_row_wherever_they_were_met(tmp_path, monkeypatch):
-    monkeypatch.setattr(Names.__init__, "__defaults__", (10,))
+    monkeypatch.setattr(NameInterner.__init__, "__defaults__", (10,))
     parts = [
         a_portion(tmp_path / str(m), *(a_visit(f"{HOSTS[m]}/{n}", n, type=f"x/{m}-{n}") for n in range(8)))
         for m in (0, 2)
     ]
-    assert unite(parts).visits.types == [*(f"x/0-{n}" for n in range(8)), "x/2-0", "x/2-1", visits.OTHER]
+    assert merge_parts(parts).visits.types == [*(f"x/0-{n}" for n in range(8)), "x/2-0", "x/2-1", visits.OTHER]
 
 
 @pytest.mark.parametrize("language", ["en", "pt"])
 def test_who_is_not_counted_is_named_in_every_form(tmp_path, language):
-    missing = [Missing("far-1", "away"), Missing("old", "version"), *(Missing(f"x{n}", "broken") for n in range(30))]
+    missing = [MissingNode("far-1", "away"), MissingNode("old", "version"), *(MissingNode(f"x{n}", "broken") for n in range(30))]
 
     class Silent(Elsewhere):
-        def wait(self) -> Gathered:
-            return Gathered({}, missing)
+        def wait(self) -> RemoteParts:
+            return RemoteParts({}, missing)
 
     data, t = an_archive(tmp_path, ("w1", [a_visit(f"{HOSTS[0]}/1")])), LANGUAGES[language]
-    found = make(data, NAME, search=False, others=Silent([], random.Random(1)))
+    found = build_report(data, NAME, search=False, others=Silent([], random.Random(1)))
     assert "without" in found.notes
     assert msgspec.json.decode(as_json(found))["missing"][0] == {"name": "far-1", "why": "away"}
-    for text in (html(found, t), markdown(found, t)):
+    for text in (report_html(found, t), report_markdown(found, t)):
         assert t("note_without", node="far-1", why=t("why_away")) in text
         assert t("why_version") in text
         assert t("note_without_more", count="12") in text

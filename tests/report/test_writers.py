@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from tarrafa.coordinate.beats import Machine
 from tarrafa.errors import ConfigError
 from tarrafa.report import plots, writers
-from tarrafa.report.comparing import compare
-from tarrafa.report.making import make
+from tarrafa.report.comparing import compare_reports
+from tarrafa.report.making import build_report
 from tarrafa.report.measuring import distribution
-from tarrafa.report.shapes import DeadLink, DeadLinks, Freshness, MachineUsed, Part, Report, SearchTime
-from tarrafa.report.telling import tell
+from tarrafa.report.shapes import DeadLink, DeadLinks, FreshnessSummary, MachineUsage, StoragePart, CollectionReport, SearchTime
+from tarrafa.report.telling import lay_out
 from tarrafa.report.texts.choosing import LANGUAGES
 from tests.report.archives import NAME, T, a_visit, an_archive
 
@@ -23,7 +23,7 @@ ENGLISH, PORTUGUESE = LANGUAGES["en"], LANGUAGES["pt"]
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> CollectionReport:
     """Every text that the Web can choose is an attack, and every section has something to say."""
     import numpy as np
 
@@ -34,19 +34,19 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
     ]
     records += [a_visit(url, 3000, location="http://evil.test/next", status=301), a_visit(url + "2", 3001)]
     data = an_archive(tmp_path_factory.mktemp("hostile"), ("w1", records))
-    found = make(
-        data, NAME, machines=[MachineUsed(EVIL, Machine(2, 2400.0, 0.5, 1.0, 1 << 33, 1, 1, 1, EVIL), 0.4, 0.9)]
+    found = build_report(
+        data, NAME, machines=[MachineUsage(EVIL, Machine(2, 2400.0, 0.5, 1.0, 1 << 33, 1, 1, 1, EVIL), 0.4, 0.9)]
     )
     rates = distribution(np.array([0.01, 0.2, 3.0]), 2.0, 1 / 1024)
     found = replace(
         found,
         dead=DeadLinks(1, 2, 0.5, [DeadLink(url, 2, 404)], [DeadLink(url + EVIL, 2)]),
-        freshness=Freshness(3, 12, 4, 0.9, rates),
+        freshness=FreshnessSummary(3, 12, 4, 0.9, rates),
         search=[SearchTime("word", 2, 0.01, 0.02, 0.001, 0.002)],
-        storage=[Part("archive", "data", 10**9), Part("index", "index", 10**8)],
+        storage=[StoragePart("archive", "data", 10**9), StoragePart("index", "index", 10**8)],
     )
     earlier = replace(found, languages=[], servers=replace(found.servers, documents={f"http://{EVIL}:80": 7}))
-    return replace(found, comparison=compare(earlier, found))
+    return replace(found, comparison=compare_reports(earlier, found))
 
 
 class Elements(html.parser.HTMLParser):
@@ -60,7 +60,7 @@ class Elements(html.parser.HTMLParser):
 
 @pytest.mark.parametrize("t", LANGUAGES.values(), ids=LANGUAGES)
 def test_html_holds_no_script_no_inline_style_and_nothing_from_elsewhere(hostile, t):
-    page = writers.html(hostile, t, list(plots.PLOTS))
+    page = writers.report_html(hostile, t, list(plots.PLOTS))
     found = Elements()
     found.feed(page)
     allowed = {"html", "head", "meta", "title", "link", "body", "main", "article", "header", "h1", "h2", "p", "nav",
@@ -80,7 +80,7 @@ def test_html_holds_no_script_no_inline_style_and_nothing_from_elsewhere(hostile
 
 @pytest.mark.parametrize("t", LANGUAGES.values(), ids=LANGUAGES)
 def test_in_markdown_a_table_has_the_same_columns_in_every_row(hostile, t):
-    text = writers.markdown(hostile, t, ["documents"])
+    text = writers.report_markdown(hostile, t, ["documents"])
     assert "<" not in text
     assert "![" in text
     columns = 0
@@ -97,7 +97,7 @@ def test_in_markdown_a_table_has_the_same_columns_in_every_row(hostile, t):
 def test_json_is_read_again_as_it_was(hostile):
     import msgspec
 
-    assert msgspec.json.decode(writers.json(hostile), type=Report) == hostile
+    assert msgspec.json.decode(writers.report_json(hostile), type=CollectionReport) == hostile
 
 
 def test_both_languages_say_the_same_things_with_the_same_values():
@@ -111,7 +111,7 @@ def test_both_languages_say_the_same_things_with_the_same_values():
 
 
 def test_every_section_of_the_classic_studies_is_there(hostile):
-    assert [section.name for section in tell(hostile, ENGLISH).sections] == [
+    assert [section.name for section in lay_out(hostile, ENGLISH).sections] == [
         "work", "machines", "links", "responses", "types", "servers", "documents", "languages", "software", "robots",
         "dead", "redirects", "time", "waits", "linked", "storage", "search", "freshness", "compared",
     ]  # fmt: skip
@@ -135,25 +135,25 @@ def test_numbers_are_written_as_the_language_does(written, english, portuguese):
 
 def test_without_matplotlib_the_tables_still_come(hostile, tmp_path, monkeypatch):
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    written = writers.write(hostile, ENGLISH, tmp_path / "new" / "folder")
+    written = writers.write_report(hostile, ENGLISH, tmp_path / "new" / "folder")
     assert [path.name for path in written] == ["report.html", "report.md", "report.json"]
     assert "<img" not in (tmp_path / "new" / "folder" / "report.html").read_text()
     assert (tmp_path / "new" / "folder" / "report.css").exists()
 
 
 def test_only_the_forms_that_are_asked_for_are_written(hostile, tmp_path):
-    assert [path.name for path in writers.write(hostile, PORTUGUESE, tmp_path, ["md"])] == ["report.md"]
+    assert [path.name for path in writers.write_report(hostile, PORTUGUESE, tmp_path, ["md"])] == ["report.md"]
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
     with pytest.raises(ConfigError, match="pdf is none of html, md, json, plots"):
-        writers.write(hostile, ENGLISH, tmp_path, ["pdf"])
+        writers.write_report(hostile, ENGLISH, tmp_path, ["pdf"])
 
 
 def test_a_report_of_nothing_is_still_a_report(tmp_path):
-    empty = make(an_archive(tmp_path, ("w1", [a_visit("http://a.br/")])), NAME, since=T + 1e6)
+    empty = build_report(an_archive(tmp_path, ("w1", [a_visit("http://a.br/")])), NAME, since=T + 1e6)
     assert empty.work.visits == 0
     for t in LANGUAGES.values():
-        assert "<table>" in writers.html(empty, t)
-        assert writers.markdown(empty, t)
+        assert "<table>" in writers.report_html(empty, t)
+        assert writers.report_markdown(empty, t)
 
 
 def test_hostile_labels_are_drawn_as_they_are_written(hostile, tmp_path):
@@ -162,7 +162,7 @@ def test_hostile_labels_are_drawn_as_they_are_written(hostile, tmp_path):
     only = {name: plots.PLOTS[name] for name in ("documents", "changes")}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plots, "PLOTS", only)
-        assert plots.draw(hostile, ENGLISH, tmp_path / "plots") == list(only)
+        assert plots.draw_plots(hostile, ENGLISH, tmp_path / "plots") == list(only)
     drawn = (tmp_path / "plots" / "documents.svg").read_text()
     assert "<script" not in drawn
     assert (tmp_path / "plots" / "changes.png").stat().st_size > 10_000

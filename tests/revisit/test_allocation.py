@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tarrafa.revisit
-from tarrafa.revisit.allocation import allocate, gain, literal_greedy, position, visits_asked
-from tarrafa.revisit.staleness import inverse_grown, staleness
+from tarrafa.revisit.allocation import allocate, gain, literal_greedy, visit_position, visits_at_price
+from tarrafa.revisit.staleness import inverse_value_growth, staleness
 
 
 def mean_staleness(rates: Sequence[float], visits: Iterable[int], weights: Sequence[float] | None = None) -> float:
@@ -207,7 +207,7 @@ def test_visits_are_asked_for_up_to_the_first_that_gains_less(logarithm, weight_
     changes, weight = 10.0**logarithm, 10.0**weight_logarithm
     price = part * gain(changes, weight, 0)
     walked = next(x for x in range(3_001) if x == 3_000 or gain(changes, weight, x) < price)
-    assert visits_asked(changes, weight, price, 3_000) == walked
+    assert visits_at_price(changes, weight, price, 3_000) == walked
 
 
 @pytest.mark.parametrize("visits", [0, 1, 2, 3, 5, 8, 20, 100, 1000])
@@ -215,9 +215,9 @@ def test_the_position_of_a_visit_is_as_exact_as_the_search_takes_it_for(visits):
     """`_ask` trusts it outside of 0.005 + 2e-5 z around whole numbers."""
     for changes in np.geomspace(1e-4, 8.0 * (visits + 2), 2_000).tolist():
         price = gain(changes, 1.0, visits)
-        place = position(changes, 1.0, price)
+        place = visit_position(changes, 1.0, price)
         if place == -1.0:
             target = price * changes
-            assert target >= 0.98 or changes / inverse_grown(target) * 1e-11 >= price * 0.999
+            assert target >= 0.98 or changes / inverse_value_growth(target) * 1e-11 >= price * 0.999
         else:
             assert abs(place - (visits + 1)) < 0.003 + 1.5e-5 * (visits + 2)

@@ -27,7 +27,7 @@ def exact(alpha: float, beta: float, seen: list[tuple[float, bool]]) -> tuple[fl
 
 def follow(alpha: float, beta: float, seen: list[tuple[float, bool]]) -> tuple[float, float]:
     for gap, changed in seen:
-        alpha, beta = estimate.changed(alpha, beta, gap) if changed else estimate.unchanged(alpha, beta, gap)
+        alpha, beta = estimate.update_changed(alpha, beta, gap) if changed else estimate.update_unchanged(alpha, beta, gap)
     return alpha, beta
 
 
@@ -62,11 +62,11 @@ def test_dates_keep_a_fast_page_identifiable():
     rng = random.Random(1)
     blind = dated = (estimate.PRIOR_ALPHA, estimate.PRIOR_BETA)
     for _ in range(30):
-        blind = estimate.changed(*blind, 5 * DAY_S)
-        dated = estimate.dated(*dated, rng.expovariate(2.0) * DAY_S)
+        blind = estimate.update_changed(*blind, 5 * DAY_S)
+        dated = estimate.update_dated(*dated, rng.expovariate(2.0) * DAY_S)
     assert dated[0] / dated[1] * DAY_S == pytest.approx(2.0, rel=0.4)
     assert blind[0] / blind[1] * DAY_S < 1.2
-    low, high = estimate.bounds(*dated)
+    low, high = estimate.rate_bounds(*dated)
     assert low < dated[0] / dated[1] < high
 
 
@@ -84,16 +84,16 @@ def test_nine_times_of_ten_the_truth_lies_within_the_bounds():
     for _ in range(400):
         rate = rng.gammavariate(2.0, 0.25)
         seen = [(gap := rng.uniform(0.5, 2.0), rng.random() < -math.expm1(-rate * gap)) for _ in range(25)]
-        low, high = estimate.bounds(*follow(2.0, 4.0, seen))
+        low, high = estimate.rate_bounds(*follow(2.0, 4.0, seen))
         inside += low <= rate <= high
     assert 0.85 <= inside / 400 <= 0.95
 
 
 def test_a_new_page_is_believed_to_be_like_its_site():
-    alpha, beta = estimate.prior(0, 0.0, 0.0)
+    alpha, beta = estimate.site_prior(0, 0.0, 0.0)
     assert (alpha, beta) == pytest.approx((estimate.PRIOR_ALPHA, estimate.PRIOR_BETA))
     daily = 1 / DAY_S
-    alpha, beta = estimate.prior(1000, 1000 * daily, 1000 * 1.05 * daily**2)
+    alpha, beta = estimate.site_prior(1000, 1000 * daily, 1000 * 1.05 * daily**2)
     assert alpha / beta == pytest.approx(daily, rel=0.01)
     assert alpha > 10  # they are all alike, so one is nearly known before it is seen
 
@@ -103,24 +103,24 @@ def test_a_new_page_is_believed_to_be_like_its_site():
 )  # fmt: skip
 def test_whatever_is_seen_leaves_a_belief(alpha, beta, gap, quiet):
     for after in (
-        estimate.changed(alpha, beta, gap), estimate.unchanged(alpha, beta, gap), estimate.dated(alpha, beta, quiet)
+        estimate.update_changed(alpha, beta, gap), estimate.update_unchanged(alpha, beta, gap), estimate.update_dated(alpha, beta, quiet)
     ):  # fmt: skip
         assert all(math.isfinite(value) and value > 0 for value in after)
-        low, high = estimate.bounds(*after)
+        low, high = estimate.rate_bounds(*after)
         assert 0 <= low <= high
 
 
 @given(alpha=st.floats(0.1, 1e3), beta=st.floats(0.1, 1e6), gap=st.floats(1e-3, 1e6))
 def test_a_change_raises_the_estimate_and_none_lowers_it(alpha, beta, gap):
-    more, less = estimate.changed(alpha, beta, gap), estimate.unchanged(alpha, beta, gap)
+    more, less = estimate.update_changed(alpha, beta, gap), estimate.update_unchanged(alpha, beta, gap)
     assert less[0] / less[1] <= alpha / beta <= more[0] / more[1] * (1 + 1e-9)
 
 
 def test_cho_and_garcia_molina_2003_improved_estimator():
     """Ten visits: naive 0.6 a visit for six changes, improved -log((10 - 6 + .5) / (10 + .5))."""
-    assert estimate.naive(6, 10.0) == 0.6
-    assert estimate.improved(6, 10, 1.0) == pytest.approx(-math.log(4.5 / 10.5))
-    assert math.isfinite(estimate.improved(10, 10, 1.0))
+    assert estimate.naive_rate(6, 10.0) == 0.6
+    assert estimate.cho_garcia_molina_rate(6, 10, 1.0) == pytest.approx(-math.log(4.5 / 10.5))
+    assert math.isfinite(estimate.cho_garcia_molina_rate(10, 10, 1.0))
 
 
 def test_the_naive_estimator_is_too_low_and_the_others_are_not():
@@ -128,9 +128,9 @@ def test_the_naive_estimator_is_too_low_and_the_others_are_not():
     naive = improved = likeliest = 0.0
     for _ in range(rounds):
         flags = [rng.random() < -math.expm1(-rate) for _ in range(40)]
-        naive += estimate.naive(sum(flags), 40.0) / rounds
-        improved += estimate.improved(sum(flags), 40, 1.0) / rounds
-        likeliest += estimate.likeliest([1.0] * 40, flags) / rounds
+        naive += estimate.naive_rate(sum(flags), 40.0) / rounds
+        improved += estimate.cho_garcia_molina_rate(sum(flags), 40, 1.0) / rounds
+        likeliest += estimate.maximum_likelihood_rate([1.0] * 40, flags) / rounds
     assert naive < 0.6 * rate
     assert improved == pytest.approx(rate, rel=0.03)
     assert likeliest == pytest.approx(rate, rel=0.08)
@@ -138,8 +138,8 @@ def test_the_naive_estimator_is_too_low_and_the_others_are_not():
 
 def test_the_likeliest_rate_of_irregular_visits_solves_its_equation():
     gaps, flags = [1.0, 2.0, 0.5, 4.0, 3.0], [True, False, True, True, False]
-    rate = estimate.likeliest(gaps, flags)
+    rate = estimate.maximum_likelihood_rate(gaps, flags)
     slope = sum(gap / math.expm1(rate * gap) for gap, flag in zip(gaps, flags, strict=True) if flag)
     assert slope == pytest.approx(5.0)
-    assert estimate.likeliest([1.0, 2.0], [False, False]) == 0.0
-    assert estimate.likeliest([1.0, 2.0], [True, True]) == math.inf
+    assert estimate.maximum_likelihood_rate([1.0, 2.0], [False, False]) == 0.0
+    assert estimate.maximum_likelihood_rate([1.0, 2.0], [True, True]) == math.inf

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tarrafa.revisit.allocation import allocate
-from tarrafa.revisit.longrun import Floats, LongRun, Mask, ages_worth, solve
-from tarrafa.revisit.staleness import inverse_grown, staleness, worth
+from tarrafa.revisit.longrun import Floats, OptimalFrequencies, Mask, inverse_value_growths, solve
+from tarrafa.revisit.staleness import inverse_value_growth, staleness, visit_value
 
 
 def mean_staleness(rates: Floats, weights: Floats, frequencies: Floats, counts: Floats | None = None) -> float:
@@ -32,7 +32,7 @@ def check_optimal(
     caps: Floats,
     budget: float,
     counts: Floats | None = None,
-) -> tuple[LongRun, Mask]:
+) -> tuple[OptimalFrequencies, Mask]:
     """The conditions of Karush, Kuhn and Tucker."""
     found = solve(rates, weights, servers, caps, budget, counts)
     counts = np.ones(len(rates)) if counts is None else counts
@@ -47,7 +47,7 @@ def check_optimal(
     for rate, weight, server, frequency in zip(rates, weights, servers, found.frequencies, strict=True):
         price = found.server_prices[server]
         if frequency > rate / 20:  # less often the worth is weight / rate, and says nothing of the frequency
-            assert worth(rate, weight, 1 / frequency) == pytest.approx(price, rel=1e-8)
+            assert visit_value(rate, weight, 1 / frequency) == pytest.approx(price, rel=1e-8)
         elif frequency == 0 and rate > 0:
             assert weight / rate <= price * (1 + 1e-9)
     assert found.staleness == pytest.approx(mean_staleness(rates, weights, found.frequencies, counts), rel=1e-12)
@@ -165,9 +165,9 @@ def test_many_ages_at_once_are_those_of_one_by_one():
         [np.geomspace(1e-300, 0.5, 500), np.linspace(0.5, 0.999, 500), 1 - np.geomspace(1e-3, 1e-9, 50)]
     )
     with np.errstate(divide="ignore", invalid="ignore"):
-        ages = ages_worth(np.append(targets, [0.0, 1.0, 7.0]))
+        ages = inverse_value_growths(np.append(targets, [0.0, 1.0, 7.0]))
     assert ages[-3:].tolist() == [0.0, math.inf, math.inf]
-    expected = np.array([inverse_grown(target) for target in targets.tolist()])
+    expected = np.array([inverse_value_growth(target) for target in targets.tolist()])
     assert ages[:1000] == pytest.approx(expected[:1000], rel=1e-11)
     assert ages[1000:-3] == pytest.approx(expected[1000:], rel=1e-8)
 

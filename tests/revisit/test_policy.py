@@ -10,45 +10,45 @@ from hypothesis import strategies as st
 
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.revisit.policy import (
-    ANNOUNCED,
+    ANNOUNCED_SHELF,
     RATE_STEP,
-    History,
-    Index,
-    Planned,
-    Policy,
-    Proportional,
-    RateUpdate,
-    Uniform,
-    choose,
+    PageHistory,
+    IndexPolicy,
+    PlannedPolicy,
+    RevisitPolicy,
+    ProportionalPolicy,
+    RateUpdatePolicy,
+    UniformPolicy,
+    choose_shelf,
     class_of,
-    meet,
+    record_first_visit,
     proportional_interval,
-    see,
+    record_visit,
     shelf_of,
     updated_rate,
 )
-from tarrafa.revisit.staleness import worth
+from tarrafa.revisit.staleness import visit_value
 
 
-def page(rate: float = 1.0, last: float = 0.0, **more: Any) -> History:
-    return History(0.0, last, 4.0, 4.0 / rate, **more)
+def page(rate: float = 1.0, last: float = 0.0, **more: Any) -> PageHistory:
+    return PageHistory(0.0, last, 4.0, 4.0 / rate, **more)
 
 
 def test_thirty_daily_visits_with_ten_changes_give_three_days():
-    seen = meet(0.0, 0.5, 5 * DAY_S)
+    seen = record_first_visit(0.0, 0.5, 5 * DAY_S)
     for day in range(1, 31):
-        seen = see(seen, day * DAY_S, day % 3 == 0)
+        seen = record_visit(seen, day * DAY_S, day % 3 == 0)
     assert proportional_interval(seen) == 3 * DAY_S
-    shelf, key = Proportional().place(seen)
-    assert (shelf, Proportional().due(shelf, key)) == (0, 33 * DAY_S)
+    shelf, key = ProportionalPolicy().place(seen)
+    assert (shelf, ProportionalPolicy().due(shelf, key)) == (0, 33 * DAY_S)
 
 
 def test_a_page_that_never_changed_is_left_alone_longer_and_longer():
-    seen, gaps = meet(0.0, 0.5, 5 * DAY_S), []
+    seen, gaps = record_first_visit(0.0, 0.5, 5 * DAY_S), []
     for _ in range(12):
         gap = proportional_interval(seen)
         gaps.append(gap)
-        seen = see(seen, seen.last + gap, changed=False)
+        seen = record_visit(seen, seen.last + gap, changed=False)
     assert gaps == sorted(gaps)
     assert gaps[-1] == 90 * DAY_S
 
@@ -61,36 +61,36 @@ def test_rateupdate_two_changes_and_three_days_give_two_thirds():
 
 
 def test_rateupdate_all_are_equal_at_first_and_are_computed_anew_after_a_day():
-    seen = meet(0.0, 0.5, 5 * DAY_S)
+    seen = record_first_visit(0.0, 0.5, 5 * DAY_S)
     assert seen.rate == 1.0
-    seen = see(seen, DAY_S / 2, changed=True)
+    seen = record_visit(seen, DAY_S / 2, changed=True)
     assert seen.rate == 1.0
-    seen = see(seen, 3 * DAY_S, changed=True)
+    seen = record_visit(seen, 3 * DAY_S, changed=True)
     assert seen.rate == pytest.approx(2 / 3)
 
 
 def test_rateupdate_rate_two_is_visited_twice_as_often_as_one():
-    policy = RateUpdate()
+    policy = RateUpdatePolicy()
     assert policy.place(page(rate=1, last=10.0))[1] - 10.0 == DAY_S
-    twice = policy.place(History(0, 10.0, 1, 1, rate=2.0))[1] - 10.0
+    twice = policy.place(PageHistory(0, 10.0, 1, 1, rate=2.0))[1] - 10.0
     assert twice == DAY_S / 2
 
 
 def test_uniform_visits_the_oldest_first_and_none_too_soon():
-    policy = Uniform(100.0)
-    assert choose(policy, [policy.place(page(last=0.0))], 99.0) is None
-    assert choose(policy, [policy.place(page(last=0.0))], 100.0) == 0
+    policy = UniformPolicy(100.0)
+    assert choose_shelf(policy, [policy.place(page(last=0.0))], 99.0) is None
+    assert choose_shelf(policy, [policy.place(page(last=0.0))], 100.0) == 0
 
 
 def test_a_page_that_the_plan_does_not_know_waits_for_the_next():
-    plan = Planned(7, end=1000.0)
+    plan = PlannedPolicy(7, end=1000.0)
     assert plan.place(page()) == (7, 1000.0)
     assert plan.due(7, 30.0) == 30.0
     assert plan.due(6, 30.0) == math.inf
 
 
 def test_in_a_class_the_longest_unseen_is_the_best():
-    policy = Index()
+    policy = IndexPolicy()
     old, new = policy.place(page(last=0.0)), policy.place(page(last=5.0))
     assert old[0] == new[0]
     assert old[1] < new[1]
@@ -106,13 +106,13 @@ def test_a_class_is_near_its_pages(rate, weight):
 
 @given(st.lists(st.tuples(st.floats(1e-7, 1e-2), st.floats(0, 1e6)), min_size=1, max_size=30), st.floats(0, 1e6))
 def test_the_best_head_of_the_index_policy_is_worth_the_most(pages, price):
-    policy, now = Index(price), 1e6
+    policy, now = IndexPolicy(price), 1e6
     heads: dict[int, float] = {}
     for rate, last in pages:
         shelf, key = policy.place(page(rate=rate, last=last))
         heads[shelf] = min(key, heads.get(shelf, math.inf))
-    chosen = choose(policy, heads.items(), now)
-    values = {shelf: worth(*class_of(shelf), now - key) for shelf, key in heads.items()}
+    chosen = choose_shelf(policy, heads.items(), now)
+    values = {shelf: visit_value(*class_of(shelf), now - key) for shelf, key in heads.items()}
     if chosen is None:
         assert max(values.values()) <= price * (1 + 1e-6) + 1e-9
     else:
@@ -121,31 +121,31 @@ def test_the_best_head_of_the_index_policy_is_worth_the_most(pages, price):
 
 
 def test_a_page_that_changes_too_often_is_not_worth_it_until_somebody_explores():
-    policy = Index(price=3600.0, interval_min=60.0)
+    policy = IndexPolicy(price=3600.0, interval_min=60.0)
     hopeless, good = policy.place(page(rate=1 / 60)), policy.place(page(rate=1 / 7200, last=10_000.0))
     assert policy.due(*hopeless) == math.inf
     now = policy.due(*good) + 1.0
-    assert choose(policy, [hopeless, good], now) == good[0]
-    assert choose(policy, [hopeless, good], now, explore=True) == hopeless[0]
+    assert choose_shelf(policy, [hopeless, good], now) == good[0]
+    assert choose_shelf(policy, [hopeless, good], now, explore=True) == hopeless[0]
 
 
 def test_an_announced_change_goes_first():
-    policy = Index(price=10.0)
+    policy = IndexPolicy(price=10.0)
     told = page(rate=1 / 7200, last=100.0, announced=150.0)
     shelf, key = policy.place(told)
-    assert shelf >= ANNOUNCED
+    assert shelf >= ANNOUNCED_SHELF
     assert policy.due(shelf, key) == 150.0
     quiet = policy.place(page(rate=1 / 7200, last=0.0))
-    assert choose(policy, [quiet, (shelf, key)], 200.0) == shelf
+    assert choose_shelf(policy, [quiet, (shelf, key)], 200.0) == shelf
 
 
 def test_the_first_date_counts_once_dates_are_believed():
-    seen = meet(1000.0, 1.0, 100.0, claimed=400.0)
-    unsure = see(seen, 1100.0, changed=False)
-    sure = see(unsure, 1200.0, changed=False, believed=True)
+    seen = record_first_visit(1000.0, 1.0, 100.0, claimed=400.0)
+    unsure = record_visit(seen, 1100.0, changed=False)
+    sure = record_visit(unsure, 1200.0, changed=False, believed=True)
     assert (unsure.alpha, unsure.beta, unsure.birth) == (1.0, 200.0, 400.0)
     assert (sure.alpha, sure.beta, sure.birth) == (2.0, 900.0, 0.0)
-    again = see(sure, 1300.0, changed=False, believed=True)
+    again = record_visit(sure, 1300.0, changed=False, believed=True)
     assert (again.alpha, again.beta) == (2.0, 1000.0)
 
 
@@ -153,11 +153,11 @@ def test_an_index_policy_beats_taking_turns():
     """Ten pages, one visit an hour, rates from once in an hour to once in a month: by the closed form of staleness."""
     rng = random.Random(7)
     rates = [1 / rng.uniform(3600, 30 * DAY_S) ** 1.0 for _ in range(20)]
-    stale = {name: _stale(policy, rates) for name, policy in (("index", Index()), ("uniform", Uniform(0.0)))}
+    stale = {name: _stale(policy, rates) for name, policy in (("index", IndexPolicy()), ("uniform", UniformPolicy(0.0)))}
     assert stale["index"] < stale["uniform"]
 
 
-def _stale(policy: Policy, rates: list[float], hours: int = 24 * 60) -> float:
+def _stale(policy: RevisitPolicy, rates: list[float], hours: int = 24 * 60) -> float:
     from tarrafa.revisit.staleness import stale_time
 
     last, total = [0.0] * len(rates), 0.0

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.revisit.slots import SHORT, Schedule, _schedule, ideal_times, merge, own_times, rank_times
+from tarrafa.revisit.slots import RANKED_VISITS_MAX, VisitSchedule, _schedule, ideal_times, merge, own_times, rank_times
 
 Plan = list[tuple[float, int]]  # of a server: times and pages
 
@@ -21,7 +21,7 @@ def plain(visits: list[int], servers: list[int], n_servers: int, horizon: float,
     return plans
 
 
-def by_server(schedule: Schedule) -> list[Plan]:
+def by_server(schedule: VisitSchedule) -> list[Plan]:
     visits = list(zip(schedule.due.tolist(), schedule.page.tolist(), strict=True))
     return [visits[a:b] for a, b in zip(schedule.start[:-1], schedule.start[1:], strict=True)]
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_laid_is_refused(visits, servers, horizon, message):
     st.lists(st.tuples(st.integers(0, 30) | st.integers(0, 400), st.integers(0, 4)), max_size=30),
     st.sampled_from([24.0, 86400.0, 84.0, 1 / 7, 0.1, 1e-300, 1e300]),
     st.booleans(),
-    st.sampled_from([SHORT, 0]),
+    st.sampled_from([RANKED_VISITS_MAX, 0]),
 )
 @settings(max_examples=300, deadline=None)
 def test_both_ways_of_sorting_are_a_plain_sort(pages, horizon, merged, short):
@@ -94,7 +94,7 @@ def test_counting_ranks_and_filling_buckets_agree_on_many_pages():
     rng = np.random.default_rng(3)
     visits, servers = rng.zipf(1.6, 40_000) % 120, rng.zipf(1.3, 40_000) % 50
     for merged in (True, False):
-        counted, filled = (_schedule(visits, servers, 50, 24.0, merged, short) for short in (SHORT, 0))
+        counted, filled = (_schedule(visits, servers, 50, 24.0, merged, short) for short in (RANKED_VISITS_MAX, 0))
         assert (counted.start == filled.start).all()
         assert (counted.page == filled.page).all()
         assert (counted.due == filled.due).all()
@@ -114,7 +114,7 @@ def test_equal_parts_of_the_horizon_share_a_rank():
 
 @pytest.mark.parametrize("merged", [True, False])
 def test_pages_at_the_height_where_the_ranks_end(merged):
-    for tallest in (SHORT, SHORT + 1):
+    for tallest in (RANKED_VISITS_MAX, RANKED_VISITS_MAX + 1):
         visits = [tallest, 1, tallest - 1, 0] * 30
         servers = [0] * len(visits)
         schedule = _schedule(visits, servers, 1, 24.0, merged)

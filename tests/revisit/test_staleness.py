@@ -5,7 +5,7 @@ from decimal import Decimal, getcontext
 
 import pytest
 
-from tarrafa.revisit.staleness import SMALL, age_worth, grown, inverse_grown, stale_time, staleness, worth
+from tarrafa.revisit.staleness import SMALL, age_at_price, value_growth, inverse_value_growth, stale_time, staleness, visit_value
 
 getcontext().prec = 50
 
@@ -30,15 +30,15 @@ def test_staleness_is_right_to_the_last_digits(y):
 
 @pytest.mark.parametrize("y", [*MANY, *JOINT])
 def test_grown_is_right_to_the_last_digits_of_1(y):
-    assert grown(y) == pytest.approx(float(exact_grown(y)), rel=1e-15, abs=3e-16)
+    assert value_growth(y) == pytest.approx(float(exact_grown(y)), rel=1e-15, abs=3e-16)
 
 
 @pytest.mark.parametrize("y", [1e-150, 1e-20, 1e-8, 1e-4, 0.0099])
 def test_below_the_joint_the_series_of_grown_is_right_relatively(y):
-    assert grown(y) == pytest.approx(float(exact_grown(y)), rel=1e-14, abs=0.0)
+    assert value_growth(y) == pytest.approx(float(exact_grown(y)), rel=1e-14, abs=0.0)
 
 
-@pytest.mark.parametrize("function", [staleness, grown])
+@pytest.mark.parametrize("function", [staleness, value_growth])
 def test_the_series_meets_the_closed_form_without_a_step(function):
     below, at, above = (function(y) for y in JOINT)
     assert below <= at + 3e-16 <= above + 6e-16
@@ -47,7 +47,7 @@ def test_the_series_meets_the_closed_form_without_a_step(function):
 def test_staleness_goes_from_nothing_to_all():
     assert staleness(0.0) == 0.0
     assert staleness(math.inf) == 1.0
-    assert grown(0.0) == 0.0
+    assert value_growth(0.0) == 0.0
 
 
 def test_a_page_is_stale_for_its_share_of_the_gap():
@@ -57,7 +57,7 @@ def test_a_page_is_stale_for_its_share_of_the_gap():
 
 @pytest.mark.parametrize("target", [1e-300, 1e-30, 1e-12, 1e-5, 0.01, 0.3, 0.499, 0.5, 0.501, 0.9, 0.999, 1 - 1e-9])
 def test_inverse_grown_is_the_inverse_of_grown(target):
-    assert float(exact_grown(inverse_grown(target))) == pytest.approx(target, rel=2e-12, abs=0.0)
+    assert float(exact_grown(inverse_value_growth(target))) == pytest.approx(target, rel=2e-12, abs=0.0)
 
 
 @pytest.mark.parametrize("rate", [1e-9, 0.01, 1.0, 300.0])
@@ -65,14 +65,14 @@ def test_inverse_grown_is_the_inverse_of_grown(target):
 def test_at_its_age_a_visit_is_worth_the_price(rate, part):
     weight = 2.5
     price = part * weight / rate
-    assert worth(rate, weight, age_worth(rate, weight, price)) == pytest.approx(price, rel=1e-11)
+    assert visit_value(rate, weight, age_at_price(rate, weight, price)) == pytest.approx(price, rel=1e-11)
 
 
 def test_worth_grows_with_age_towards_weight_over_rate():
-    values = [worth(0.5, 3.0, age) for age in (0.0, 0.1, 1.0, 2.0, 8.0, 30.0)]
+    values = [visit_value(0.5, 3.0, age) for age in (0.0, 0.1, 1.0, 2.0, 8.0, 30.0)]
     assert values == sorted(values)
     assert values[0] == 0.0
-    assert worth(0.5, 3.0, 1e6) == 6.0
+    assert visit_value(0.5, 3.0, 1e6) == 6.0
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_worth_grows_with_age_towards_weight_over_rate():
     ],
 )
 def test_the_ends_of_the_range_of_prices(rate, weight, price, age):
-    assert age_worth(rate, weight, price) == age
+    assert age_at_price(rate, weight, price) == age
 
 
 def test_what_never_changes_is_worth_nothing():
-    assert worth(0.0, 1.0, 100.0) == 0.0
+    assert visit_value(0.0, 1.0, 100.0) == 0.0

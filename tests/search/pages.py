@@ -7,12 +7,12 @@ import pytest
 
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
+from tarrafa.graph.survey import compute_rankings
 from tarrafa.index import follower as index
-from tarrafa.model import Link, Record, SearchResult
+from tarrafa.model import Link, VisitRecord, SearchResult
 from tarrafa.parse.fingerprint import content_id, fold, simhash
 from tarrafa.search import asking
-from tarrafa.search.question import Question
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
 from tests.graph.small_web import COLLECTION, PORTUGUESE, a_record, write
 
@@ -27,7 +27,7 @@ def a_page(
     visit: int = 1,
     links: tuple[Link, ...] = (),
     collection: str = COLLECTION,
-) -> Record:
+) -> VisitRecord:
     """One visit to a page, as the archive has it."""
     record = a_record(url, visit, title=title, text=text, links=links, collection=collection)
     assert record.page is not None
@@ -43,17 +43,17 @@ class Asker:
     """Asks with the words of a `Question`, without saying `Question` each time."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self.searcher = Searcher.at(data, patience_s=PATIENCE_S)
+        self.searcher = Searcher.open(data, patience_s=PATIENCE_S)
 
     def search(self, text: str, n: int = 10, offset: int = 0, **chosen: Any) -> SearchResult:
-        return self.searcher.search(Question(text, n, offset, **chosen))
+        return self.searcher.search(SearchRequest(text, n, offset, **chosen))
 
 
-def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> Asker:
+def fill(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> Asker:
     """Archived, linked, ranked and indexed."""
     write(data, records, worker)
     graph.catch_up(data, lambda name, weights: None)
-    survey(data)
+    compute_rankings(data)
     index.catch_up(data)
     return Asker(data)
 

@@ -9,19 +9,19 @@ from tarrafa.frontier.token import Token
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
-from tarrafa.model import Record
-from tarrafa.search.joined import here
+from tarrafa.model import VisitRecord
+from tarrafa.search.joined import open_local_shard
 from tarrafa.search.question import Shard
 from tarrafa.search.remote import RemoteShard
 from tests.graph.small_web import new_data, small_web, write
 from tests.search.pages import LONG, a_page
-from tests.serve.conftest import Running
+from tests.serve.conftest import RunningSite
 
 TOKEN = Token(b"a token of many letters")
 PATIENCE_S = 30.0  # what no test waits for
 
 
-def pages() -> list[Record]:
+def pages() -> list[VisitRecord]:
     """A small Web of seven hosts, and others with copies, a common word, and one of a second collection. Some are ten
     times as long as others."""
     copies = [a_page(f"http://m{n}.copias.br/{'x' * n}", f"espelho {LONG}", "A água como espelho") for n in range(4)]
@@ -31,10 +31,10 @@ def pages() -> list[Record]:
     return [*small_web(120), *copies, *many, *again]
 
 
-def divided(root: Path, into: str, records: Iterable[Record] | None = None) -> DataDirectory:
+def divided(root: Path, into: str, records: Iterable[VisitRecord] | None = None) -> DataDirectory:
     """An archive of these pages, with an index in so many parts."""
     data = new_data(root)
-    shards.choose(data, shards.parse(into, "test"))
+    shards.set_layout(data, shards.parse_layout(into, "test"))
     write(data, pages() if records is None else records)
     graph.catch_up(data, lambda name, weights: None)
     index.catch_up(data)
@@ -43,7 +43,7 @@ def divided(root: Path, into: str, records: Iterable[Record] | None = None) -> D
 
 @contextmanager
 def behind_a_url(data: DataDirectory, token: Token = TOKEN) -> Iterator[RemoteShard]:
-    with Running(data, as_shard=token) as running:
+    with RunningSite(data, as_shard=token) as running:
         shard = RemoteShard(running.address, token, limit_s=PATIENCE_S)
         try:
             yield shard
@@ -56,7 +56,7 @@ def body(name: str, root: Path) -> Iterator[Shard]:
     where, into = name.split()
     data = divided(root, into)
     if where == "local":
-        yield here(data)
+        yield open_local_shard(data)
         return
     with behind_a_url(data) as shard:
         yield shard

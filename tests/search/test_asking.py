@@ -10,8 +10,8 @@ import pytest
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.model import Link, Record
-from tarrafa.search.question import Extra, Question, Sort
+from tarrafa.model import Link, VisitRecord
+from tarrafa.search.question import ExpansionTerm, SearchRequest, Sort
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import Asker, a_page
 
@@ -19,7 +19,7 @@ DAY = 86_400.0
 NEW, OLD = 1_790_000_000.0, 1_790_000_000.0 - 400 * DAY  # 2026-09-21 and 2025-08-17
 
 
-def visited(record: Record, at: float, mime: str = "text/html") -> Record:
+def visited(record: VisitRecord, at: float, mime: str = "text/html") -> VisitRecord:
     return msgspec.structs.replace(record, outcome=msgspec.structs.replace(record.outcome, at=at, type=mime))
 
 
@@ -219,21 +219,21 @@ def test_the_parts_of_a_score_say_why_and_make_the_score(tmp_path):
     index.catch_up(data)
     searcher = Asker(data).searcher
     for question in (
-        Question("rede de pesca", recent=True),
-        Question('+rede "no mar" pes* site:org', all_words=True),
-        Question("(mar OR rede) -nada", extras=(Extra("coisas", 0.5),)),
-        Question("pesca de rede", natural=True),
+        SearchRequest("rede de pesca", recent=True),
+        SearchRequest('+rede "no mar" pes* site:org', all_words=True),
+        SearchRequest("(mar OR rede) -nada", extras=(ExpansionTerm("coisas", 0.5),)),
+        SearchRequest("pesca de rede", natural=True),
     ):
         for hit in searcher.search(question).hits:
-            parts = searcher.why(question, hit.url)
+            parts = searcher.explain_score(question, hit.url)
             added = sum(part.value for part in parts if part.kind in ("text", "title", "pair", "added"))
             factor = prod(part.value for part in parts if part.kind in ("links", "recent", "curated"))
             assert added * factor == pytest.approx(hit.score, rel=1e-3)
-    kinds = {(part.kind, part.what) for part in searcher.why(Question("rede de pesca"), "http://a.org")}
+    kinds = {(part.kind, part.what) for part in searcher.explain_score(SearchRequest("rede de pesca"), "http://a.org")}
     assert kinds >= {("text", "rede"), ("text", "pesca"), ("title", "rede"), ("pair", "de pesca"), ("links", "")}
-    assert searcher.why(Question("rede"), "http://c.org/") != []
-    assert searcher.why(Question("mar"), "http://c.org/") == []
-    assert searcher.why(Question("mar"), "http://unknown.org/") == []
+    assert searcher.explain_score(SearchRequest("rede"), "http://c.org/") != []
+    assert searcher.explain_score(SearchRequest("mar"), "http://c.org/") == []
+    assert searcher.explain_score(SearchRequest("mar"), "http://unknown.org/") == []
 
 
 RULES = """
@@ -271,7 +271,7 @@ def test_those_who_run_the_engine_pin_lower_and_block_and_name_synonyms(tmp_path
     ]
     assert result.total == 3
     assert [hit.url for hit in asker.search("rede", offset=1, n=1).hits] == ["http://a.br/"]
-    assert "curated" in {part.kind for part in asker.searcher.why(Question("rede"), "http://www.baixo.br/")}
+    assert "curated" in {part.kind for part in asker.searcher.explain_score(SearchRequest("rede"), "http://www.baixo.br/")}
     assert not any(hit.pinned for hit in asker.search("+rede").hits)
     assert [hit.url for hit in asker.search("barcos").hits] == ["http://navio.br/"]
     assert [hit.url for hit in asker.search('"navio de vela"').hits] == ["http://navio.br/"]
@@ -294,7 +294,7 @@ def test_where_only_conditions_are_named_the_best_linked_stand_first(tmp_path):
     for said in ("site:a.br", "intitle:rede lang:pt", "site:a.br -type:schema:Event"):
         hits = asker.search(said, crowded=True).hits
         assert [hit.url for hit in hits] == best_first, said
-        links = [part.value for part in asker.searcher.why(Question(said), best_first[0])]
+        links = [part.value for part in asker.searcher.explain_score(SearchRequest(said), best_first[0])]
         assert [hits[0].score] == pytest.approx(links, rel=1e-3)
 
 

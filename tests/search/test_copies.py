@@ -14,12 +14,12 @@ from tarrafa.cli.commands import app
 from tarrafa.errors import DataError
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, Link, SearchResult
-from tarrafa.parse.fingerprint import distance, fold, simhash
+from tarrafa.parse.fingerprint import hamming_distance, fold, simhash
 from tarrafa.search import asking
-from tarrafa.search.copies import COMPARED_MAX, NEAR_BITS, Groups, Ranked
+from tarrafa.search.copies import COMPARED_MAX, NEAR_BITS, Deduplicator, RankedCandidate
 from tarrafa.search.question import Candidate
-from tarrafa.search.searcher import copies_of
-from tests.conformance import PLACE, need
+from tarrafa.search.searcher import exact_copies
+from tests.conformance import CONFORMANCE_DIR, requires_data
 from tests.graph.small_web import COLLECTION, new_data, write
 from tests.search.pages import LONG, Asker, a_page, fill, set_block
 
@@ -59,7 +59,7 @@ def test_exact_copies_are_one_hit_that_says_how_many(data):
 
 def test_near_copies_of_a_long_text_are_one_hit(data):
     ask = fill(data, a_page(A, LONG, "Rede"), a_page(B, NEAR, "Rede"), a_page(C, "uma rede de outra espécie")).search
-    assert 0 < distance(simhash(fold(f"Rede\n{LONG}")), simhash(fold(f"Rede\n{NEAR}"))) <= NEAR_BITS
+    assert 0 < hamming_distance(simhash(fold(f"Rede\n{LONG}")), simhash(fold(f"Rede\n{NEAR}"))) <= NEAR_BITS
     assert sorted(found(ask("rede"))) == [(A, 1), (C, 0)]
 
 
@@ -72,7 +72,7 @@ def test_in_a_short_text_one_word_is_a_difference(data):
     words = LONG.split()[:99]
     variants = [" ".join([*words[:place], "outra", *words[place + 1 :]]) for place in range(99)]
     own = simhash(fold(" ".join(words)))
-    near = next(text for text in variants if distance(own, simhash(fold(text))) <= NEAR_BITS)
+    near = next(text for text in variants if hamming_distance(own, simhash(fold(text))) <= NEAR_BITS)
     ask = fill(data, a_page(A, " ".join(words)), a_page(B, near), a_page(f"{C}longe", near)).search
     assert sorted(found(ask("rede"))) == [(A, 0), (B, 1)]
 
@@ -102,11 +102,11 @@ def test_a_copy_that_changes_is_a_page_of_its_own_again(data):
     assert sorted(found(ask("rede"))) == [(A, 0), (B, 0)]
 
 
-@need(REAL)
+@requires_data(REAL)
 def test_no_two_real_texts_are_taken_for_copies_and_most_slightly_changed_ones_are():
-    texts = [json.loads(line)["text"].split() for line in (PLACE / REAL).read_text().splitlines()]
+    texts = [json.loads(line)["text"].split() for line in (CONFORMANCE_DIR / REAL).read_text().splitlines()]
     hashes = [simhash(fold(" ".join(words))) for words in texts]
-    pairs = [distance(one, other) for place, one in enumerate(hashes) for other in hashes[:place]]
+    pairs = [hamming_distance(one, other) for place, one in enumerate(hashes) for other in hashes[:place]]
     assert len(pairs) > 40_000
     assert min(pairs) > 4 * NEAR_BITS
     rng = random.Random(3)
@@ -117,7 +117,7 @@ def test_no_two_real_texts_are_taken_for_copies_and_most_slightly_changed_ones_a
         changed = words.copy()
         for place in rng.sample(range(len(words)), 2):
             changed[place] = rng.choice(rng.choice(texts))
-        near.append(distance(simhash(fold(" ".join(words))), simhash(fold(" ".join(changed)))) <= NEAR_BITS)
+        near.append(hamming_distance(simhash(fold(" ".join(words))), simhash(fold(" ".join(changed)))) <= NEAR_BITS)
     assert sum(near) / len(near) > 0.7
 
 
@@ -247,7 +247,7 @@ def a_candidate(
     return Candidate(score, key, in_links, (0, place), content, near, headline, length, 0, score)
 
 
-def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, int, float]]) -> list[Ranked]:
+def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, int, float]]) -> list[RankedCandidate]:
     """Few contents, titles and URLs, so that they meet; as in life, the same content has the same simhash."""
     made, score = [], 100.0
     for place, (content, key, length, in_links, worse) in enumerate(drawn):
@@ -255,16 +255,16 @@ def _pages(simhashes: list[int | None], drawn: list[tuple[int | None, int, int, 
         bits = None if content is None else simhashes[content]
         near, headline = None if bits is None else signed(bits), (content or 0) % 2
         identity = key.to_bytes(16, "big")
-        made.append(Ranked(a_candidate(score, identity, in_links, place, content, near, headline, length), 0))
+        made.append(RankedCandidate(a_candidate(score, identity, in_links, place, content, near, headline, length), 0))
     return made
 
 
-def pages() -> st.SearchStrategy[list[Ranked]]:
+def pages() -> st.SearchStrategy[list[RankedCandidate]]:
     return st.builds(_pages, SIMHASHES, st.lists(DRAWN, max_size=33))
 
 
-def in_groups(some: list[Ranked], block: int, apart: bool = False) -> Groups:
-    groups = Groups(apart)
+def in_groups(some: list[RankedCandidate], block: int, apart: bool = False) -> Deduplicator:
+    groups = Deduplicator(apart)
     for start in range(0, len(some), block):
         groups.add(some[start : start + block])
     return groups
@@ -284,7 +284,7 @@ def test_every_page_is_in_one_group_and_no_two_groups_hold_exact_copies(some, bl
         if any(one.candidate.content is None for one in group):
             assert len(group) == 1
         for one in group:
-            assert groups.holding(one.candidate.id) is group
+            assert groups.group_of(one.candidate.id) is group
     assert len(in_groups(some, block, apart=True).all) == len(keys)
 
 
@@ -311,18 +311,18 @@ def _same(one: Candidate, other: Candidate) -> bool:
         return True
     if one.simhash is None or other.simhash is None or one.headline != other.headline:
         return False
-    return distance(one.simhash & (1 << 64) - 1, other.simhash & (1 << 64) - 1) <= NEAR_BITS
+    return hamming_distance(one.simhash & (1 << 64) - 1, other.simhash & (1 << 64) - 1) <= NEAR_BITS
 
 
 def test_a_title_that_a_whole_site_has_costs_a_bounded_number_of_comparisons():
     rng = random.Random(6)
     some = [
-        Ranked(a_candidate(1.0, n.to_bytes(16, "big"), 0, n, n, signed(rng.getrandbits(64)), 7, 20), 0)
+        RankedCandidate(a_candidate(1.0, n.to_bytes(16, "big"), 0, n, n, signed(rng.getrandbits(64)), 7, 20), 0)
         for n in range(COMPARED_MAX * 3)
     ]
     twin = msgspec.structs.replace(some[-2].candidate, score=0.9, id=b"t" * 16, content=-1)
     late = msgspec.structs.replace(some[0].candidate, score=0.8, id=b"l" * 16, content=-2)
-    groups = in_groups([*some, Ranked(twin, 0), Ranked(late, 0)], 1000)
+    groups = in_groups([*some, RankedCandidate(twin, 0), RankedCandidate(late, 0)], 1000)
     assert len(groups.all) == COMPARED_MAX * 3 + 1, "beside its original it is found, far below it is not"
 
 
@@ -341,17 +341,17 @@ def test_exact_copies_of_a_url_can_be_asked_for_without_a_search(data):
         a_page(f"{A}vazia", ""),
         a_page(f"{B}vazia", ""),
     )
-    assert copies_of(data, "http://A.test:80/1", None) == [C, f"{D}x", f"{B}longe"]
-    assert copies_of(data, f"{A}1", None, limit=1) == [C]
-    assert copies_of(data, f"{A}1", COLLECTION) == [C, f"{B}longe"]
-    assert copies_of(data, C, "outra") == [f"{D}x"]
+    assert exact_copies(data, "http://A.test:80/1", None) == [C, f"{D}x", f"{B}longe"]
+    assert exact_copies(data, f"{A}1", None, limit=1) == [C]
+    assert exact_copies(data, f"{A}1", COLLECTION) == [C, f"{B}longe"]
+    assert exact_copies(data, C, "outra") == [f"{D}x"]
     for alone in (D, f"{A}vazia", "http://nowhere.test/", "no url"):
-        assert copies_of(data, alone, None) == []
-    assert copies_of(data, f"{A}1", None, limit=0) == []
+        assert exact_copies(data, alone, None) == []
+    assert exact_copies(data, f"{A}1", None, limit=0) == []
 
 
 def test_where_nothing_is_indexed_there_are_no_copies(data):
-    assert copies_of(data, A, None) == []
+    assert exact_copies(data, A, None) == []
     with pytest.raises(DataError, match="nothing indexed yet"):
         Asker(data).search("rede", like=A)
 
@@ -368,5 +368,5 @@ def test_the_command_line_shows_copies_when_asked(data):
 @pytest.mark.parametrize(("copies", "said"), [(0, "pt\n"), (1, "pt · and 1 copy\n"), (1234, "pt · and 1,234 copies\n")])
 def test_a_terminal_says_for_how_many_a_hit_stands(capsys, monkeypatch, copies, said):
     monkeypatch.setattr(show.console, "_file", None)
-    show.hits(SearchResult("rede", 1, 0.001, [Hit(A, "t", "s", 1.0, 2, "2026-09-21", "pt", copies)], None, []), 0)
+    show.print_hits(SearchResult("rede", 1, 0.001, [Hit(A, "t", "s", 1.0, 2, "2026-09-21", "pt", copies)], None, []), 0)
     assert said in capsys.readouterr().out

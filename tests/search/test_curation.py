@@ -11,7 +11,7 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 from tarrafa.search import curation
-from tarrafa.search.curation import NO_RULES, Curation, Rules, rules
+from tarrafa.search.curation import NO_RULES, Curation, CurationRules, rules_from_table
 from tests.journey.crawling import tarrafa
 
 GOOD = """
@@ -45,8 +45,8 @@ def write(data: DataDirectory, text: str) -> Path:
     return path
 
 
-def good() -> Rules:
-    return rules(tomllib.loads(GOOD), "search.toml")
+def good() -> CurationRules:
+    return rules_from_table(tomllib.loads(GOOD), "search.toml")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_word_has_the_synonyms_of_its_groups_whatever_its_accents_and_plural(w
 
 def test_a_word_has_not_more_synonyms_than_a_query_can_bear():
     many = tuple(f"palavra{number}" for number in range(45))
-    assert len(Rules(groups=(many,)).synonyms("palavra0")) == curation.SYNONYMS_MAX
+    assert len(CurationRules(groups=(many,)).synonyms("palavra0")) == curation.SYNONYMS_MAX
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_word_has_not_more_synonyms_than_a_query_can_bear():
 )
 def test_pages_are_pinned_for_exactly_that_query_in_the_files_order(query, pinned):
     urls = ["https://www.ufmg.br/vestibular", "https://www.usp.br/"] if pinned else []
-    assert good().pinned(query) == urls
+    assert good().pinned_urls(query) == urls
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_a_site_is_its_domain_and_everything_below_it(host, factor, blocked):
 
 
 def test_an_address_is_a_site_and_stands_below_no_other():
-    found = rules({"blocked": ["127.0.0.1", "[::1]", "1"]}, "x")
+    found = rules_from_table({"blocked": ["127.0.0.1", "[::1]", "1"]}, "x")
     assert found.blocks("127.0.0.1")
     assert found.blocks("[::1]")
     assert not found.blocks("10.0.0.1")
@@ -157,7 +157,7 @@ def test_an_address_is_a_site_and_stands_below_no_other():
 def test_what_is_wrong_is_said_with_its_place_and_what_is_allowed(data, text, told):
     path = write(data, text)
     with pytest.raises(ConfigError) as error:
-        curation.read(path)
+        curation.read_rules(path)
     assert str(error.value).startswith(f"{path}: ")
     assert told in str(error.value)
     assert "\n" not in str(error.value)
@@ -167,7 +167,7 @@ def test_what_is_wrong_is_said_with_its_place_and_what_is_allowed(data, text, to
 def test_a_file_that_is_no_text_or_without_end_is_refused_in_one_line(data, content):
     curation.path_of(data).write_bytes(content)
     with pytest.raises(ConfigError) as error:
-        curation.read(curation.path_of(data))
+        curation.read_rules(curation.path_of(data))
     assert "\n" not in str(error.value)
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from tarrafa.errors import QueryError
 from tarrafa.index import follower as index
-from tarrafa.model import Declared
-from tarrafa.parse.statements import TYPE, Statements, iri, literal
+from tarrafa.model import DeclaredEntity
+from tarrafa.parse.statements import RDF_TYPE, StatementSet, iri, literal
 from tarrafa.search.matching import _days
-from tarrafa.serve.pages import of_kind
+from tarrafa.serve.pages import type_query
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import Asker
 
@@ -21,8 +21,8 @@ SCHEMA = "http://schema.org/"
 
 
 def event(day: str, name: str = "Festa", where: str = "Porto") -> str:
-    said = Statements()
-    thing, place = said.blank(), said.blank()
+    said = StatementSet()
+    thing, place = said.blank_node(), said.blank_node()
     for subject, name_, term in (
         (thing, "", iri(f"{SCHEMA}Event")),
         (thing, "name", literal(name)),
@@ -31,15 +31,15 @@ def event(day: str, name: str = "Festa", where: str = "Porto") -> str:
         (place, "", iri(f"{SCHEMA}Place")),
         (place, "name", literal(where)),
     ):
-        said.add(subject, iri(f"{SCHEMA}{name_}") if name_ else TYPE, term)  # type: ignore[arg-type]
-    return said.text()
+        said.add(subject, iri(f"{SCHEMA}{name_}") if name_ else RDF_TYPE, term)  # type: ignore[arg-type]
+    return said.to_nquads()
 
 
 def person(name: str) -> str:
-    said = Statements()
-    said.add("<http://a.br/#p>", TYPE, "<http://xmlns.com/foaf/0.1/Person>")
+    said = StatementSet()
+    said.add("<http://a.br/#p>", RDF_TYPE, "<http://xmlns.com/foaf/0.1/Person>")
     said.add("<http://a.br/#p>", "<http://xmlns.com/foaf/0.1/name>", literal(name) or "")
-    return said.text()
+    return said.to_nquads()
 
 
 PAGES = {
@@ -49,7 +49,7 @@ PAGES = {
     "year": event("2027"),
     "silva": person("Ana Silva"),
     "plain": "",
-    "urn": f"_:x {TYPE} <urn:x:Foo> .\n",
+    "urn": f"_:x {RDF_TYPE} <urn:x:Foo> .\n",
     "film": '<http://film.br/> <http://ogp.me/ns#type> "video.movie" .\n',
 }
 
@@ -107,9 +107,9 @@ def test_pages_are_found_by_the_things_they_declare(asker, text):
 def test_a_hit_shows_what_its_page_declares(asker):
     shown = {hit.title: hit.declared for hit in asker.search("festa", copies=True).hits}
     assert shown["may"] == (
-        Declared("schema:Event", "Festa", (("schema:startDate", "2026-05-02"), ("schema:location", "Porto"))),
+        DeclaredEntity("schema:Event", "Festa", (("schema:startDate", "2026-05-02"), ("schema:location", "Porto"))),
     )
-    assert shown["silva"] == (Declared("foaf:Person", "Ana Silva"),)
+    assert shown["silva"] == (DeclaredEntity("foaf:Person", "Ana Silva"),)
     assert shown["plain"] == ()
 
 
@@ -131,4 +131,4 @@ def test_a_day_is_written_in_our_digits(asker):
 def test_what_a_hit_declares_leads_to_pages_that_declare_it(asker):
     for hit in asker.search("festa", copies=True).hits:
         for thing in hit.declared:
-            assert hit.title in {found.title for found in asker.search(of_kind(thing.kind), copies=True).hits}
+            assert hit.title in {found.title for found in asker.search(type_query(thing.kind), copies=True).hits}

@@ -10,13 +10,13 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import QueryError
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.index.schema import Shown
-from tarrafa.model import Record, SearchResult
-from tarrafa.search.expansion import chosen, together, told, weight
-from tarrafa.search.joined import here
+from tarrafa.index.schema import StoredDocument
+from tarrafa.model import VisitRecord, SearchResult
+from tarrafa.search.expansion import choose_terms, sum_evidence, feedback_terms, bo1_weight
+from tarrafa.search.joined import open_local_shard
 from tarrafa.search.local import LocalShard
-from tarrafa.search.question import Extra, Question, Sort, Statistics
-from tarrafa.search.searcher import Marker, Searcher
+from tarrafa.search.question import ExpansionTerm, SearchRequest, Sort, ShardStatistics
+from tarrafa.search.searcher import TermMarker, Searcher
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import LONG, Asker, a_page
 
@@ -27,7 +27,7 @@ THREE = {
 }
 
 
-def fill(data: DataDirectory, *records: Record) -> Asker:
+def fill(data: DataDirectory, *records: VisitRecord) -> Asker:
     write(data, records)
     graph.catch_up(data, lambda name, weights: None)
     index.catch_up(data)
@@ -38,7 +38,7 @@ def urls(found: SearchResult) -> list[str]:
     return [hit.url for hit in found.hits]
 
 
-def three(whole: bool = False) -> list[Record]:
+def three(whole: bool = False) -> list[VisitRecord]:
     """The three documents, with titles or in one text."""
     return [
         a_record(url, title="" if whole else title, text=f"{title}: {text}" if whole else text, language="en")
@@ -64,16 +64,16 @@ def test_they_are_found_over_three_shards_of_one_document_each(tmp_path):
         data = new_data(tmp_path / str(number))
         write(data, [record])
         index.catch_up(data)
-        shards.append(here(data))
-    found = Searcher(shards).search(Question("database", expand=True))
+        shards.append(open_local_shard(data))
+    found = Searcher(shards).search(SearchRequest("database", expand=True))
     assert set(urls(found)) == set(THREE)
     assert "mysql" in found.expanded
 
 
 def test_why_a_page_was_found_by_an_added_word(tmp_path):
     asker = fill(new_data(tmp_path / "data"), *three())
-    question = Question("database", expand=True)
-    parts = asker.searcher.why(question, "http://three.org/")
+    question = SearchRequest("database", expand=True)
+    parts = asker.searcher.explain_score(question, "http://three.org/")
     assert ("added", "mysql") in {(part.kind, part.what) for part in parts}
     score = next(hit.score for hit in asker.searcher.search(question).hits if "three" in hit.url)
     total = sum(part.value for part in parts if part.kind != "links")
@@ -208,48 +208,48 @@ def test_natural_and_other_switches_go_with_it(like):
 
 
 def test_a_word_tells_more_the_rarer_it_is_and_the_more_of_the_pages_hold_it():
-    assert weight(1, 1, 1000) > weight(1, 10, 1000) > weight(1, 1000, 1000) > 0
-    assert weight(3, 10, 1000) > weight(2, 10, 1000)
-    assert weight(3, 1000, 1000) < weight(1, 5, 1000)
+    assert bo1_weight(1, 1, 1000) > bo1_weight(1, 10, 1000) > bo1_weight(1, 1000, 1000) > 0
+    assert bo1_weight(3, 10, 1000) > bo1_weight(2, 10, 1000)
+    assert bo1_weight(3, 1000, 1000) < bo1_weight(1, 5, 1000)
 
 
-def page(text: str, language: str = "pt") -> Shown:
-    return Shown("http://a.br/", "", text, language, "", "")
+def page(text: str, language: str = "pt") -> StoredDocument:
+    return StoredDocument("http://a.br/", "", text, language, "", "")
 
 
 def test_words_are_told_as_they_are_mostly_written_and_short_ones_and_numbers_not_at_all():
-    counting = Statistics(10, 10, 0, {"all": {"rede": 1, "funca": 1}})
-    found = dict(told([page("Redes redes rede, a de 1984 REDES"), page("rede")], counting, 9))
+    counting = ShardStatistics(10, 10, 0, {"all": {"rede": 1, "funca": 1}})
+    found = dict(feedback_terms([page("Redes redes rede, a de 1984 REDES"), page("rede")], counting, 9))
     assert set(found) == {"redes"}
     assert 2 < found["redes"] < 3
 
 
 def test_of_several_shards_the_evidence_is_added_up_and_typed_words_are_left_out():
-    found = together([[("rede", 1.0), ("mar", 2.0)], [("rede", 2.0), ("barco", 1.0)]], frozenset({"barc"}))
+    found = sum_evidence([[("rede", 1.0), ("mar", 2.0)], [("rede", 2.0), ("barco", 1.0)]], frozenset({"barc"}))
     assert found == {"rede": 3.0, "mar": 2.0}
-    counting = Statistics(100, 100, 0, {"all": {"rede": 3, "mar": 50}})
-    assert chosen(found, counting, 9, 0.5) == (Extra("mar", 0.5),), "a word that no other page holds leads nowhere"
+    counting = ShardStatistics(100, 100, 0, {"all": {"rede": 3, "mar": 50}})
+    assert choose_terms(found, counting, 9, 0.5) == (ExpansionTerm("mar", 0.5),), "a word that no other page holds leads nowhere"
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=80), max_size=4), st.sampled_from(["pt", "en", "", "xx"]))
 def test_any_texts_tell_words_or_none(texts, language):
-    found = told([page(text, language) for text in texts], Statistics(10, 10, 0, {}), 7)
+    found = feedback_terms([page(text, language) for text in texts], ShardStatistics(10, 10, 0, {}), 7)
     assert len(found) <= 7
     assert all(word and held > 0 for word, held in found)
 
 
 def test_added_words_are_marked_too():
-    assert Marker("", ["rede"])("a rede", "pt") == [("a ", False), ("rede", True)]
-    assert Marker("mar", ["rede"])("rede no mar", "pt")[0] == ("rede", True)
+    assert TermMarker("", ["rede"])("a rede", "pt") == [("a ", False), ("rede", True)]
+    assert TermMarker("mar", ["rede"])("rede no mar", "pt")[0] == ("rede", True)
 
 
 def test_a_shard_tells_of_no_more_pages_than_it_is_asked_for(tmp_path):
     data = new_data(tmp_path / "data")
     write(data, [a_record(f"http://h{n}.br/", text=f"rede {'rede ' * n} palavra{'abcdef'[n]}x") for n in range(6)])
     index.catch_up(data)
-    shard, question = LocalShard(data), Question("rede")
+    shard, question = LocalShard(data), SearchRequest("rede")
     statistics = shard.statistics(question)
     for pages in (1, 2, 5):
-        words = {word for word, _ in shard.speaking(question, statistics, pages, 50)} - {"rede"}
+        words = {word for word, _ in shard.expansion_terms(question, statistics, pages, 50)} - {"rede"}
         assert len(words) == pages

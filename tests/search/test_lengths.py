@@ -3,7 +3,7 @@
 import pytest
 import tantivy
 
-from tarrafa.search.lengths import Means, coarse, common
+from tarrafa.search.lengths import MeanLengths, quantize_length, global_score
 
 K1, B = 1.2, 0.75
 
@@ -16,14 +16,14 @@ def bm25(times: int, length: int, mean: float) -> float:
 @pytest.mark.parametrize("length", [3, 39, 88, 24 + 1_024])
 @pytest.mark.parametrize("here, everywhere", [(200.0, 300.0), (300.0, 200.0), (90.0, 900.0)])
 def test_a_score_is_what_it_would_be_among_all_texts(times, length, here, everywhere):
-    measured = common(3 * bm25(times, length, here), 3 * 2.2, Means(here, everywhere).stretch(length))
+    measured = global_score(3 * bm25(times, length, here), 3 * 2.2, MeanLengths(here, everywhere).penalty_ratio(length))
     assert measured == pytest.approx(3 * bm25(times, length, everywhere))
 
 
 def test_what_has_nothing_to_do_with_lengths_stays_as_it_is():
-    assert common(1.5, 0.0, Means(200.0, 300.0).stretch(100)) == 1.5
-    assert common(1.5, 9.0, Means(200.0, 200.1).stretch(100)) == 1.5
-    assert common(1.5, 9.0, Means(0.0, 200.0).stretch(100)) == 1.5
+    assert global_score(1.5, 0.0, MeanLengths(200.0, 300.0).penalty_ratio(100)) == 1.5
+    assert global_score(1.5, 9.0, MeanLengths(200.0, 200.1).penalty_ratio(100)) == 1.5
+    assert global_score(1.5, 9.0, MeanLengths(0.0, 200.0).penalty_ratio(100)) == 1.5
 
 
 def test_lengths_are_as_coarse_as_in_the_index():
@@ -42,4 +42,4 @@ def test_lengths_are_as_coarse_as_in_the_index():
         highest[lengths[address.doc]] = score
     rarity = highest[1] / bm25(1, 1, mean)
     for length, score in highest.items():
-        assert score == pytest.approx(rarity * bm25(length, coarse(length), mean), rel=1e-4), length
+        assert score == pytest.approx(rarity * bm25(length, quantize_length(length), mean), rel=1e-4), length

@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.errors import QueryError
-from tarrafa.search.query import Filter, Group, Node, Prefix, Sign, Text, parse
+from tarrafa.search.query import QueryFilter, QueryGroup, QueryNode, QueryPrefix, Sign, QueryText, parse
 
-SIGNS = {Sign.SOME: "", Sign.MUST: "+", Sign.NEVER: "-"}
+SIGNS = {Sign.SHOULD: "", Sign.MUST: "+", Sign.MUST_NOT: "-"}
 
 
-def said(node: Node) -> str:
+def said(node: QueryNode) -> str:
     """A query in one notation: what was read of it."""
-    if isinstance(node, Text):
+    if isinstance(node, QueryText):
         return node.text if " " not in node.text else f'"{node.text}"'
-    if isinstance(node, Prefix):
+    if isinstance(node, QueryPrefix):
         return f"{node.text}*"
-    if isinstance(node, Filter):
+    if isinstance(node, QueryFilter):
         return f"{node.field}:{node.value}"
     return "(" + " ".join(SIGNS[sign] + said(part) for sign, part in node.parts) + ")"
 
@@ -131,8 +131,8 @@ def test_any_string_is_a_query_or_a_sentence(text, all_words):
     except QueryError as error:
         assert str(error).endswith(".")
     else:
-        assert any(sign is not Sign.NEVER for sign, _ in query.parts)
-        assert not any(isinstance(node, Group) and not node.parts for _, node in query.parts)
+        assert any(sign is not Sign.MUST_NOT for sign, _ in query.parts)
+        assert not any(isinstance(node, QueryGroup) and not node.parts for _, node in query.parts)
 
 
 ANYTHING = st.lists(

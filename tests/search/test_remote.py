@@ -15,24 +15,24 @@ import msgspec
 import pytest
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, QueryError, ShardAway
+from tarrafa.errors import ConfigError, DataError, QueryError, ShardUnavailable
 from tarrafa.fetch import peer
-from tarrafa.fetch.peer import Answer
+from tarrafa.fetch.peer import NodeHttpResponse
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.search import conversation, remote
 from tarrafa.search.conversation import CONTENT_TYPE
-from tarrafa.search.joined import here
-from tarrafa.search.question import Candidate, Question, Statistics
+from tarrafa.search.joined import open_local_shard
+from tarrafa.search.question import Candidate, SearchRequest, ShardStatistics
 from tarrafa.search.remote import RemoteShard
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.server import bind
-from tests.lying import lying
-from tests.ports import a_port
+from tests.lying import run_fake_server
+from tests.ports import reserved_port
 from tests.search.sharded import PATIENCE_S, TOKEN, behind_a_url, divided
-from tests.serve.conftest import Running
+from tests.serve.conftest import RunningSite
 
 NEVER_S = 1_000.0
-REDE = Question("rede")
+REDE = SearchRequest("rede")
 
 
 def reply(body: bytes, code: int = 200, kind: str = CONTENT_TYPE) -> bytes:
@@ -74,26 +74,26 @@ GARBAGE = {
 
 @pytest.mark.parametrize("name", GARBAGE)
 def test_whatever_is_answered_is_an_answer_or_one_line(name):
-    with lying(GARBAGE[name]) as liar:
+    with run_fake_server(GARBAGE[name]) as liar:
         shard = a_shard(liar.url)
-        with pytest.raises(ShardAway) as caught:
-            shard.best(REDE, Statistics(), 8)
+        with pytest.raises(ShardUnavailable) as caught:
+            shard.top_matches(REDE, ShardStatistics(), 8)
         assert "\n" not in str(caught.value)
-        assert 10 < len(str(caught.value)) <= conversation.SENTENCE_CHARS_MAX + 20
-        with pytest.raises(ShardAway):
+        assert 10 < len(str(caught.value)) <= conversation.MESSAGE_CHARS_MAX + 20
+        with pytest.raises(ShardUnavailable):
             shard.documents()
         assert len(liar.heard) <= 2, "it is not asked again for now (libcurl itself repeats what got no answer at all)"
         shard.close()
 
 
 def test_fewer_hits_than_asked_for_are_garbage():
-    with lying(packed([])) as liar, pytest.raises(ShardAway, match="cannot be understood"):
+    with run_fake_server(packed([])) as liar, pytest.raises(ShardUnavailable, match="cannot be understood"):
         a_shard(liar.url).show(REDE, 1, [(0, 0)])
 
 
 @pytest.mark.parametrize(("code", "kind"), [(400, QueryError), (503, DataError)])
 def test_what_a_shard_says_of_a_question_or_of_its_index_is_passed_on_and_does_not_make_it_away(code, kind):
-    with lying(reply(msgspec.msgpack.encode("so\nit is"), code)) as liar:
+    with run_fake_server(reply(msgspec.msgpack.encode("so\nit is"), code)) as liar:
         shard = a_shard(liar.url)
         for _ in range(2):
             with pytest.raises(kind, match=r"^so it is$"):
@@ -114,7 +114,7 @@ def test_an_endless_answer_is_not_read_to_its_end(monkeypatch):
         except OSError:
             sent.set()
 
-    with lying(endless) as liar, pytest.raises(ShardAway, match="too long"):
+    with run_fake_server(endless) as liar, pytest.raises(ShardUnavailable, match="too long"):
         a_shard(liar.url).documents()
     assert sent.wait(PATIENCE_S)
 
@@ -127,21 +127,21 @@ def test_a_shard_that_is_closed_is_asked_no_more_and_its_connections_end(tmp_pat
         if not connection.recv(1):
             over.set()
 
-    with lying(keep) as liar:
+    with run_fake_server(keep) as liar:
         shard = a_shard(liar.url)
         assert shard.documents() == 7
         assert not over.is_set()
         shard.close()
         assert over.wait(PATIENCE_S)
-        with pytest.raises(ShardAway, match="asked no more"):
+        with pytest.raises(ShardUnavailable, match="asked no more"):
             shard.documents()
         assert len(liar.heard) == 1
 
 
 def test_without_tls_a_token_goes_to_no_public_address_where_that_is_wanted(monkeypatch):
     monkeypatch.setattr(peer, "forbidden", lambda address: False)  # as if loopback were public
-    with lying(packed(7)) as liar:
-        with pytest.raises(ShardAway, match="without TLS a token is sent to no public address"):
+    with run_fake_server(packed(7)) as liar:
+        with pytest.raises(ShardUnavailable, match="without TLS a token is sent to no public address"):
             RemoteShard(liar.url, TOKEN, PATIENCE_S, NEVER_S, private=True).documents()
         assert TOKEN.secret not in b"".join(liar.heard)
         assert a_shard(liar.url).documents() == 7
@@ -156,34 +156,34 @@ def test_a_shard_that_answers_a_byte_at_a_time_has_no_more_time_than_others():
                 return
             connection.sendall(bytes([byte]))
 
-    with lying(drip) as liar:
-        with pytest.raises(ShardAway, match=r"no answer within 0\.3 s"):
+    with run_fake_server(drip) as liar:
+        with pytest.raises(ShardUnavailable, match=r"no answer within 0\.3 s"):
             a_shard(liar.url, limit_s=0.3).documents()
         done.set()
 
 
 def test_a_token_goes_nowhere_else():
-    with lying(b"") as other:
+    with run_fake_server(b"") as other:
         answer = f"HTTP/1.1 307 X\r\nLocation: {other.url}/\r\nContent-Length: 0\r\n\r\n".encode()
-        with lying(answer) as liar:
-            with pytest.raises(ShardAway, match="no shard of Tarrafa"):
+        with run_fake_server(answer) as liar:
+            with pytest.raises(ShardUnavailable, match="no shard of Tarrafa"):
                 a_shard(liar.url).documents()
             assert TOKEN.secret in liar.heard[0]
         assert other.heard == []
 
 
 def test_a_shard_that_hangs_costs_one_search_its_time_limit_and_the_others_nothing(tmp_path, monkeypatch):
-    own = here(divided(tmp_path / "data", "1/2"))
+    own = open_local_shard(divided(tmp_path / "data", "1/2"))
     ended, asked = threading.Event(), list[str]()
 
     def hang(connection: socket.socket) -> None:
         ended.wait(PATIENCE_S)
 
-    with lying(hang) as liar:
+    with run_fake_server(hang) as liar:
         shard = a_shard(liar.url, limit_s=0.2)
         post = shard._peer.post
 
-        def counted(path: str, *more: Any) -> Answer:
+        def counted(path: str, *more: Any) -> NodeHttpResponse:
             asked.append(path)
             return post(path, *more)
 
@@ -201,25 +201,25 @@ def test_a_shard_that_hangs_costs_one_search_its_time_limit_and_the_others_nothi
 
 def test_a_shard_that_is_back_answers_again_by_itself(tmp_path):
     data = divided(tmp_path / "data", "1")
-    with a_port() as port:
+    with reserved_port() as port:
         shard = RemoteShard(f"http://127.0.0.1:{port}/", TOKEN, PATIENCE_S, pause_s=0.01)
-        with Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+        with RunningSite(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
             assert shard.documents() == 155
-        with pytest.raises(ShardAway, match="no answer"):
+        with pytest.raises(ShardUnavailable, match="no answer"):
             shard.documents()
-        with Running(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
+        with RunningSite(data, as_shard=TOKEN, listening=bind("127.0.0.1", port)):
             assert shard._present.wait(PATIENCE_S)
             assert shard.statistics(REDE).documents == 155
         shard.close()
 
 
 def test_one_that_only_answers_when_it_is_asked_after_is_asked_less_and_less():
-    with lying(packed(155)) as liar:
+    with run_fake_server(packed(155)) as liar:
         shard = RemoteShard(liar.url, TOKEN, PATIENCE_S, pause_s=0.001)
         pauses = []
         for _ in range(4):
-            with pytest.raises(ShardAway, match="cannot be understood"):
-                shard.best(REDE, Statistics(), 8)
+            with pytest.raises(ShardUnavailable, match="cannot be understood"):
+                shard.top_matches(REDE, ShardStatistics(), 8)
             assert shard._present.wait(PATIENCE_S)
             pauses.append(shard._pause_s)
         assert pauses == [0.002, 0.004, 0.008, 0.016]
@@ -229,7 +229,7 @@ def test_wrong_and_missing_tokens_are_told_apart_from_other_trouble(tmp_path, ca
     data = divided(tmp_path / "data", "1")
     with behind_a_url(data) as shard:
         for token in (Token(), Token(b"another token, as long")):
-            with pytest.raises(ShardAway, match=f"wrong token.*{TOKEN_VARIABLE}"):
+            with pytest.raises(ShardUnavailable, match=f"wrong token.*{TOKEN_VARIABLE}"):
                 a_shard(shard.name, token=token).documents()
         assert shard.documents() == 155
     assert TOKEN.secret.decode() not in caplog.text
@@ -238,7 +238,7 @@ def test_wrong_and_missing_tokens_are_told_apart_from_other_trouble(tmp_path, ca
 def test_another_version_is_told_by_name(tmp_path, monkeypatch):
     with behind_a_url(divided(tmp_path / "data", "1")) as shard:
         monkeypatch.setattr(remote, "VERSION", "0badc0de")
-        with pytest.raises(ShardAway, match=f"another version.*{conversation.VERSION} there, 0badc0de here"):
+        with pytest.raises(ShardUnavailable, match=f"another version.*{conversation.VERSION} there, 0badc0de here"):
             shard.documents()
 
 
@@ -256,24 +256,24 @@ def test_what_is_no_address_of_a_shard_is_said():
 
 def test_a_frozen_shard_is_named_and_found_again_when_it_goes_on(tmp_path):
     data = divided(tmp_path / "there", "2/2")
-    own = here(divided(tmp_path / "here", "1/2"))
+    own = open_local_shard(divided(tmp_path / "here", "1/2"))
     with _serving(data) as (process, url):
         shard = RemoteShard(url, TOKEN, PATIENCE_S, pause_s=0.01)
         searcher = Searcher([own, shard])
-        whole = searcher.search(Question("rede", n=100))
+        whole = searcher.search(SearchRequest("rede", n=100))
         assert [report.trouble for report in whole.shards] == ["", ""]
         process.send_signal(signal.SIGSTOP)
-        shard._peer.limit_s = 0.5
-        less = searcher.search(Question("rede", n=100))
+        shard._peer.timeout_s = 0.5
+        less = searcher.search(SearchRequest("rede", n=100))
         assert less.shards[1].trouble == "no answer within 0.5 s"
         assert 0 < less.total < whole.total
         process.send_signal(signal.SIGCONT)
         assert shard._present.wait(PATIENCE_S)
-        shard._peer.limit_s = PATIENCE_S
-        assert searcher.search(Question("rede", n=100)).hits == whole.hits
+        shard._peer.timeout_s = PATIENCE_S
+        assert searcher.search(SearchRequest("rede", n=100)).hits == whole.hits
         process.kill()
         process.wait()
-        found = searcher.search(Question("rede", n=100))
+        found = searcher.search(SearchRequest("rede", n=100))
         assert found.hits == less.hits
         assert "no answer" in found.shards[1].trouble
         shard.close()

@@ -12,8 +12,8 @@ from tarrafa.errors import DataError, QueryError, TarrafaError
 from tarrafa.index import follower as index
 from tarrafa.model import Link, SearchResult
 from tarrafa.search.query import parse
-from tarrafa.search.question import Question
-from tarrafa.search.searcher import Marker, search
+from tarrafa.search.question import SearchRequest
+from tarrafa.search.searcher import TermMarker, search
 from tests.graph.small_web import a_record, new_data, url_of, write
 from tests.search.pages import Asker, fill, set_block
 
@@ -63,7 +63,7 @@ def test_words_of_two_languages_that_share_a_stem_do_not_find_each_other(data):
     assert set(urls(ask("rede"))) == {A, C}
     assert urls(ask("redes")) == [A]
     (hit,) = ask("boats").hits
-    assert Marker("rede")(hit.snippet, hit.language) == [("a red boat", False)]
+    assert TermMarker("rede")(hit.snippet, hit.language) == [("a red boat", False)]
 
 
 def test_a_word_with_a_hyphen_is_found_as_written_and_its_halves_apart_are_not(data):
@@ -159,12 +159,12 @@ def test_the_total_is_exact_and_every_page_is_found_by_its_own_word(crawled):
 @pytest.mark.parametrize(("n", "offset"), [(0, 0), (10, -1), (101, 0), (10, 991)])
 def test_what_cannot_be_shown_is_said(crawled, n, offset):
     with pytest.raises(QueryError):
-        search(crawled, Question("rede", n, offset))
+        search(crawled, SearchRequest("rede", n, offset))
 
 
 def test_nothing_indexed_yet_is_said(data):
     with pytest.raises(DataError, match="nothing indexed yet"):
-        search(data, Question("rede"))
+        search(data, SearchRequest("rede"))
 
 
 def test_an_open_searcher_sees_the_next_commit_and_a_page_that_went_away(data):
@@ -177,7 +177,7 @@ def test_an_open_searcher_sees_the_next_commit_and_a_page_that_went_away(data):
 def test_without_a_graph_search_works_and_nobody_links_to_anybody(data):
     write(data, [a_record(A, text="rede")])
     index.catch_up(data)
-    assert [(hit.url, hit.in_links) for hit in search(data, Question("rede")).hits] == [(A, 0)]
+    assert [(hit.url, hit.in_links) for hit in search(data, SearchRequest("rede")).hits] == [(A, 0)]
 
 
 def test_many_threads_may_ask_at_once(crawled):
@@ -213,16 +213,16 @@ def test_any_string_gives_results_or_one_sentence(crawled, text, all_words):
     else:
         assert result.total >= len(result.hits)
         for hit in result.hits:
-            Marker(text)(hit.snippet, hit.language)
+            TermMarker(text)(hit.snippet, hit.language)
 
 
 def test_errors_are_ours(crawled):
     with pytest.raises(TarrafaError):
-        search(crawled, Question(""))
+        search(crawled, SearchRequest(""))
 
 
 def test_marks_follow_the_pages_language_and_markup_stays_text():
-    marker = Marker('redes -peixe "alto mar" site:a.br')
+    marker = TermMarker('redes -peixe "alto mar" site:a.br')
     pieces = marker("A <b>REDE</b> & o peixe em Alto", "pt")
     assert [piece for piece, is_marked in pieces if is_marked] == ["REDE", "Alto"]
     assert "".join(piece for piece, _ in pieces) == "A <b>REDE</b> & o peixe em Alto"

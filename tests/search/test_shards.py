@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.errors import DataError, QueryError, ShardUnavailable
 from tarrafa.index import follower as index
 from tarrafa.index.reader import IndexReader
-from tarrafa.index.shards import number_of, parts, path_of
-from tarrafa.model import Record, ShardReport
+from tarrafa.index.shards import shard_number, parts, path_of
+from tarrafa.model import VisitRecord, ShardReport
 from tarrafa.search.conversation import METHODS
-from tarrafa.search.copies import Ranked
-from tarrafa.search.joined import Joined, here
+from tarrafa.search.copies import RankedCandidate
+from tarrafa.search.joined import PartitionedShard, open_local_shard
 from tarrafa.search.local import LocalShard
-from tarrafa.search.merging import in_order, merged
-from tarrafa.search.missing import Missing
-from tarrafa.search.question import Block, Candidate, Question, Shard, Sort
-from tarrafa.search.searcher import Searcher, copies_of
+from tarrafa.search.merging import rank_block, merge_blocks
+from tarrafa.search.missing import UnavailableShard
+from tarrafa.search.question import CandidateBlock, Candidate, SearchRequest, Shard, Sort
+from tarrafa.search.searcher import Searcher, exact_copies
 from tests.graph.small_web import new_data, write
 from tests.search.pages import a_page
 from tests.search.sharded import behind_a_url, divided, pages
@@ -50,29 +50,29 @@ def searchers(tmp_path_factory):
     with contextlib.ExitStack() as stack:
         remote = [stack.enter_context(behind_a_url(half)) for half in halves]
         yield {
-            "one": Searcher.at(whole),
-            "four parts": Searcher.at(four),
+            "one": Searcher.open(whole),
+            "four parts": Searcher.open(four),
             "four shards": Searcher(apart),
             "two machines": Searcher(remote),
-            "here and there": Searcher([here(halves[0]), remote[1]]),
+            "here and there": Searcher([open_local_shard(halves[0]), remote[1]]),
         }
 
 
 SEVERAL = ("four parts", "four shards", "two machines", "here and there")
 QUESTIONS = [
-    Question("rede"),
-    Question("rede pesca barco mar", n=30),
-    Question("rede", n=20, crowded=True),
-    Question("river net", sort=Sort.LINKS, n=20),
-    Question("rede net", sort=Sort.DATE, n=50),
-    Question('"veja a página" OR "mais sobre"'),
-    Question("espelho"),
-    Question("espelho", copies=True),
-    Question("espelho", like="http://m0.copias.br/"),
-    Question("como é a rede de pesca", natural=True),
-    Question("rede recente", recent=True),
-    Question("rede", collection="outra"),
-    Question("only1 only2 only3", all_words=True),
+    SearchRequest("rede"),
+    SearchRequest("rede pesca barco mar", n=30),
+    SearchRequest("rede", n=20, crowded=True),
+    SearchRequest("river net", sort=Sort.LINKS, n=20),
+    SearchRequest("rede net", sort=Sort.DATE, n=50),
+    SearchRequest('"veja a página" OR "mais sobre"'),
+    SearchRequest("espelho"),
+    SearchRequest("espelho", copies=True),
+    SearchRequest("espelho", like="http://m0.copias.br/"),
+    SearchRequest("como é a rede de pesca", natural=True),
+    SearchRequest("rede recente", recent=True),
+    SearchRequest("rede", collection="outra"),
+    SearchRequest("only1 only2 only3", all_words=True),
 ]
 
 
@@ -99,7 +99,7 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, min_size=1, max_size=4), st.booleans(), st.booleans(), st.sampled_from(Sort))
 @settings(max_examples=60, deadline=None)
 def test_any_question_has_the_same_total_in_one_index_and_in_fourparts(searchers, words, all_words, copies, sort):
-    question = Question(" ".join(words), n=100, offset=100, all_words=all_words, copies=copies, sort=sort)
+    question = SearchRequest(" ".join(words), n=100, offset=100, all_words=all_words, copies=copies, sort=sort)
     answers = []
     for kind in ("one", "four parts", "four shards"):
         try:
@@ -117,17 +117,17 @@ def test_any_question_has_the_same_total_in_one_index_and_in_fourparts(searchers
 def test_pages_of_results_follow_each_other_over_shards(searchers, kind, monkeypatch):
     monkeypatch.setattr("tarrafa.search.asking.BLOCK", 20)
     searcher = searchers[kind]
-    whole = searcher.search(Question("rede net pesca river", n=100))
-    pages = [searcher.search(Question("rede net pesca river", offset=start)) for start in range(0, whole.total, 10)]
+    whole = searcher.search(SearchRequest("rede net pesca river", n=100))
+    pages = [searcher.search(SearchRequest("rede net pesca river", offset=start)) for start in range(0, whole.total, 10)]
     joined = [hit.url for page in pages for hit in page.hits]
     assert joined[:100] == [hit.url for hit in whole.hits]
     assert len(joined) == len(set(joined)) == pages[-1].total > 100
 
 
 def test_who_was_asked_is_told_where_it_was_more_than_one(searchers):
-    assert searchers["one"].search(Question("rede")).shards == []
-    assert searchers["four parts"].search(Question("rede")).shards == []
-    asked = searchers["here and there"].search(Question("rede")).shards
+    assert searchers["one"].search(SearchRequest("rede")).shards == []
+    assert searchers["four parts"].search(SearchRequest("rede")).shards == []
+    asked = searchers["here and there"].search(SearchRequest("rede")).shards
     assert [report.trouble for report in asked] == ["", ""]
     assert asked[0].name == "here"
     assert asked[1].name.startswith("http://127.0.0.1:")
@@ -142,15 +142,15 @@ def test_copies_are_found_in_whatever_part_they_are(tmp_path):
     data = divided(tmp_path / "data", "8", [page for page in pages() if "copias" in page.url or page.url == alone])
     assert len({place.part for place in parts(data)}) == 8
     assert sum(LocalShard(part).documents() > 0 for part in parts(data)) > 1
-    assert copies_of(data, "http://m0.copias.br/", None) == [f"http://m{n}.copias.br/{'x' * n}" for n in (1, 2, 3)]
-    assert copies_of(data, alone, None) == []
+    assert exact_copies(data, "http://m0.copias.br/", None) == [f"http://m{n}.copias.br/{'x' * n}" for n in (1, 2, 3)]
+    assert exact_copies(data, alone, None) == []
 
 
 def test_pages_that_were_written_again_and_again_weigh_and_count_like_the_others(tmp_path):
     several = [f"http://w{number}.br/" for number in range(90)]
-    busy = [url for url in several if number_of(url, 2) == 2][:20]
+    busy = [url for url in several if shard_number(url, 2) == 2][:20]
 
-    def said(url: str, visit: int) -> Record:
+    def said(url: str, visit: int) -> VisitRecord:
         return a_page(url, f"{'rede' if several.index(url) % 3 else 'barco'} visita{visit} {url}", visit=visit)
 
     one, two = (divided(tmp_path / into, into, [said(url, 1) for url in several]) for into in ("1", "2"))
@@ -161,8 +161,8 @@ def test_pages_that_were_written_again_and_again_weigh_and_count_like_the_others
     written = [(place.written, place.documents) for place in (IndexReader(part).snapshot() for part in parts(two))]
     assert written[1][0] > 2 * written[1][1], f"what is deleted is still there: {written}"
 
-    question = Question("rede barco", n=100, crowded=True, copies=True, natural=True)
-    wanted, found = (Searcher.at(data).search(question) for data in (one, two))
+    question = SearchRequest("rede barco", n=100, crowded=True, copies=True, natural=True)
+    wanted, found = (Searcher.open(data).search(question) for data in (one, two))
     assert wanted.ignored == found.ignored == ["rede"], "in two of three; the boat is not"
     scores = {hit.url: hit.score for hit in wanted.hits}
     assert {hit.url: hit.score for hit in found.hits} == pytest.approx(scores, rel=NEAR)
@@ -176,7 +176,7 @@ class Failing:
 
     def __init__(self, shard: Shard, method: str, after: int = 0, error: Exception | None = None) -> None:
         self._shard, self._method, self._after = shard, method, after
-        self._error = error or ShardAway("gone fishing")
+        self._error = error or ShardUnavailable("gone fishing")
         self.name = "http://away.test"
         self.asked = 0
 
@@ -195,13 +195,13 @@ class Failing:
 @pytest.fixture(scope="module")
 def halves(tmp_path_factory):
     root = tmp_path_factory.mktemp("halves")
-    return [here(divided(root / f"half{n}", f"{n}/2")) for n in (1, 2)]
+    return [open_local_shard(divided(root / f"half{n}", f"{n}/2")) for n in (1, 2)]
 
 
 @pytest.mark.parametrize("method", ["statistics", "best", "show"])
-@pytest.mark.parametrize("error", [ShardAway("gone fishing"), DataError("a broken disk")], ids=str)
+@pytest.mark.parametrize("error", [ShardUnavailable("gone fishing"), DataError("a broken disk")], ids=str)
 def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_is_shown(halves, method, error):
-    question = Question("rede", n=100)
+    question = SearchRequest("rede", n=100)
     rest = Searcher([halves[0]]).search(question)
     failing = Failing(halves[1], method, error=error)
     found = Searcher([halves[0], failing]).search(question)
@@ -212,7 +212,7 @@ def test_a_shard_that_goes_away_in_the_middle_of_a_search_is_named_and_the_rest_
 
 def test_a_shard_that_goes_away_between_two_blocks_leaves_no_gap_in_the_others(halves, monkeypatch):
     monkeypatch.setattr("tarrafa.search.asking.BLOCK", 5)
-    question = Question("espelho rede", n=5, crowded=True)
+    question = SearchRequest("espelho rede", n=5, crowded=True)
     monkeypatch.setattr("tarrafa.search.asking.Groups", _OneAtATime)
     failing = Failing(halves[1], "best", after=1)
     found = Searcher([halves[0], failing]).search(question)
@@ -233,16 +233,16 @@ class _OneAtATime:
 
 
 def test_when_nobody_answers_that_is_said_with_every_name(halves):
-    away = [Failing(half, "statistics", error=ShardAway(why)) for half, why in zip(halves, ("one", "two"), strict=True)]
-    with pytest.raises(ShardAway, match=r"http://away.test: one; http://away.test: two"):
-        Searcher(away).search(Question("rede"))
-    with pytest.raises(ShardAway, match=r"http://away.test: three"):
-        Searcher([Failing(halves[0], "statistics", error=ShardAway("three"))]).search(Question("rede"))
+    away = [Failing(half, "statistics", error=ShardUnavailable(why)) for half, why in zip(halves, ("one", "two"), strict=True)]
+    with pytest.raises(ShardUnavailable, match=r"http://away.test: one; http://away.test: two"):
+        Searcher(away).search(SearchRequest("rede"))
+    with pytest.raises(ShardUnavailable, match=r"http://away.test: three"):
+        Searcher([Failing(halves[0], "statistics", error=ShardUnavailable("three"))]).search(SearchRequest("rede"))
 
 
 def test_a_search_that_cannot_be_understood_is_no_fault_of_a_shard(halves):
     with pytest.raises(QueryError):
-        Searcher(halves).search(Question("-rede"))
+        Searcher(halves).search(SearchRequest("-rede"))
 
 
 # -- shards that come and go ------------------------------------------------------------------------------------------
@@ -250,10 +250,10 @@ def test_a_search_that_cannot_be_understood_is_no_fault_of_a_shard(halves):
 
 def test_a_question_goes_to_those_that_there_are(halves):
     present = list(halves)
-    searcher, question = Searcher(lambda: present), Question("rede", n=100)
+    searcher, question = Searcher(lambda: present), SearchRequest("rede", n=100)
     whole = searcher.search(question)
     assert len(whole.shards) == 2
-    assert searcher.asked == tuple(halves)
+    assert searcher.present_shards == tuple(halves)
     present.pop()
     alone = searcher.search(question)
     assert alone.hits == Searcher(halves[:1]).search(question).hits
@@ -264,7 +264,7 @@ def test_a_question_goes_to_those_that_there_are(halves):
 
 def test_who_leaves_or_comes_in_the_middle_of_a_search_does_not_confuse_it(halves):
     present: list[Any] = [halves[0], Failing(halves[1], "show")]
-    question = Question("rede", n=100, expand=True)
+    question = SearchRequest("rede", n=100, expand=True)
     wanted = Searcher([halves[0], Failing(halves[1], "show")]).search(question)
 
     class Leaving(Failing):
@@ -284,7 +284,7 @@ def test_there_are_threads_enough_for_all_shards_and_those_of_a_smaller_pool_end
 
     before, present = waiting(), list(halves)
     searcher = Searcher(lambda: present)
-    searcher.search(Question("rede"))
+    searcher.search(SearchRequest("rede"))
     few = waiting() - before
     assert few
     met = threading.Barrier(20)
@@ -304,36 +304,36 @@ def test_there_are_threads_enough_for_all_shards_and_those_of_a_smaller_pool_end
         assert not one.is_alive()
     many = waiting() - before
     present[:] = halves
-    searcher.search(Question("rede"))
+    searcher.search(SearchRequest("rede"))
     assert waiting() - before <= many, "fewer shards need no other pool"
 
 
 def test_an_index_that_holds_nothing_yet_is_passed_over_where_there_are_others(halves, tmp_path):
     others: list[Shard] = []
     data = new_data(tmp_path / "data")
-    searcher = Searcher.among(data, lambda: others)
+    searcher = Searcher.over_changing_shards(data, lambda: others)
     with pytest.raises(DataError, match="nothing indexed yet"):
-        searcher.search(Question("rede"))
+        searcher.search(SearchRequest("rede"))
     others.append(halves[0])
-    found = searcher.search(Question("rede"))
-    assert (found.hits, found.shards) == (Searcher(halves[:1]).search(Question("rede")).hits, [])
+    found = searcher.search(SearchRequest("rede"))
+    assert (found.hits, found.shards) == (Searcher(halves[:1]).search(SearchRequest("rede")).hits, [])
     write(data, [a_page("http://so.aqui.br/", "a rede daqui", "Daqui")])
     index.catch_up(data)
-    found = searcher.search(Question("rede daqui"))
+    found = searcher.search(SearchRequest("rede daqui"))
     assert found.hits[0].url == "http://so.aqui.br/"
     assert [report.trouble for report in found.shards] == ["", ""]
     path_of(data).write_text("nonsense")
-    found = Searcher.among(data, lambda: others).search(Question("rede"))
+    found = Searcher.over_changing_shards(data, lambda: others).search(SearchRequest("rede"))
     assert found.hits
     assert "nonsense" in found.shards[0].trouble, "what is damaged is not nothing"
 
 
 def test_a_shard_that_is_known_to_be_away_is_named_whatever_it_is_asked(halves):
-    missing = Missing("two", "it is silent")
+    missing = UnavailableShard("two", "it is silent")
     for name in METHODS:
-        with pytest.raises(ShardAway, match=r"^it is silent$"):
+        with pytest.raises(ShardUnavailable, match=r"^it is silent$"):
             getattr(missing, name)(*[None] * len(inspect.signature(getattr(Shard, name)).parameters))
-    found = Searcher([halves[0], missing]).search(Question("rede"))
+    found = Searcher([halves[0], missing]).search(SearchRequest("rede"))
     assert found.hits
     assert found.shards[1] == ShardReport("two", "it is silent")
 
@@ -346,28 +346,28 @@ def a_candidate(number: int, order: float, score: float | None = None) -> Candid
     return Candidate(rank, number.to_bytes(16), 0, (0, number), None, None, None, 9, 0, order)
 
 
-def a_block(*candidates: Candidate) -> Block:
-    return Block(1, len(candidates), list(candidates))
+def a_block(*candidates: Candidate) -> CandidateBlock:
+    return CandidateBlock(1, len(candidates), list(candidates))
 
 
 @given(st.lists(st.lists(st.integers(0, 5), max_size=30), min_size=1, max_size=4), st.integers(1, 40))
 def test_less_of_a_merged_answer_is_the_beginning_of_more(orders, limit):
     numbers = iter(range(1000))
     blocks = [a_block(*(a_candidate(next(numbers), float(n)) for n in sorted(some, reverse=True))) for some in orders]
-    whole = merged(blocks, 1000)
-    few = merged([Block(1, block.total, block.candidates[:limit]) for block in blocks], limit)
+    whole = merge_blocks(blocks, 1000)
+    few = merge_blocks([CandidateBlock(1, block.total, block.candidates[:limit]) for block in blocks], limit)
     assert few == whole[:limit]
     assert [one.candidate.order for one in whole] == sorted((n for some in orders for n in some), reverse=True)
 
 
 def test_within_a_block_scores_rank_and_ids_break_ties():
-    block = [Ranked(a_candidate(number, 1.0, score), 0) for number, score in ((3, 1.0), (1, 1.0), (2, 5.0))]
-    assert [int.from_bytes(one.candidate.id) for one in in_order(block)] == [2, 1, 3]
+    block = [RankedCandidate(a_candidate(number, 1.0, score), 0) for number, score in ((3, 1.0), (1, 1.0), (2, 5.0))]
+    assert [int.from_bytes(one.candidate.id) for one in rank_block(block)] == [2, 1, 3]
 
 
 def test_places_of_many_parts_lead_back_to_their_own(halves):
-    joined = Joined("both", lambda: halves)
-    question = Question("rede OR net")
-    block = joined.best(question, joined.statistics(question), 100)
+    joined = PartitionedShard("both", lambda: halves)
+    question = SearchRequest("rede OR net")
+    block = joined.top_matches(question, joined.statistics(question), 100)
     shown = joined.show(question, block.moment, [one.place for one in block.candidates])
     assert len({one.url for one in shown}) == len(shown) == 100

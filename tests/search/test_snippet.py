@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tarrafa.index.analysis import composed, readings, terms_of, word_spans
-from tarrafa.search.matching import wanted_of
-from tarrafa.search.snippet import SNIPPET_CHARS_MAX, marked, snippet
+from tarrafa.index.analysis import compose, readings, analyzer_for, word_spans
+from tarrafa.search.matching import terms_of_texts
+from tarrafa.search.snippet import SNIPPET_CHARS_MAX, mark_terms, make_snippet
 from tarrafa.search.snippet import _places as places
 from tarrafa.web.words import lexicon
 
@@ -48,33 +48,33 @@ ODD = [
 
 def test_the_stretch_with_the_most_different_words_is_shown():
     text = "rede " * 5 + "x " * 200 + "uma rede lançada ao mar alto " + "y " * 200
-    found = snippet(text, WANTED, "pt")
+    found = make_snippet(text, WANTED, "pt")
     assert "uma rede lançada ao mar alto" in found
     assert found.startswith("… x")
     assert found.endswith("y …")
 
 
 def test_without_any_word_it_is_the_beginning():
-    assert snippet("Começa  aqui\n e termina.", WANTED, "pt") == "Começa aqui e termina."
-    assert snippet("", WANTED, "pt") == ""
-    assert snippet("Começa aqui.", frozenset(), "pt") == "Começa aqui."
+    assert make_snippet("Começa  aqui\n e termina.", WANTED, "pt") == "Começa aqui e termina."
+    assert make_snippet("", WANTED, "pt") == ""
+    assert make_snippet("Começa aqui.", frozenset(), "pt") == "Começa aqui."
 
 
 def test_what_is_wanted_otherwise_is_shown_where_nothing_else_is():
     text = "x " * 300 + "uma canoa"
-    assert snippet(text, WANTED, "pt", wanted_of(["canoas"])).endswith("uma canoa")
+    assert make_snippet(text, WANTED, "pt", terms_of_texts(["canoas"])).endswith("uma canoa")
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_word_is_found_wherever_it_stands(language):
     nouns = [form for noun in lexicon("pt", 1).nouns[:2_000] for form in (noun.singular, noun.plural)]
     for word in [*nouns, *ODD]:
-        text = composed(f"{'nada aqui; ' * 40}veja («{word.capitalize()}») {'nem ali, ' * 40}")
-        assert f"«{composed(word.capitalize())}»" in snippet(text, wanted_of([word]), language), word
+        text = compose(f"{'nada aqui; ' * 40}veja («{word.capitalize()}») {'nem ali, ' * 40}")
+        assert f"«{compose(word.capitalize())}»" in make_snippet(text, terms_of_texts([word]), language), word
 
 
 def by_looking_at_every_word(text: str, wanted: frozenset[str], language: str) -> list[tuple[int, str]]:
-    found = [(start, terms_of(language)(text[start:end])) for start, end in word_spans(text)]
+    found = [(start, analyzer_for(language)(text[start:end])) for start, end in word_spans(text)]
     return [place for place in found if place[1] in wanted]
 
 
@@ -86,19 +86,19 @@ GAPS = st.sampled_from([" ", "\n", ", ", "-", "_", "“", "’", "—", "."])
 
 @given(st.lists(st.tuples(WORDS, GAPS), max_size=30), st.lists(WORDS, max_size=4), st.sampled_from(LANGUAGES))
 def test_looking_at_beginnings_finds_what_looking_at_every_word_finds(said, words, language):
-    text = composed("".join(word + gap for word, gap in said))
-    wanted = wanted_of(words)
+    text = compose("".join(word + gap for word, gap in said))
+    wanted = terms_of_texts(words)
     assert places(text, wanted, language) == by_looking_at_every_word(text, wanted, language)
 
 
 @given(st.text(), st.sampled_from(LANGUAGES))
 def test_snippets_are_bounded_and_pieces_make_up_the_text(text, language):
-    found = snippet(text, WANTED, language)
+    found = make_snippet(text, WANTED, language)
     assert len(found) <= SNIPPET_CHARS_MAX + 4
     assert "\n" not in found
-    assert "".join(piece for piece, _ in marked(found, WANTED, language)) == composed(found)
+    assert "".join(piece for piece, _ in mark_terms(found, WANTED, language)) == compose(found)
 
 
 def test_a_word_that_fills_a_page_costs_no_more_than_its_first_places():
     assert readings("de")
-    assert snippet("de " * 20_000, wanted_of(["de"]), "pt").startswith("de de de")
+    assert make_snippet("de " * 20_000, terms_of_texts(["de"]), "pt").startswith("de de de")

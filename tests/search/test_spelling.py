@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tarrafa.errors import QueryError
 from tarrafa.index import follower as index
 from tarrafa.index.analysis import fold
-from tarrafa.search.query import parse, spoken
-from tarrafa.search.spelling import FEW, cost, merged, near
-from tarrafa.search.vocabulary import Vocabulary
+from tarrafa.search.query import parse, scoring_spans
+from tarrafa.search.spelling import FEW_PAGES, edit_cost, merge_similar_words, similar_words
+from tarrafa.search.vocabulary import IndexVocabulary
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import Asker
 
@@ -92,7 +92,7 @@ def test_where_something_is_found_it_is_shown_and_the_other_spelling_only_offere
     assert [hit.url for hit in found.hits] == [f"http://h{len(TEXTS) - 1}.br/"]
     assert (found.suggestion, found.expanded, found.instead) == ("impressora", [], "")
     many = ask.search("bnaco rede dados")
-    assert many.total >= FEW
+    assert many.total >= FEW_PAGES
     assert (many.suggestion, many.instead) == ("banco rede dados", "")
 
 
@@ -130,50 +130,50 @@ def test_a_collection_is_kept_to(tmp_path):
     assert ask("bnaco", collection="outra").suggestion is None
 
 
-def words(**known: int) -> Vocabulary:
-    return Vocabulary([[(word, documents)] for word, documents in sorted(known.items())])
+def words(**known: int) -> IndexVocabulary:
+    return IndexVocabulary([[(word, documents)] for word, documents in sorted(known.items())])
 
 
 def test_likely_slips_cost_less_than_others_and_the_first_letter_more():
-    assert cost("rede", "rede") == 0
-    assert cost("reed", "rede") < cost("rehe", "rede")
-    assert cost("rwde", "rede") < cost("rpde", "rede")
-    assert cost("redde", "rede") < cost("redpe", "rede")
-    assert cost("caza", "casa") < cost("capa", "casa")
-    assert cost("pede", "rede") > cost("repe", "rede")
-    assert cost("bancodedados", "bancodedados", 2) > cost("abc", "abc", 1) > 0
+    assert edit_cost("rede", "rede") == 0
+    assert edit_cost("reed", "rede") < edit_cost("rehe", "rede")
+    assert edit_cost("rwde", "rede") < edit_cost("rpde", "rede")
+    assert edit_cost("redde", "rede") < edit_cost("redpe", "rede")
+    assert edit_cost("caza", "casa") < edit_cost("capa", "casa")
+    assert edit_cost("pede", "rede") > edit_cost("repe", "rede")
+    assert edit_cost("bancodedados", "bancodedados", 2) > edit_cost("abc", "abc", 1) > 0
 
 
 @given(st.text("abcde", max_size=8), st.text("abcde", max_size=8))
 def test_no_changes_cost_nothing_and_changes_cost_the_same_both_ways(one, other):
-    assert (cost(one, other) == 0) == (one == other)
-    assert cost(one, other) == pytest.approx(cost(other, one))
+    assert (edit_cost(one, other) == 0) == (one == other)
+    assert edit_cost(one, other) == pytest.approx(edit_cost(other, one))
 
 
 def test_the_word_itself_comes_first_then_the_likeliest():
     known = words(rede=2, rode=1, redes=50, sede=9, mar=3)
-    assert near(known, "Réde", 9) == [("rede", 0, 2), ("redes", 1, 50), ("rode", 1, 1), ("sede", 1, 9)]
-    assert [word for word, _, _ in near(known, "rexe", 9)] == ["rede"]
-    assert near(known, "re", 9) == []
-    assert near(known, "ma", 9) == []
+    assert similar_words(known, "Réde", 9) == [("rede", 0, 2), ("redes", 1, 50), ("rode", 1, 1), ("sede", 1, 9)]
+    assert [word for word, _, _ in similar_words(known, "rexe", 9)] == ["rede"]
+    assert similar_words(known, "re", 9) == []
+    assert similar_words(known, "ma", 9) == []
 
 
 def test_words_that_were_written_together_come_apart_where_all_of_them_are_words():
     known = words(banco=10, de=100, dados=20, ban=1, code=1, guarda=5, chuva=5)
-    assert near(known, "bancodedados", 3) == [("banco de dados", 2, 10)]
-    assert near(known, "guardachuva", 3) == [("guarda chuva", 1, 5)]
-    assert near(known, "guardaxchuva", 3) == []
-    assert near(words(ab=1, cd=1, muito=100), "abcd", 3) == [], "short pieces must be words that everybody uses"
+    assert similar_words(known, "bancodedados", 3) == [("banco de dados", 2, 10)]
+    assert similar_words(known, "guardachuva", 3) == [("guarda chuva", 1, 5)]
+    assert similar_words(known, "guardaxchuva", 3) == []
+    assert similar_words(words(ab=1, cd=1, muito=100), "abcd", 3) == [], "short pieces must be words that everybody uses"
 
 
 def test_what_several_shards_know_is_added_up():
     one, other = [("rede", 0, 2), ("redes", 1, 5)], [("rede", 0, 3), ("sede", 1, 500)]
-    assert merged("rede", [one, other], 9) == [("rede", 0, 5), ("sede", 1, 500), ("redes", 1, 5)]
+    assert merge_similar_words("rede", [one, other], 9) == [("rede", 0, 5), ("sede", 1, 500), ("redes", 1, 5)]
 
 
 @given(st.text(max_size=60))
 def test_what_speaks_in_a_text_is_where_it_says(text):
-    found = spoken(text)
+    found = scoring_spans(text)
     assert all(0 <= one.start < one.end <= len(text) for one in found)
     assert [one.start for one in found] == sorted(one.start for one in found)
     try:

@@ -8,7 +8,7 @@ from tarrafa.index import follower as index
 from tarrafa.index.analysis import fold
 from tarrafa.search import suggesting
 from tarrafa.search.searcher import Searcher
-from tarrafa.search.suggesting import Beginning, beginning_of, merged
+from tarrafa.search.suggesting import PartialText, partial_text, merge_completions
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import PATIENCE_S, Asker
 
@@ -91,7 +91,7 @@ def test_short_beginnings_of_large_vocabularies_are_looked_up_in_memory_with_the
 
 
 def test_where_nothing_is_indexed_there_is_nothing_to_suggest(tmp_path):
-    assert Searcher.at(new_data(tmp_path / "data")).suggest("rede") == []
+    assert Searcher.open(new_data(tmp_path / "data")).suggest("rede") == []
 
 
 def test_blocked_sites_lend_no_words(tmp_path):
@@ -99,7 +99,7 @@ def test_blocked_sites_lend_no_words(tmp_path):
     write(data, [a_record("http://bom.br/", text="barco"), a_record("http://mau.br/", text="barraca")])
     index.catch_up(data)
     (data.root / "search.toml").write_text('blocked = ["mau.br"]')
-    assert Searcher.at(data, patience_s=PATIENCE_S).suggest("bar") == ["barco"]
+    assert Searcher.open(data, patience_s=PATIENCE_S).suggest("bar") == ["barco"]
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,7 +125,7 @@ def test_any_string_has_suggestions_or_none(ask, text):
 
 @given(st.text(max_size=40))
 def test_a_text_that_can_go_on_is_its_beginning_and_its_last_word(text):
-    found = beginning_of(text)
+    found = partial_text(text)
     if found is not None:
         assert found.typed
         assert found.typed.isalnum()
@@ -134,6 +134,6 @@ def test_a_text_that_can_go_on_is_its_beginning_and_its_last_word(text):
 
 def test_what_several_shards_know_is_added_up():
     answers = [[("rede", 3), ("redes", 5)], [("rede", 4), ("réde", 9), ("redonda", 1)]]
-    assert merged("re", answers, 9) == [("réde", 16), ("redes", 5), ("redonda", 1)]
-    assert merged("ré", answers, 9)[0] == ("réde", 16)
-    assert beginning_of("um dois") == Beginning("um ", "dois", True)
+    assert merge_completions("re", answers, 9) == [("réde", 16), ("redes", 5), ("redonda", 1)]
+    assert merge_completions("ré", answers, 9)[0] == ("réde", 16)
+    assert partial_text("um dois") == PartialText("um ", "dois", True)

@@ -11,24 +11,24 @@ from hypothesis import strategies as st
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import follower as index
-from tarrafa.index.analysis import fold, vocabulary
-from tarrafa.index.reader import IndexReader, Snapshot
+from tarrafa.index.analysis import fold, vocabulary_entries
+from tarrafa.index.reader import IndexReader, IndexSnapshot
 from tarrafa.search import vocabulary as room
-from tarrafa.search.vocabulary import Known, Vocabularies, Vocabulary, read
+from tarrafa.search.vocabulary import KnownWord, VocabularyCache, IndexVocabulary, read_words
 from tests.graph.small_web import a_record, new_data, write
 
 LETTERS = "abcde"
 
 
-def of(*entries: tuple[str, int]) -> Vocabulary:
+def of(*entries: tuple[str, int]) -> IndexVocabulary:
     """A vocabulary of these entries, in letters as they come."""
     letters: dict[str, list[tuple[str, int]]] = {}
     for entry, documents in sorted(entries):
         letters.setdefault(entry[0], []).append((entry, documents))
-    return Vocabulary(letters.values())
+    return IndexVocabulary(letters.values())
 
 
-def snapshot_of(data: DataDirectory, *texts: str) -> Snapshot:
+def snapshot_of(data: DataDirectory, *texts: str) -> IndexSnapshot:
     write(data, [a_record(f"http://h{n}.br/{len(texts)}", text=text) for n, text in enumerate(texts)], f"w{len(texts)}")
     index.catch_up(data)
     return IndexReader(data).snapshot()
@@ -36,23 +36,23 @@ def snapshot_of(data: DataDirectory, *texts: str) -> Snapshot:
 
 def test_the_writings_of_a_word_are_one_word_as_it_is_written_most():
     words = of(("funcao", 2), ("funcao|função", 7), ("funcao|funcão", 1), ("rede", 3))
-    assert words.known("funcao") == Known("função", 10)
-    assert words.known("rede") == Known("rede", 3)
-    assert words.known("mar") == Known("mar", 0)
+    assert words.lookup("funcao") == KnownWord("função", 10)
+    assert words.lookup("rede") == KnownWord("rede", 3)
+    assert words.lookup("mar") == KnownWord("mar", 0)
     assert (len(words), words.documents_max) == (2, 10)
 
 
 def test_of_too_many_words_the_most_frequent_are_known():
     entries = [(f"{letter}{other}", 10 * place + number)
                for place, letter in enumerate("abc") for number, other in enumerate("xyz")]  # fmt: skip
-    words = Vocabulary([entries[0:3], entries[3:6], entries[6:9]], words_max=4)
-    assert {name for name, _ in entries if words.known(name).documents} == {"cz", "cy", "cx", "bz"}
+    words = IndexVocabulary([entries[0:3], entries[3:6], entries[6:9]], words_max=4)
+    assert {name for name, _ in entries if words.lookup(name).documents} == {"cz", "cy", "cx", "bz"}
 
 
 def test_the_most_frequent_words_of_a_beginning_come_first_whatever_their_length():
     words = of(("rede", 3), ("redes", 9), ("redemoinho", 4), ("red", 1), ("reta", 99), ("re", 2))
-    assert [known.word for known in words.beginning("red", 3)] == ["redes", "redemoinho", "rede"]
-    assert (words.count("red"), words.count("re"), words.count("x"), words.count("")) == (4, 6, 0, 6)
+    assert [known.word for known in words.with_prefix("red", 3)] == ["redes", "redemoinho", "rede"]
+    assert (words.count_with_prefix("red"), words.count_with_prefix("re"), words.count_with_prefix("x"), words.count_with_prefix("")) == (4, 6, 0, 6)
 
 
 def distance(a: str, b: str) -> int:
@@ -70,25 +70,25 @@ def distance(a: str, b: str) -> int:
 def test_near_words_are_all_that_so_few_changes_lead_to(words, word):
     known = of(*((one, 1) for one in words))
     for most in (1, 2):
-        found = {folded: apart for folded, _, apart in known.near(word, most)}
+        found = {folded: apart for folded, _, apart in known.similar(word, most)}
         assert found == {one: apart for one in words if (apart := distance(one, word)) <= most}
 
 
 @settings(max_examples=50)
 @given(st.lists(st.text(max_size=30), max_size=8))
 def test_any_text_becomes_a_vocabulary_that_knows_its_words(texts):
-    entries = sorted({entry for text in texts for entry in vocabulary(text).split()})
+    entries = sorted({entry for text in texts for entry in vocabulary_entries(text).split()})
     words = of(*((entry, 1) for entry in entries))
     for entry in entries:
         folded = entry.partition("|")[0]
-        assert words.known(folded).documents >= 1
-        assert fold(words.known(folded).word) == folded
-        assert list(words.near(folded, 1))
+        assert words.lookup(folded).documents >= 1
+        assert fold(words.lookup(folded).word) == folded
+        assert list(words.similar(folded, 1))
 
 
 def test_what_is_read_is_what_the_index_holds_in_the_order_of_letters(tmp_path):
     snapshot = snapshot_of(new_data(tmp_path / "data"), "Zebra água rede ROSA não 1984", "rede ácido рыба")
-    some = [letter for letter in read(snapshot) if letter]
+    some = [letter for letter in read_words(snapshot) if letter]
     entries = dict(entry for letter in some for entry in letter)
     assert entries == {"zebra": 1, "agua|água": 1, "rede": 2, "rosa": 1, "nao|não": 1, "1984": 1, "acido|ácido": 1,
                        "рыба": 1}  # fmt: skip
@@ -97,11 +97,11 @@ def test_what_is_read_is_what_the_index_holds_in_the_order_of_letters(tmp_path):
 
 def test_nobody_waits_longer_than_he_wants_and_the_next_one_has_it(tmp_path, monkeypatch):
     snapshot = snapshot_of(new_data(tmp_path / "data"), "rede")
-    go_on, words = threading.Event(), Vocabularies()
+    go_on, words = threading.Event(), VocabularyCache()
 
-    def slowly(of: Snapshot) -> Any:
+    def slowly(of: IndexSnapshot) -> Any:
         go_on.wait(60)
-        return read(of)
+        return read_words(of)
 
     monkeypatch.setattr(room, "read", slowly)
     assert words.newest(snapshot, 0.0) is None
@@ -109,34 +109,34 @@ def test_nobody_waits_longer_than_he_wants_and_the_next_one_has_it(tmp_path, mon
     go_on.set()
     found = words.newest(snapshot, 60.0)
     assert found is not None
-    assert found.known("rede").documents == 1
+    assert found.lookup("rede").documents == 1
     assert words.newest(snapshot, 0.0) is found
 
 
 def test_it_is_read_again_after_a_commit_but_not_too_often(tmp_path):
     data, now = new_data(tmp_path / "data"), [0.0]
-    words = Vocabularies(now=lambda: now[0])
+    words = VocabularyCache(now=lambda: now[0])
     first = words.newest(snapshot_of(data, "rede"), 60.0)
     assert first is not None
     later = snapshot_of(data, "rede", "barco")
     assert words.newest(later, 60.0) is first
-    now[0] += room.RENEWED_S
+    now[0] += room.RENEWAL_S_MIN
     assert words.newest(later, 60.0) in (first, words._newest)
     maker = words._maker
     assert maker is not None
     maker.join(60)
     newest = words.newest(later, 60.0)
     assert newest is not None
-    assert newest.known("barco").documents == 1
-    now[0] += 1_000 * room.RENEWED_S
+    assert newest.lookup("barco").documents == 1
+    now[0] += 1_000 * room.RENEWAL_S_MIN
     assert words.newest(later, 60.0) is newest
     assert words._maker is maker, "nothing new, nothing to read"
 
 
 def test_an_index_that_cannot_be_read_just_now_is_no_trouble(tmp_path, monkeypatch):
-    snapshot, words = snapshot_of(new_data(tmp_path / "data"), "rede"), Vocabularies()
+    snapshot, words = snapshot_of(new_data(tmp_path / "data"), "rede"), VocabularyCache()
 
-    def broken(of: Snapshot) -> Any:
+    def broken(of: IndexSnapshot) -> Any:
         raise DataError("the index is being made again")
 
     monkeypatch.setattr(room, "read", broken)
@@ -148,5 +148,5 @@ def test_an_index_that_cannot_be_read_just_now_is_no_trouble(tmp_path, monkeypat
 @pytest.mark.parametrize("word", ["", "x" * 64, "\U0001f41f", "שלום", "漢字", "\x00"])
 def test_strange_words_are_near_to_nothing(word):
     words = of(("rede", 1), ("barco", 1))
-    assert list(words.near(fold(word), 2)) == []
-    assert words.beginning(word or "z", 5) == []
+    assert list(words.similar(fold(word), 2)) == []
+    assert words.with_prefix(word or "z", 5) == []

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 import pytest
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import Withheld as Refusal
+from tarrafa.errors import PageTakenDown as Refusal
 from tarrafa.graph import follower as graph
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import follower as index
-from tarrafa.index.follower import Follower
+from tarrafa.index.follower import IndexFollower
 from tarrafa.index.reader import IndexReader
-from tarrafa.model import Link, Record, Status
+from tarrafa.model import Link, VisitRecord, Status
 from tarrafa.search import curation
-from tarrafa.search.searcher import copies_of
-from tarrafa.search.withheld import Withheld
-from tarrafa.takedown import Entry, act, append, read_target
+from tarrafa.search.searcher import exact_copies
+from tarrafa.search.withheld import ExclusionFilter
+from tarrafa.takedown import TakedownEntry, record_action, append_entries, parse_target
 from tests.graph.small_web import a_record, new_data, write
 from tests.search.pages import LONG, Asker, a_page
 
@@ -29,7 +29,7 @@ def data(tmp_path):
     return new_data(tmp_path / "data")
 
 
-def fill(data: DataDirectory, *records: Record, worker: str = "w1") -> None:
+def fill(data: DataDirectory, *records: VisitRecord, worker: str = "w1") -> None:
     write(data, records, worker)
     graph.catch_up(data, lambda name, weights: None)
     index.catch_up(data)
@@ -42,11 +42,11 @@ def four(data: DataDirectory) -> Asker:
 
 
 def take_down(data: DataDirectory, what: str) -> None:
-    assert act(data, "add", read_target(what), "ana", "", NOW) is not None
+    assert record_action(data, "add", parse_target(what), "ana", "", NOW) is not None
 
 
 def lift(data: DataDirectory, what: str) -> None:
-    assert act(data, "lift", read_target(what), "ana", "", NOW + 1) is not None
+    assert record_action(data, "lift", parse_target(what), "ana", "", NOW + 1) is not None
 
 
 def found(searcher: Asker, query: str = "rede") -> set[str]:
@@ -74,12 +74,12 @@ def test_it_is_gone_from_the_next_question_on_out_of_the_index_later_and_back_wh
     take_down(data, what)
     assert found(searcher) == ALL - gone, "before the index heard of it"
     assert searcher.searcher.documents == 4
-    assert index.withhold(data)
+    assert index.apply_takedowns(data)
     assert found(searcher) == ALL - gone
     assert searcher.searcher.documents == 4 - len(gone)
     lift(data, what)
     assert found(searcher) == ALL - gone, "what the index does not hold cannot be shown"
-    assert index.withhold(data)
+    assert index.apply_takedowns(data)
     assert found(searcher) == ALL
     assert index.rebuild(data) == 4
     assert found(searcher) == ALL
@@ -104,12 +104,12 @@ def test_who_is_taken_down_twice_stays_away_until_both_are_lifted(data):
     searcher = four(data)
     take_down(data, "site:b.test")
     take_down(data, WWW)
-    index.withhold(data)
+    index.apply_takedowns(data)
     lift(data, "site:b.test")
-    index.withhold(data)
+    index.apply_takedowns(data)
     assert found(searcher) == {A, B, C}
     lift(data, WWW)
-    index.withhold(data)
+    index.apply_takedowns(data)
     assert found(searcher) == ALL
 
 
@@ -120,10 +120,10 @@ def test_an_index_that_is_killed_between_its_commit_and_its_books_does_it_again(
         with monkeypatch.context() as patch:
             patch.setattr("tarrafa.index.withheld.Withheld.settle", lambda self: None)
             for _ in range(2):
-                with Follower(data) as follower:
-                    follower.withhold()
+                with IndexFollower(data) as follower:
+                    follower.apply_takedowns()
         assert found(searcher) == wanted
-        assert index.withhold(data)
+        assert index.apply_takedowns(data)
         assert found(searcher) == wanted
 
 
@@ -151,12 +151,12 @@ def test_copies_of_what_is_taken_down_stand_for_themselves(data):
     fill(data, *(a_page(url, f"rede {LONG}", "Rede") for url in (A, B, WWW)))
     searcher = Asker(data)
     assert [(hit.url, hit.copies) for hit in searcher.search("rede").hits] == [(B, 2)]
-    assert copies_of(data, A, None) == [B, WWW]
+    assert exact_copies(data, A, None) == [B, WWW]
     take_down(data, B)
     assert [(hit.url, hit.copies) for hit in searcher.search("rede").hits] == [(A, 1)]
     assert [hit.url for hit in searcher.search("rede", like=B).hits] == []
-    assert copies_of(data, A, None) == [WWW]
-    assert copies_of(data, B, None) == []
+    assert exact_copies(data, A, None) == [WWW]
+    assert exact_copies(data, B, None) == []
 
 
 def test_nobody_is_told_who_links_to_it_where_it_leads_or_that_it_links(data):
@@ -175,12 +175,12 @@ def test_a_thousand_orders_are_one_query(data):
     searcher = four(data)
     at = datetime.fromtimestamp(NOW, UTC)
     others = [f"{kind}{number}" for kind in ("site:test.s", "http://a.test/1") for number in range(1, 500)]
-    append(data, [Entry(at, "add", *read_target(what), "ana") for what in others])
+    append_entries(data, [TakedownEntry(at, "add", *parse_target(what), "ana") for what in others])
     take_down(data, "host:b.test")
     assert found(searcher) == {A, WWW, C}
     assert IndexReader(data).snapshot().documents == 4
-    assert len(Withheld(data).clauses(frozenset())) == 3
-    index.withhold(data)
+    assert len(ExclusionFilter(data).clauses(frozenset())) == 3
+    index.apply_takedowns(data)
     assert IndexReader(data).snapshot().documents == 3
-    assert Withheld(data).clauses(frozenset()) == [], "the index has done it"
+    assert ExclusionFilter(data).clauses(frozenset()) == [], "the index has done it"
     assert found(searcher) == {A, WWW, C}

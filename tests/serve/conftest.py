@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from tarrafa.data import DataDirectory
-from tarrafa.frontier.protocol import CollectionStatus, NodeStatus, Overview
+from tarrafa.frontier.protocol import CollectionStatus, WorkerLeaseStatus, FrontierOverview
 from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
+from tarrafa.graph.survey import compute_rankings
 from tarrafa.index import follower as index
-from tarrafa.model import Link, Record
+from tarrafa.model import Link, VisitRecord
 from tarrafa.serve.app import StatusSource
 from tarrafa.serve.server import serve
 from tests.graph.small_web import a_record, new_data, small_web, write
@@ -26,7 +26,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 HOSTILE_URL = "http://evil.test/?%22%3E%3Cscript%3E"
 
 
-class Running:
+class RunningSite:
     """The site in a thread of its own, and a client."""
 
     def __init__(self, data: DataDirectory, status: StatusSource | None = None, **more: Any) -> None:
@@ -68,7 +68,7 @@ def links(text: str) -> list[str]:
     return [unescape(href) for href in re.findall(r'href="([^"]*)"', text)]
 
 
-def hostile_pages() -> list[Record]:
+def hostile_pages() -> list[VisitRecord]:
     links = [Link("http://evil.test/x", HOSTILE, 'x" onmouseover="alert(3)'), Link("http://h0.br.test/", "x")]
     return [
         a_record(HOSTILE_URL, links=links, title=f"zaragata {HOSTILE}", text=f"zaragata {HOSTILE} & mais"),
@@ -79,7 +79,7 @@ def hostile_pages() -> list[Record]:
     ]
 
 
-def same_pages() -> list[Record]:
+def same_pages() -> list[VisitRecord]:
     """One text at four addresses, one at two, one alone."""
     mirrored, twice = f"espelho {LONG}", f"espelho e moldura {LONG[::-1]}"
     return [
@@ -89,9 +89,9 @@ def same_pages() -> list[Record]:
     ]
 
 
-async def a_status() -> Overview:
+async def a_status() -> FrontierOverview:
     one = CollectionStatus("small", "running", "", 1234, 150, 20, 3, 7, 41.5)
-    return Overview([one], [NodeStatus("w1", 4711, 12, 20.0)])
+    return FrontierOverview([one], [WorkerLeaseStatus("w1", 4711, 12, 20.0)])
 
 
 @pytest.fixture(scope="session")
@@ -101,12 +101,12 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     write(data, hostile_pages(), "w2")
     write(data, same_pages(), "w3")
     graph.catch_up(data, lambda name, weights: None)
-    survey(data)
+    compute_rankings(data)
     index.catch_up(data)
     return data
 
 
 @pytest.fixture(scope="session")
-def site(small: DataDirectory) -> Iterator[Running]:
-    with Running(small, a_status) as running:
+def site(small: DataDirectory) -> Iterator[RunningSite]:
+    with RunningSite(small, a_status) as running:
         yield running

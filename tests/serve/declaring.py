@@ -4,10 +4,10 @@ from pathlib import Path
 
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
+from tarrafa.graph.survey import compute_rankings
 from tarrafa.index import follower as index
-from tarrafa.model import Link, Record
-from tarrafa.parse.statements import Statements, iri, literal
+from tarrafa.model import Link, VisitRecord
+from tarrafa.parse.statements import StatementSet, iri, literal
 from tarrafa.triples import follower as triples
 from tests.graph.small_web import FIRST_AT, new_data, write
 from tests.serve.conftest import HOSTILE
@@ -50,9 +50,9 @@ def a_product(number: int) -> Said:
     return subject, [f"{SCHEMA}Product"], [(f"{SCHEMA}{name}", value) for name, value in facts]
 
 
-def in_bad_faith() -> str:
+def hostile_statements() -> str:
     """Everything that must stay a text."""
-    found = Statements()
+    found = StatementSet()
     subject = term("http://mau.test/#coisa")
     found.add(subject, term("http://www.w3.org/1999/02/22-rdf-syntax-ns#type"), term(f"{SCHEMA}CreativeWork"))
     odd = iri('javascript:alert("class")')
@@ -79,10 +79,10 @@ def in_bad_faith() -> str:
     assert turned is not None
     found.add("_:virado", term("http://www.w3.org/1999/02/22-rdf-syntax-ns#type"), term(f"{SCHEMA}CreativeWork"))
     found.add("_:virado", term(f"{SCHEMA}name"), turned)
-    return found.text()
+    return found.to_nquads()
 
 
-def records() -> list[Record]:
+def records() -> list[VisitRecord]:
     people = [a_person(f"Pessoa {number} da Silva", f"http://gente.test/#p{number}") for number in range(15)]
     return [
         a_page(
@@ -107,7 +107,7 @@ def records() -> list[Record]:
             for number in range(24)
         ),
         *(a_page(f"http://loja.test/{number}", 1, a_product(number), title=f"Loja {number}") for number in range(1, 6)),
-        a_page("http://mau.test/", 1, text=in_bad_faith(), title="Página de má-fé"),
+        a_page("http://mau.test/", 1, text=hostile_statements(), title="Página de má-fé"),
         a_page(
             "http://muito.test/",
             1,
@@ -117,12 +117,12 @@ def records() -> list[Record]:
     ]
 
 
-def a_crawl(folder: Path, some: list[Record] | None = None) -> DataDirectory:
+def crawled_entity_pages(folder: Path, some: list[VisitRecord] | None = None) -> DataDirectory:
     """All of it, or some, followed by graph, index and store."""
     data = new_data(folder)
     write(data, records() if some is None else some)
     graph.catch_up(data, lambda name, weights: None)
-    survey(data)
+    compute_rankings(data)
     index.catch_up(data)
     triples.catch_up(data)
     return data

@@ -16,11 +16,11 @@ from tarrafa.frontier import remote
 from tarrafa.frontier.protocol import CollectionRow, UrlFacts
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.graph import follower as graph
-from tarrafa.model import Record
+from tarrafa.model import VisitRecord
 from tarrafa.parse.url import host_id, host_key, url_id
 from tarrafa.serve.app import create_app
-from tarrafa.serve.crawlers.app import create_app as create_crawlers_app
-from tarrafa.serve.crawlers.facade import Facade
+from tarrafa.serve.crawlers.app import create_crawler_api_app as create_crawlers_app
+from tarrafa.serve.crawlers.facade import CrawlerService
 from tests.contract.bodies import SUFFIXES, FalseClock, FalseLeaseClock, a_collection, offer
 
 TOKEN = b"a token of many letters"
@@ -28,7 +28,7 @@ NETWORK: dict[str, object] = {"connect_to": {"*.test": "127.0.0.1:9"}}
 Json = dict[str, Any]
 
 
-class StillClock(FalseClock):
+class FrozenClock(FalseClock):
     """Shows the same at any boot time: it agrees with the frontier's, which the test moves as well."""
 
     def at(self, boot_time: float) -> float:
@@ -36,7 +36,7 @@ class StillClock(FalseClock):
 
 
 @dataclass
-class Answer:
+class AsgiResponse:
     code: int
     headers: dict[str, str]
     body: bytes
@@ -47,7 +47,7 @@ class Answer:
         return found
 
 
-async def ask(app: Any, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
+async def asgi_request(app: Any, method: str, path: str, body: bytes = b"", **headers: str) -> AsgiResponse:
     """One request, as an ASGI server would bring it."""
     head, _, query = path.partition("?")
     lines = [(name.replace("_", "-").encode(), value.encode("latin-1")) for name, value in headers.items()]
@@ -68,16 +68,16 @@ async def ask(app: Any, method: str, path: str, body: bytes = b"", **headers: st
     await app(scope, receive, send)
     start, *rest = sent
     fields = {name.decode().lower(): value.decode() for name, value in start["headers"]}
-    return Answer(start["status"], fields, b"".join(part.get("body", b"") for part in rest))
+    return AsgiResponse(start["status"], fields, b"".join(part.get("body", b"") for part in rest))
 
 
 @dataclass
-class Talk:
+class CrawlerApiHarness:
     """Everything that a scene needs."""
 
     data: DataDirectory
     frontier: SqliteFrontier
-    facade: Facade
+    facade: CrawlerService
     row: CollectionRow
     server: asyncio.Server
     app: Any = None
@@ -85,34 +85,34 @@ class Talk:
     def __post_init__(self) -> None:
         self.app = create_app(self.data, None, create_crawlers_app(self.facade, TOKEN))
 
-    async def ask(self, what: str, crawler: str = "ana", **said: Any) -> Answer:
+    async def post(self, what: str, crawler: str = "ana", **said: Any) -> AsgiResponse:
         body = json.dumps({"crawler": crawler, **said}).encode()
-        return await ask(self.app, "POST", f"/crawl/v1/{what}", body, authorization=f"Bearer {TOKEN.decode()}")
+        return await asgi_request(self.app, "POST", f"/crawl/v1/{what}", body, authorization=f"Bearer {TOKEN.decode()}")
 
-    async def must(self, what: str, crawler: str = "ana", **said: Any) -> Json:
-        answer = await self.ask(what, crawler, **said)
+    async def post_ok(self, what: str, crawler: str = "ana", **said: Any) -> Json:
+        answer = await self.post(what, crawler, **said)
         assert answer.code == 200, answer.body
         return answer.json
 
     async def work(self, crawler: str = "ana", hosts: int = 1) -> list[Json]:
-        visits: list[Json] = (await self.must("work", crawler, hosts=hosts))["visits"]
+        visits: list[Json] = (await self.post_ok("work", crawler, hosts=hosts))["visits"]
         return visits
 
     async def arrive(self, crawler: str = "ana", rules: str = "", hosts: int = 1) -> list[Json]:
         """Take hosts, and bring their robots.txt."""
         for one in await self.work(crawler, hosts):
             if one["role"] == "robots":
-                await self.must("type", crawler, url=one["url"], visit=0, status=200, text=rules)
+                await self.post_ok("type", crawler, url=one["url"], visit=0, status=200, text=rules)
         return await self.work(crawler, hosts)
 
     async def links(self, visit: Json, *targets: Any, crawler: str = "ana", **more: Any) -> Json:
         told = [{"url": target} if isinstance(target, str) else target for target in targets]
-        return await self.must("links", crawler, **{"from": visit["url"]}, visit=visit["visit"], to=told, **more)
+        return await self.post_ok("links", crawler, **{"from": visit["url"]}, visit=visit["visit"], to=told, **more)
 
     async def bring(self, visit: Json, crawler: str = "ana", **said: Any) -> Json:
         """Tell what came of a visit: a page, unless something else is said."""
         said = said or {"status": 200, "type": "text/html", "title": "T", "text": f"text of {visit['url']}"}
-        return await self.must("type", crawler, url=visit["url"], visit=visit["visit"], **said)
+        return await self.post_ok("type", crawler, url=visit["url"], visit=visit["visit"], **said)
 
     async def discover(self, *urls: str) -> None:
         await self.frontier.discover(self.row.id, [offer(url) for url in urls])
@@ -125,7 +125,7 @@ class Talk:
         found = await self.facts(url)
         return found.state if found is not None else "unknown"
 
-    def archived(self) -> list[Record]:
+    def archived(self) -> list[VisitRecord]:
         return [entry.record for entry in follow(self.data.archive, {})]
 
     def follow_links(self) -> None:
@@ -138,40 +138,40 @@ class Talk:
             await relay._line.close()
 
     async def find_frontier(self) -> None:
-        self.server = await remote.serve(self.frontier, self.data.socket)
+        self.server = await remote.serve_unix(self.frontier, self.data.socket)
 
     async def restart(self) -> None:
         """As if the process had been killed and started again: nobody says goodbye, only the kernel lets go."""
         await kill(self.facade)
-        self.facade = Facade(self.data, clock=StillClock(0, 0))
+        self.facade = CrawlerService(self.data, clock=FrozenClock(0, 0))
         await self.facade.__aenter__()
         self.__post_init__()
 
 
-async def kill(facade: Facade) -> None:
+async def kill(facade: CrawlerService) -> None:
     for relay in facade._relays.values():
-        for walk in relay._walks.values():
+        for walk in relay._sessions.values():
             walk.released = True  # what would be said goodbye with goes nowhere
-        tasks = [*relay._tasks.values(), *(task for task in (relay._committing, relay._heeding) if task)]
+        tasks = [*relay._tasks.values(), *(task for task in (relay._committing, relay._watching_states) if task)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await relay._line.close()
-        await relay._finder.close()
+        await relay._resolver.close()
     assert facade._sweeping is not None
     facade._sweeping.cancel()
-    facade._book.close()
+    facade._open_store.close()
 
 
 @asynccontextmanager
-async def a_talk(data: DataDirectory, *urls: str, **sections: dict[str, object]) -> AsyncIterator[Talk]:
+async def crawler_api_harness(data: DataDirectory, *urls: str, **sections: dict[str, object]) -> AsyncIterator[CrawlerApiHarness]:
     """A frontier that runs a collection with these URLs, and a façade before it."""
     FalseClock.shift[0] = FalseLeaseClock.shift[0] = 0.0
     frontier = SqliteFrontier(data.frontier, FalseClock(0, 0), SUFFIXES, lease_clock=FalseLeaseClock())
-    server = await remote.serve(frontier, data.socket)
+    server = await remote.serve_unix(frontier, data.socket)
     described = {"network": NETWORK} | sections
     row = await frontier.open_collection(a_collection("c", **described))
-    talk = Talk(data, frontier, Facade(data, clock=StillClock(0, 0)), row, server)
+    talk = CrawlerApiHarness(data, frontier, CrawlerService(data, clock=FrozenClock(0, 0)), row, server)
     await talk.facade.__aenter__()
     try:
         await talk.discover(*urls)
@@ -182,4 +182,4 @@ async def a_talk(data: DataDirectory, *urls: str, **sections: dict[str, object])
         await frontier.close()
 
 
-Scene = Callable[[Talk], Awaitable[None]]
+Scene = Callable[[CrawlerApiHarness], Awaitable[None]]

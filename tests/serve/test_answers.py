@@ -9,8 +9,8 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import QueryError
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, SearchResult, ShardReport
-from tarrafa.search.question import Question
-from tarrafa.serve.answers import DECIDED, SECONDS_MAX, Answers, moment_of
+from tarrafa.search.question import SearchRequest
+from tarrafa.serve.answers import OPERATOR_FILES, CACHE_AGE_MAX_S, SearchResultCache, index_version
 from tests.graph.small_web import a_record, new_data, write
 
 
@@ -23,7 +23,7 @@ class Asking:
         self.now = 0.0
         self.trouble = ""
 
-    def search(self, question: Question) -> SearchResult:
+    def search(self, question: SearchRequest) -> SearchResult:
         self.asked.append(question.text)
         if question.text == "bad":
             raise QueryError("no")
@@ -36,69 +36,69 @@ def asking() -> Asking:
     return Asking()
 
 
-def answers_of(asking: Asking, most: int = 100) -> Answers:
-    return Answers(asking.search, lambda: asking.moment, most, lambda: asking.now)
+def answers_of(asking: Asking, most: int = 100) -> SearchResultCache:
+    return SearchResultCache(asking.search, lambda: asking.moment, most, lambda: asking.now)
 
 
 def test_the_same_question_is_asked_once(asking):
     answers = answers_of(asking)
-    first = answers.to(Question("a", 3))
+    first = answers.search(SearchRequest("a", 3))
     began = perf_counter()
-    second = answers.to(Question("a", 3))
+    second = answers.search(SearchRequest("a", 3))
     took_s = perf_counter() - began
     assert asking.asked == ["a"]
     assert second.hits == first.hits
     assert (first.time_s, second.time_s != 0.5, second.time_s <= took_s + 1e-6) == (0.5, True, True), "what it took now"
-    answers.to(Question("a", 3, 3))
-    answers.to(Question("a", 3, language="pt"))
+    answers.search(SearchRequest("a", 3, 3))
+    answers.search(SearchRequest("a", 3, language="pt"))
     assert asking.asked == ["a", "a", "a"]
 
 
 def test_a_new_commit_forgets_everything(asking):
     answers = answers_of(asking)
-    answers.to(Question("a"))
+    answers.search(SearchRequest("a"))
     asking.moment = 2
-    answers.to(Question("a"))
+    answers.search(SearchRequest("a"))
     assert asking.asked == ["a", "a"]
 
 
 def test_a_commit_that_comes_while_we_look_is_not_answered_from_before(asking):
-    def slow(question: Question) -> SearchResult:
+    def slow(question: SearchRequest) -> SearchResult:
         found: SearchResult = asking.search(question)
         if question.text == "a" and asking.moment == 1:
             asking.moment = 2
-            answers.to(Question("b"))
+            answers.search(SearchRequest("b"))
         return found
 
-    answers = Answers(slow, lambda: asking.moment)
-    answers.to(Question("a"))
-    answers.to(Question("a"))
+    answers = SearchResultCache(slow, lambda: asking.moment)
+    answers.search(SearchRequest("a"))
+    answers.search(SearchRequest("a"))
     assert asking.asked == ["a", "b", "a"]
 
 
 def test_an_answer_is_remembered_for_seconds_only(asking):
     answers = answers_of(asking)
-    answers.to(Question("a"))
-    asking.now = SECONDS_MAX - 0.1
-    answers.to(Question("a"))
+    answers.search(SearchRequest("a"))
+    asking.now = CACHE_AGE_MAX_S - 0.1
+    answers.search(SearchRequest("a"))
     assert asking.asked == ["a"]
-    asking.now = SECONDS_MAX + 0.1
-    answers.to(Question("a"))
-    answers.to(Question("a"))
+    asking.now = CACHE_AGE_MAX_S + 0.1
+    answers.search(SearchRequest("a"))
+    answers.search(SearchRequest("a"))
     assert asking.asked == ["a", "a"]
 
 
 def test_hits_are_bounded_and_the_oldest_go_first(asking):
     answers = answers_of(asking, most=30)
     for text in "abcab":
-        answers.to(Question(text, 9))
+        answers.search(SearchRequest(text, 9))
     assert asking.asked == ["a", "b", "c"]
-    answers.to(Question("d", 9))  # c was used longest ago
+    answers.search(SearchRequest("d", 9))  # c was used longest ago
     for text in "abdc":
-        answers.to(Question(text, 9))
+        answers.search(SearchRequest(text, 9))
     assert asking.asked == ["a", "b", "c", "d", "c"]
-    answers.to(Question("large", 100))
-    answers.to(Question("large", 100))
+    answers.search(SearchRequest("large", 100))
+    answers.search(SearchRequest("large", 100))
     assert asking.asked[-2:] == ["large", "large"], "what is too large for all of the room is not kept"
 
 
@@ -106,10 +106,10 @@ def test_trouble_is_not_remembered(asking):
     answers = answers_of(asking)
     for _ in range(2):
         with pytest.raises(QueryError):
-            answers.to(Question("bad"))
+            answers.search(SearchRequest("bad"))
     asking.trouble = "did not answer"
     for _ in range(2):
-        answers.to(Question("a"))
+        answers.search(SearchRequest("a"))
     assert asking.asked == ["bad", "bad", "a", "a"]
 
 
@@ -121,7 +121,7 @@ def test_many_threads_ask_at_once(asking):
         for n in range(300):
             text = "abcdefgh"[n % 8]
             asking.moment = n // 100
-            if answers.to(Question(text)).query != text:
+            if answers.search(SearchRequest(text)).query != text:
                 wrong.append(text)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -135,12 +135,12 @@ def test_many_threads_ask_at_once(asking):
 
 def test_a_moment_changes_with_commits_and_decisions(tmp_path):
     data: DataDirectory = new_data(tmp_path / "data")
-    seen = [moment_of(data)]
+    seen = [index_version(data)]
     write(data, [a_record("http://a.test/")])
     index.catch_up(data)
-    seen.append(moment_of(data))
-    for name in DECIDED:
+    seen.append(index_version(data))
+    for name in OPERATOR_FILES:
         (data.root / name).write_text("x")
-        seen.append(moment_of(data))
+        seen.append(index_version(data))
     assert len(set(seen)) == len(seen)
-    assert moment_of(data) == seen[-1]
+    assert index_version(data) == seen[-1]

@@ -6,9 +6,9 @@ import pytest
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
-from tarrafa.search.question import Question, Sort
-from tarrafa.serve.asked import Asked, address, page_number, whole
-from tarrafa.serve.choices import menus, switches
+from tarrafa.search.question import SearchRequest, Sort
+from tarrafa.serve.asked import SearchParams, address, page_number_param, integer_param
+from tarrafa.serve.choices import filter_menus, search_switches
 from tarrafa.serve.texts.english import ENGLISH
 
 TODAY = date(2026, 11, 16)
@@ -18,43 +18,43 @@ EVERYTHING = (
 )
 
 
-def asked(text: str) -> Asked:
-    return Asked.of(QueryParams(text))
+def asked(text: str) -> SearchParams:
+    return SearchParams.from_query(QueryParams(text))
 
 
 def test_every_choice_reaches_the_question():
-    found = asked(EVERYTHING).question(7, 14, TODAY)
-    assert found == Question(
+    found = asked(EVERYTHING).search_request(7, 14, TODAY)
+    assert found == SearchRequest(
         "a&b", 7, 14, "c", all_words=True, natural=True, expand=True, sort=Sort.DATE, recent=True, copies=True,
         like="http://a/", crowded=True, related="http://b/", language="pt", after="2026-01-01", before="2026-02",
     )  # fmt: skip
 
 
 def test_nothing_chosen_is_the_plain_question():
-    assert asked("q=rede").question(10, 0, TODAY) == Question("rede")
+    assert asked("q=rede").search_request(10, 0, TODAY) == SearchRequest("rede")
 
 
 @pytest.mark.parametrize(
     ("time", "after"), [("day", "2026-11-15"), ("week", "2026-11-09"), ("month", "2026-10-17"), ("year", "2025-11-16")]
 )
 def test_the_last_week_counts_back_from_today(time, after):
-    assert asked(f"q=x&time={time}").question(10, 0, TODAY).after == after
+    assert asked(f"q=x&time={time}").search_request(10, 0, TODAY).after == after
 
 
 def test_a_date_counts_more_than_the_last_week():
-    assert asked("q=x&time=week&after=2020").question(10, 0, TODAY).after == "2020"
+    assert asked("q=x&time=week&after=2020").search_request(10, 0, TODAY).after == "2020"
 
 
 @pytest.mark.parametrize("wrong", ["sort=best", "time=hour", "sort=Date"])
 def test_what_cannot_be_chosen_is_one_sentence(wrong):
     with pytest.raises(QueryError, match="must be"):
-        asked(f"q=x&{wrong}").question(10, 0, TODAY)
+        asked(f"q=x&{wrong}").search_request(10, 0, TODAY)
 
 
 def test_a_link_keeps_everything_that_it_does_not_change():
     link = asked(EVERYTHING).address("/search.csv", sort="", page=3)
     assert link.startswith("/search.csv?")
-    assert asked(link.partition("?")[2]) == Asked.of(QueryParams(EVERYTHING.replace("&sort=date", "")))
+    assert asked(link.partition("?")[2]) == SearchParams.from_query(QueryParams(EVERYTHING.replace("&sort=date", "")))
     assert link.endswith("&page=3")
 
 
@@ -70,17 +70,17 @@ def test_parameters_are_bounded_and_trimmed():
 
 
 def test_numbers_are_whole_or_one_sentence():
-    assert whole(QueryParams("n=5"), "n", 10) == 5
-    assert whole(QueryParams("n=-5"), "n", 10) == -5
-    assert whole(QueryParams(""), "n", 10) == 10
+    assert integer_param(QueryParams("n=5"), "n", 10) == 5
+    assert integer_param(QueryParams("n=-5"), "n", 10) == -5
+    assert integer_param(QueryParams(""), "n", 10) == 10
     for bad in ("x", "1.5", "9999999999", "١"):
         with pytest.raises(QueryError, match="n must be a whole number"):
-            whole(QueryParams({"n": bad}), "n", 10)
-        assert page_number(QueryParams({"page": bad}), "page") == 1
+            integer_param(QueryParams({"n": bad}), "n", 10)
+        assert page_number_param(QueryParams({"page": bad}), "page") == 1
 
 
 def test_menus_show_what_is_chosen_and_offer_the_rest():
-    language, time, sort = menus(asked("q=x&lang=pt&sort=links&page=3"), ENGLISH, ["pt", "en", "gn"])
+    language, time, sort = filter_menus(asked("q=x&lang=pt&sort=links&page=3"), ENGLISH, ["pt", "en", "gn"])
     assert (language.shown, language.is_set) == ("Portuguese", True)
     assert [choice.label for choice in language.choices] == ["Any language", "English", "Guarani", "Portuguese"]
     assert [choice.href for choice in language.choices][:2] == ["/?q=x&sort=links", "/?q=x&sort=links&lang=en"]
@@ -99,14 +99,14 @@ def test_menus_show_what_is_chosen_and_offer_the_rest():
     ],
 )
 def test_the_menu_of_times_says_which(chosen, shown):
-    assert menus(asked(f"q=x&{chosen}"), ENGLISH, [])[1].shown == shown
+    assert filter_menus(asked(f"q=x&{chosen}"), ENGLISH, [])[1].shown == shown
 
 
 def test_a_language_that_no_page_is_in_can_still_be_turned_off():
-    labels = [choice.label for choice in menus(asked("q=x&lang=xx"), ENGLISH, ["pt"])[0].choices]
+    labels = [choice.label for choice in filter_menus(asked("q=x&lang=xx"), ENGLISH, ["pt"])[0].choices]
     assert labels == ["Any language", "Portuguese", "xx"]
 
 
 def test_switches_are_on_or_off():
-    on = [one.name for one in switches(asked("q=x&recent=1&copies=1"), ENGLISH) if one.on]
+    on = [one.name for one in search_switches(asked("q=x&recent=1&copies=1"), ENGLISH) if one.on]
     assert on == ["recent", "copies"]

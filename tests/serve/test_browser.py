@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.graph.small_web import url_of
-from tests.serve.conftest import Running
+from tests.serve.conftest import RunningSite
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -67,7 +67,7 @@ def opening(browser: Any, address: str, watch: Callable[[Any], None]) -> Iterato
 
 
 @pytest.fixture
-def opened(browser: Any, site: Running, complaints: list[str]) -> Iterator[Any]:
+def opened(browser: Any, site: RunningSite, complaints: list[str]) -> Iterator[Any]:
     def watch(page: Any) -> None:
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -15,12 +15,12 @@ from starlette.requests import Request
 from tarrafa.data import DataDirectory
 from tarrafa.index import follower as index
 from tarrafa.model import Hit, SearchResult, ShardReport
-from tarrafa.search.question import Question
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
-from tarrafa.serve.replies import Replies
-from tarrafa.serve.searching import SearchPages
+from tarrafa.serve.replies import PageResponses
+from tarrafa.serve.searching import SearchRoutes
 from tests.graph.small_web import a_record, new_data, write
-from tests.serve.conftest import Running, links
+from tests.serve.conftest import RunningSite, links
 
 DAY = 86_400.0
 NOW = 1_790_000_000.0  # 2026-09-21
@@ -46,12 +46,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 
 
 @pytest.fixture(scope="module")
-def site(data: DataDirectory) -> Iterator[Running]:
-    with Running(data) as running:
+def site(data: DataDirectory) -> Iterator[RunningSite]:
+    with RunningSite(data) as running:
         yield running
 
 
-def found(site: Running, parameters: str) -> list[str]:
+def found(site: RunningSite, parameters: str) -> list[str]:
     return [hit["url"] for hit in json.loads(site.get(f"/search.json?q={WORD}&n=50&{parameters}")[1])["hits"]]
 
 
@@ -64,7 +64,7 @@ def test_filters_leave_pages_out(site):
 
 
 def test_the_languages_of_the_pages_are_told_the_most_frequent_first(data):
-    told = Searcher.at(data).languages()
+    told = Searcher.open(data).languages()
     assert list(told.items()) == [("pt", 9), ("en", 8), ("es", 8)]
 
 
@@ -238,7 +238,7 @@ class Told(Searcher):
     def languages(self) -> dict[str, int]:
         return {"pt": 1}
 
-    def search(self, question: Question) -> SearchResult:
+    def search(self, question: SearchRequest) -> SearchResult:
         question.check()
         return self._result
 
@@ -248,7 +248,7 @@ HOSTILE = "<script>alert('x')</script>\"><img src=x>{{7*7}}%s{0}"
 
 def drawn(data: DataDirectory, result: SearchResult, query: str = f"q={WORD}") -> str:
     scope = {"type": "http", "method": "GET", "path": "/", "query_string": query.encode(), "headers": []}
-    pages = SearchPages(Told(result), Replies(data, None), lambda: None, None, lambda: NOW)
+    pages = SearchRoutes(Told(result), PageResponses(data, None), lambda: None, None, lambda: NOW)
     return bytes(pages.search(Request(scope)).body).decode()
 
 
@@ -331,12 +331,12 @@ def test_what_is_asked_is_told_on_this_machine_only(tmp_path):
     data = new_data(tmp_path / "data")
     write(data, [a_record("http://a.test/", text="rede")])
     index.catch_up(data)
-    with Running(data) as running:
+    with RunningSite(data) as running:
         for path in ("/?q=rede", "/?q=Rede", "/search.json?q=rede", "/?q=rede&lang=pt", "/search.rss?q=rede",
                      "/?q=nada", "/?q=a@b.test", "/?q=rede&page=2"):  # fmt: skip
             running.get(path)
         running.get("/?q=rede", "HEAD")
-    with Running(data) as running:
+    with RunningSite(data) as running:
         told = json.loads(running.get("/queries.json")[1])
         for headers in ({"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=192.0.2.1"}, {"Host": "evil.test"}):
             response, text = running.get("/queries.json", headers=headers)
@@ -350,7 +350,7 @@ def test_a_repeated_question_is_answered_from_memory_until_the_index_changes(tmp
     data = new_data(tmp_path / "data")
     write(data, [a_record("http://a.test/", text="rede")])
     index.catch_up(data)
-    with Running(data) as running:
+    with RunningSite(data) as running:
         for _ in range(3):
             assert json.loads(running.get("/search.json?q=rede")[1])["total"] == 1
         write(data, [a_record("http://b.test/", text="rede nova")], "w2")

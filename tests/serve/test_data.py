@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from tarrafa.cli import main
 from tarrafa.data import DataDirectory
 from tarrafa.parse.prefixes import PREFIXES
-from tarrafa.serve.picturing import cut, picture, plain_iri
-from tarrafa.serve.wanted import OPERATORS, Wanted, condition, written
-from tarrafa.takedown import act, read_target
-from tarrafa.triples.reader import Condition, Shown
+from tarrafa.serve.picturing import truncate, summarize_properties, display_iri
+from tarrafa.serve.wanted import OPERATORS, EntityParams, parse_condition, format_condition
+from tarrafa.takedown import record_action, parse_target
+from tarrafa.triples.reader import EntityCondition, EntityValue
 from tests.graph.small_web import new_data
-from tests.serve.conftest import HOSTILE, Running
-from tests.serve.declaring import ANA, LONG_VALUE, OWN, a_crawl, records
+from tests.serve.conftest import HOSTILE, RunningSite
+from tests.serve.declaring import ANA, LONG_VALUE, OWN, crawled_entity_pages, records
 from tests.triples.stating import SCHEMA
 
 EVENT, PERSON, PRODUCT = (f"{SCHEMA}{name}" for name in ("Event", "Person", "Product"))
@@ -29,12 +29,12 @@ SUMMER = "/data?class=schema:Event&where=schema:startDate%3E%3D2026-10"
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
-    return a_crawl(tmp_path_factory.mktemp("things") / "data")
+    return crawled_entity_pages(tmp_path_factory.mktemp("things") / "data")
 
 
 @pytest.fixture(scope="module")
-def site(data: DataDirectory) -> Iterator[Running]:
-    with Running(data) as running:
+def site(data: DataDirectory) -> Iterator[RunningSite]:
+    with RunningSite(data) as running:
         yield running
 
 
@@ -42,13 +42,13 @@ def hrefs(text: str) -> list[str]:
     return [unescape(href) for href in re.findall(r'href="([^"]*)"', text)]
 
 
-def told(site: Running, path: str = "/data.json", **parameters: Any) -> Any:
+def told(site: RunningSite, path: str = "/data.json", **parameters: Any) -> Any:
     response, text = site.get(f"{path}?{urlencode(parameters, doseq=True)}")
     assert response.status == 200, text
     return json.loads(text)
 
 
-def labels(site: Running, **parameters: Any) -> list[str]:
+def labels(site: RunningSite, **parameters: Any) -> list[str]:
     found = told(site, n=100, **parameters)
     assert found["total"] == len(found["things"])
     return sorted(thing["label"] for thing in found["things"])
@@ -250,21 +250,21 @@ def test_long_values_are_cut_and_other_addresses_are_no_links(site):
 
 
 def test_pictures_are_bounded_and_say_how_much_is_missing():
-    shown = [Shown(f"http://a.test/{number % 9}", str(number)) for number in range(100)]
-    found = picture(shown, "3", 4, 2)
+    shown = [EntityValue(f"http://a.test/{number % 9}", str(number)) for number in range(100)]
+    found = summarize_properties(shown, "3", 4, 2)
     assert (len(found.properties), found.more) == (4, 5)
     assert (len(found.properties[0].values), found.properties[0].more) == (2, 10)
-    assert [value.text for one in picture(shown[:4], "3").properties for value in one.values] == ["0", "1", "2"]
-    assert cut("a  b\nc", 10) == "a b c"
-    assert cut("a" * 11, 10) == "a" * 9 + "…"
-    assert plain_iri("http://a.test/\u202ex\u2066") == "http://a.test/%E2%80%AEx%E2%81%A6"
-    assert plain_iri(EVENT) == "schema:Event"
+    assert [value.text for one in summarize_properties(shown[:4], "3").properties for value in one.values] == ["0", "1", "2"]
+    assert truncate("a  b\nc", 10) == "a b c"
+    assert truncate("a" * 11, 10) == "a" * 9 + "…"
+    assert display_iri("http://a.test/\u202ex\u2066") == "http://a.test/%E2%80%AEx%E2%81%A6"
+    assert display_iri(EVENT) == "schema:Event"
 
 
 def test_what_was_taken_down_is_not_told_any_more(tmp_path):
-    data = a_crawl(tmp_path / "data", records()[:2])
-    with Running(data) as running:
-        act(data, "add", read_target("http://gente.test/"), "ana", "", 1_790_000_000.0)
+    data = crawled_entity_pages(tmp_path / "data", records()[:2])
+    with RunningSite(data) as running:
+        record_action(data, "add", parse_target("http://gente.test/"), "ana", "", 1_790_000_000.0)
         said = told(running, "/thing.json", key=ANA)["said"]
         assert [page["url"] for page in said] == ["http://outra.test/"]
         assert "pescadora" not in running.get("/data?class=schema:Person&q=ana")[1]
@@ -312,7 +312,7 @@ def test_lists_are_bounded(site, query):
 
 
 def test_where_no_data_was_crawled_a_page_says_so(tmp_path):
-    with Running(new_data(tmp_path / "data")) as running:
+    with RunningSite(new_data(tmp_path / "data")) as running:
         for path in ("/data", "/data?class=Event&where=nix", "/data?list=classes"):
             response, text = running.get(path)
             assert response.status == 200
@@ -344,10 +344,10 @@ def test_no_parameter_is_our_fault(site, path, parameters):
 @given(st.sampled_from(["", *(f"{iri}x" for iri in PREFIXES.values()), "http://a.test/?a=b", "urn:x:y"]), st.text(),
        st.sampled_from(OPERATORS))  # fmt: skip
 def test_a_condition_that_is_written_reads_the_same_again(name, words, operator):
-    one = condition(written(Condition(name, words, operator)))
-    again = Wanted(where=(one,)).pairs()
-    assert condition(written(one)) == one
-    assert [text for key, text in again if key == "where"] in ([written(one)], [])
+    one = parse_condition(format_condition(EntityCondition(name, words, operator)))
+    again = EntityParams(where=(one,)).pairs()
+    assert parse_condition(format_condition(one)) == one
+    assert [text for key, text in again if key == "where"] in ([format_condition(one)], [])
 
 
 # -- in a terminal -----------------------------------------------------------------------------------------------------

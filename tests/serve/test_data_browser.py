@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.serve.conftest import Running
-from tests.serve.declaring import a_crawl
+from tests.serve.conftest import RunningSite
+from tests.serve.declaring import crawled_entity_pages
 from tests.serve.test_browser import (
     CHROMIUM,
     DESK,
@@ -38,8 +38,8 @@ PAGES = {
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(a_crawl(tmp_path_factory.mktemp("things") / "data")) as running:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
+    with RunningSite(crawled_entity_pages(tmp_path_factory.mktemp("things") / "data")) as running:
         yield running
 
 
@@ -50,7 +50,7 @@ def trouble() -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, site: Running, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
+def opened(browser: Any, site: RunningSite, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
     def watch(page: Any) -> None:
         page.on("console", lambda it: trouble.append(it.text) if it.type == "error" else None)
         page.on("pageerror", lambda error: trouble.append(str(error)))

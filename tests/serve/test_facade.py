@@ -14,7 +14,7 @@ from tarrafa.model import Link, Status
 from tarrafa.parse.url import url_id
 from tests.contract.bodies import FalseClock, FalseLeaseClock
 from tests.graph.small_web import new_data
-from tests.serve.talking import TOKEN, Json, Scene, Talk, a_talk, ask
+from tests.serve.talking import TOKEN, Json, Scene, CrawlerApiHarness, crawler_api_harness, asgi_request
 
 A, B, C = "http://a.test/", "http://b.test/", "http://c.test/"
 
@@ -34,7 +34,7 @@ def every_call_is_heard(monkeypatch):
 def play(data: DataDirectory) -> Callable[..., None]:
     def run(scene: Scene, *urls: str, **sections: dict[str, object]) -> None:
         async def whole() -> None:
-            async with a_talk(data, *urls, **sections) as talk:
+            async with crawler_api_harness(data, *urls, **sections) as talk:
                 await scene(talk)
 
         asyncio.run(whole())
@@ -46,12 +46,12 @@ def play(data: DataDirectory) -> Callable[..., None]:
 
 
 def test_a_crawler_gets_robots_txt_first_then_one_url_of_a_host_at_a_time_and_from_when_on(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (first,) = await talk.work()
         assert (first["url"], first["role"], first["visit"]) == (f"{A}robots.txt", "robots", 0)
         assert (first["wait_s"], first["connect_to"]) == (0.0, "127.0.0.1:9")
         assert await talk.work() == [first], "asked again, it is told the same"
-        told = await talk.must("type", url=first["url"], visit=0, status=200, text="User-agent: *\nCrawl-delay: 7")
+        told = await talk.post_ok("type", url=first["url"], visit=0, status=200, text="User-agent: *\nCrawl-delay: 7")
         page = told["next"]
         assert (page["url"], page["role"], page["visit"], page["id"]) == (A, "page", 1, url_id(A).hex())
         assert (page["wait_s"], page["delay_s"]) == (7.0, 7.0), "robots.txt was a request, too"
@@ -68,7 +68,7 @@ def test_a_crawler_gets_robots_txt_first_then_one_url_of_a_host_at_a_time_and_fr
 
 
 def test_what_robots_txt_forbids_is_settled_without_the_crawler_hearing_of_it(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive(rules="User-agent: *\nDisallow: /no")
         assert page["url"] == f"{A}yes"
         await talk.bring(page)
@@ -80,18 +80,18 @@ def test_what_robots_txt_forbids_is_settled_without_the_crawler_hearing_of_it(pl
 
 
 def test_a_crawler_that_was_restarted_gets_what_it_holds_again_after_a_delay(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive(rules="User-agent: *\nCrawl-delay: 7")
         FalseClock.shift[0] = 7.0
         assert (await talk.work())[0]["wait_s"] == 0.0
-        told = await talk.must("work", hosts=1, restarted=True)
+        told = await talk.post_ok("work", hosts=1, restarted=True)
         assert told["visits"] == [page | {"wait_s": 7.0}]
 
     play(scene, A)
 
 
 def test_two_crawlers_never_hold_one_host(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         seen: dict[str, str] = {}
         for _ in range(3):
             for name in ("ana", "bia"):
@@ -104,15 +104,15 @@ def test_two_crawlers_never_hold_one_host(play):
 
 
 def test_where_there_is_nothing_to_do_it_hears_why_and_when_to_ask_again(play):
-    async def scene(talk: Talk) -> None:
-        told = await talk.must("work")
+    async def scene(talk: CrawlerApiHarness) -> None:
+        told = await talk.post_ok("work")
         assert (told["visits"], told["running"], told["reason"]) == ([], True, "nothing may be visited now")
         assert told["ask_again_s"] > 0
         assert 24 < told["lease_s"] <= 25, "five seconds before the lease ends, no more requests"
-        await talk.frontier.control("c", "paused", "")
-        told = await talk.must("work")
+        await talk.frontier.set_state("c", "paused", "")
+        told = await talk.post_ok("work")
         assert (told["visits"], told["running"], told["reason"]) == ([], False, "no collection is running")
-        assert (await talk.must("work", hosts=0))["visits"] == [], "only to say that it is alive"
+        assert (await talk.post_ok("work", hosts=0))["visits"] == [], "only to say that it is alive"
 
     play(scene)
 
@@ -120,7 +120,7 @@ def test_where_there_is_nothing_to_do_it_hears_why_and_when_to_ask_again(play):
 def test_in_links_come_with_the_visit_bounded_and_with_their_number(play, monkeypatch):
     monkeypatch.setattr("tarrafa.serve.crawlers.facade.IN_LINKS_SHOWN", 2)
 
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         for _ in range(3):
             (page,) = await talk.arrive()
             await talk.links(page, f"{A}target")
@@ -138,7 +138,7 @@ def test_in_links_come_with_the_visit_bounded_and_with_their_number(play, monkey
 
 
 def test_a_page_is_judged_archived_and_followed_as_if_our_own_worker_had_fetched_it(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         told = await talk.links(
             page,
@@ -180,7 +180,7 @@ def test_a_page_is_judged_archived_and_followed_as_if_our_own_worker_had_fetched
 
 
 def test_a_page_that_says_nofollow_leads_nowhere(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         await talk.links(page, f"{A}2")
         await talk.bring(page, status=200, type="text/html", robots="NONE")
@@ -206,7 +206,7 @@ def test_a_page_that_says_nofollow_leads_nowhere(play):
     ],
 )
 def test_whatever_comes_of_a_visit_counts_as_it_would_for_our_own_worker(play, said, status, state):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         told = await talk.bring(page, **said)
         assert (told["status"], told["finished"], told["kept"]) == (status, True, status == 200)
@@ -219,7 +219,7 @@ def test_whatever_comes_of_a_visit_counts_as_it_would_for_our_own_worker(play, s
 
 
 def test_what_the_crawler_did_not_ask_for_goes_back_and_is_made_later(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         told = await talk.bring(page, status=-40)
         assert (told["finished"], told["next"]) == (False, None)
@@ -233,7 +233,7 @@ def test_what_the_crawler_did_not_ask_for_goes_back_and_is_made_later(play):
 
 
 def test_a_busy_host_is_left_alone_as_long_as_it_asks_for(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         assert (await talk.bring(page, status=503, retry_after_s=500))["next"] is None
         assert await talk.work() == []
@@ -247,7 +247,7 @@ def test_a_busy_host_is_left_alone_as_long_as_it_asks_for(play):
 
 
 def test_a_page_seen_again_comes_with_its_validators(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         assert (page["etag"], page["last_modified"]) == (None, None)
         date = "Mon, 16 Nov 2026 05:46:02 GMT"
@@ -264,7 +264,7 @@ def test_a_page_seen_again_comes_with_its_validators(play):
 
 
 def test_sitemaps_are_brought_as_they_are_and_read_here(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (listing,) = await talk.arrive(rules=f"Sitemap: {A}sitemap.xml")
         assert (listing["role"], listing["url"]) == ("page", A)
         listing = (await talk.bring(listing))["next"]
@@ -278,13 +278,13 @@ def test_sitemaps_are_brought_as_they_are_and_read_here(play):
 
 
 def test_rules_that_live_on_another_host_are_fetched_there_under_a_loan(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (first,) = await talk.work()
-        told = await talk.must("type", url=first["url"], visit=0, status=301, location=f"{B}robots.txt")
+        told = await talk.post_ok("type", url=first["url"], visit=0, status=301, location=f"{B}robots.txt")
         there = told["next"]
         assert (there["url"], there["role"], there["visit"]) == (f"{B}robots.txt", "robots", 0)
         assert await talk.work("bia") == [], "both hosts are taken"
-        told = await talk.must("type", url=there["url"], visit=0, status=200, text="User-agent: *\nDisallow: /")
+        told = await talk.post_ok("type", url=there["url"], visit=0, status=200, text="User-agent: *\nDisallow: /")
         assert told["next"] is None
         assert await talk.state(A) == "excluded"
 
@@ -292,15 +292,15 @@ def test_rules_that_live_on_another_host_are_fetched_there_under_a_loan(play):
 
 
 def test_robots_txt_that_cannot_be_had_forbids_everything_for_now(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (first,) = await talk.work()
-        told = await talk.must("type", url=first["url"], visit=0, status=500)
+        told = await talk.post_ok("type", url=first["url"], visit=0, status=500)
         assert told["next"] is None
         assert await talk.work() == []
         FalseClock.shift[0] = 100.0
         (again,) = await talk.work()
         assert again["role"] == "robots"
-        told = await talk.must("type", url=again["url"], visit=0, status=404)
+        told = await talk.post_ok("type", url=again["url"], visit=0, status=404)
         assert (told["repeated"], told["next"]["url"]) == (False, A)
 
     play(scene, A)
@@ -310,10 +310,10 @@ def test_robots_txt_that_cannot_be_had_forbids_everything_for_now(play):
 
 
 def test_any_call_may_be_repeated(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (first,) = await talk.work()
         for again in (False, True):
-            told = await talk.must("type", url=first["url"], visit=0, status=404)
+            told = await talk.post_ok("type", url=first["url"], visit=0, status=404)
             assert (told["repeated"], told["next"]["url"]) == (again, A)
         page = told["next"]
         for _ in range(2):
@@ -323,7 +323,7 @@ def test_any_call_may_be_repeated(play):
         for said in ({"status": 200, "type": "text/html"}, {"gone": True}):
             heard = await talk.bring(page, **said)
             assert heard == told | {"repeated": True, "lease_s": heard["lease_s"]}, "the first word counts"
-        answer = await talk.ask("links", **{"from": A}, visit=1, to=[])
+        answer = await talk.post("links", **{"from": A}, visit=1, to=[])
         assert (answer.code, "is over" in answer.json["error"]) == (410, True)
         assert len(talk.archived()) == 1
         assert len(talk.archived()[0].page.links) == 3  # type: ignore[union-attr]
@@ -332,10 +332,10 @@ def test_any_call_may_be_repeated(play):
 
 
 def test_the_same_report_twice_at_once_is_one(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await talk.arrive()
         said: Json = {"url": A, "visit": 1, "status": 200, "type": "text/html", "digest": "x"}
-        answers = await asyncio.gather(*(talk.ask("type", **said) for _ in range(5)))
+        answers = await asyncio.gather(*(talk.post("type", **said) for _ in range(5)))
         assert [answer.code for answer in answers] == [200] * 5
         assert {answer.json["status"] for answer in answers} == {200}
         assert len(talk.archived()) == 1
@@ -348,14 +348,14 @@ STEPS = ("work", "robots", "page", "links", "type", "changes")
 
 @pytest.mark.parametrize("killed_after", STEPS)
 def test_killed_after_any_step_nothing_that_was_acknowledged_is_lost(play, killed_after):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         async def step(name: str) -> None:
             if name == killed_after:
                 await talk.restart()
 
         (first,) = await talk.work()
         await step("work")
-        await talk.must("type", url=first["url"], visit=0, status=404)
+        await talk.post_ok("type", url=first["url"], visit=0, status=404)
         await step("robots")
         (page,) = await talk.arrive(rules="")
         assert (page["url"], page["visit"]) == (A, 1), "no number is used up"
@@ -371,9 +371,9 @@ def test_killed_after_any_step_nothing_that_was_acknowledged_is_lost(play, kille
         await talk.links(page, A)
         await talk.bring(page)
         talk.follow_links()
-        told = await talk.must("changes")
+        told = await talk.post_ok("changes")
         await step("changes")
-        assert await talk.must("changes") == told
+        assert await talk.post_ok("changes") == told
         news = {one["url"]: one["in_links"] for one in told["changes"]}
         assert news == {A: ids(f"{A}2"), f"{A}2": ids(A)}
         assert [record.url for record in talk.archived() if record.outcome.kept] == [A, f"{A}2"]
@@ -383,12 +383,12 @@ def test_killed_after_any_step_nothing_that_was_acknowledged_is_lost(play, kille
 
 
 def test_who_was_silent_for_longer_than_a_lease_has_lost_its_hosts_and_hears_so(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         await talk.links(page, f"{A}2")
         FalseLeaseClock.shift[0] = 31.0
         for what, said in (("links", {"from": A, "to": []}), ("type", {"url": A, "gone": True})):
-            answer = await talk.ask(what, visit=1, **said)
+            answer = await talk.post(what, visit=1, **said)
             assert answer.code == 410
             assert "no longer with crawler 'ana'" in answer.json["error"]
         assert talk.archived() == []
@@ -396,28 +396,28 @@ def test_who_was_silent_for_longer_than_a_lease_has_lost_its_hosts_and_hears_so(
         FalseClock.shift[0] = 700.0
         (again,) = await talk.work("bia")
         assert (again["url"], again["visit"]) == (A, 2)
-        assert (await talk.ask("type", "bia", url=A, visit=1, gone=True)).code == 404, "that one was never its own"
+        assert (await talk.post("type", "bia", url=A, visit=1, gone=True)).code == 404, "that one was never its own"
 
     play(scene, A)
 
 
 def test_every_call_renews_the_lease(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         for what in ("work", "changes", "links", "work"):
             FalseLeaseClock.shift[0] += 20.0
             said: Json = {"from": A, "visit": 1, "to": []} if what == "links" else {}
-            await talk.must(what, **said)
+            await talk.post_ok(what, **said)
         assert (await talk.bring(page))["kept"]
 
     play(scene, A)
 
 
 def test_who_leaves_hands_everything_back_at_once(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await talk.arrive()
-        assert (await talk.must("leave"))["left"]
-        assert not (await talk.must("leave"))["left"]
+        assert (await talk.post_ok("leave"))["left"]
+        assert not (await talk.post_ok("leave"))["left"]
         FalseClock.shift[0] = 2.0
         (again,) = await talk.work("bia")
         assert (again["url"], again["visit"]) == (A, 2)
@@ -427,50 +427,50 @@ def test_who_leaves_hands_everything_back_at_once(play):
 
 
 def test_a_visit_that_nobody_brings_back_goes_back_after_its_time_limit(play, monkeypatch):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(loop, "time", lambda real=loop.time: real() + page["time_max_s"] + relay.GRACE_S)
         while await talk.state(A) != "pending":
             await asyncio.sleep(0.01)
-        assert (await talk.ask("type", url=A, visit=1, status=404)).code == 410
+        assert (await talk.post("type", url=A, visit=1, status=404)).code == 410
         assert page["visit"] == 1
 
     play(scene, A)
 
 
 def test_names_that_are_still_taken_are_refused_in_words(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await talk.work()
-        talk.facade._book.set_worker("ana", None)  # killed after joining and before writing it down
+        talk.facade._open_store.set_worker("ana", None)  # killed after joining and before writing it down
         await talk.restart()
-        answer = await talk.ask("work")
+        answer = await talk.post("work")
         assert answer.code == 503
         assert "'crawler.ana' is at work already" in answer.json["error"]
         assert "ask again in half a minute" in answer.json["error"]
         FalseLeaseClock.shift[0] = 31.0
-        assert (await talk.ask("work")).code == 200
+        assert (await talk.post("work")).code == 200
 
     play(scene, A)
 
 
 def test_without_a_frontier_everybody_hears_503_in_words_and_in_links_are_still_told(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await talk.arrive()
         await talk.lose_frontier()
         told: list[tuple[str, Json]] = [("type", {"url": A, "visit": 1, "gone": True}), ("work", {})]
         for what, said in told:
-            answer = await talk.ask(what, **said)
+            answer = await talk.post(what, **said)
             assert (answer.code, answer.headers["retry-after"]) == (503, "5")
             assert "URL server" in answer.json["error"]
             assert "`tarrafa crawl FILE` starts one" in answer.json["error"]
-        assert (await talk.must("changes"))["changes"] == []
+        assert (await talk.post_ok("changes"))["changes"] == []
 
     play(scene, A)
 
 
 def test_a_frontier_that_was_restarted_is_found_again_and_nobody_notices(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         (page,) = await talk.arrive()
         await talk.links(page, f"{A}2")
         await talk.lose_frontier()
@@ -483,7 +483,7 @@ def test_a_frontier_that_was_restarted_is_found_again_and_nobody_notices(play):
 # -- what changed in the in-links of what is mine --------------------------------------------------------------------
 
 
-async def visit_all(talk: Talk, crawler: str = "ana", leads: dict[str, list[str]] | None = None) -> None:
+async def visit_all(talk: CrawlerApiHarness, crawler: str = "ana", leads: dict[str, list[str]] | None = None) -> None:
     """Visit everything that waits; each page leads where `leads` says."""
     while visits := await talk.arrive(crawler, hosts=5):
         for one in visits:
@@ -501,39 +501,39 @@ def ids(*urls: str) -> list[str]:
 
 
 def test_each_in_link_of_what_is_mine_is_told_once_and_again_until_it_is_acknowledged(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await visit_all(talk, leads={A: [B], B: [A], C: [A, f"{C}mine"], f"{C}mine": []})
         talk.follow_links()
-        first = await talk.must("changes")
+        first = await talk.post_ok("changes")
         assert told(first) == {A: (ids(B, C), []), B: (ids(A), []), f"{C}mine": (ids(C), [])}
         assert (first["cursor"], first["more"]) == (1, False)
-        assert await talk.must("changes") == first, "not acknowledged"
-        assert await talk.must("changes", after=0) == first
-        answer = await talk.ask("changes", after=7)
+        assert await talk.post_ok("changes") == first, "not acknowledged"
+        assert await talk.post_ok("changes", after=0) == first
+        answer = await talk.post("changes", after=7)
         assert answer.code == 409
         assert "0 or 1" in answer.json["error"]
-        second = await talk.must("changes", after=1)
+        second = await talk.post_ok("changes", after=1)
         assert (second["changes"], second["cursor"]) == ([], 1)
-        assert await talk.must("changes", after=1) == second
+        assert await talk.post_ok("changes", after=1) == second
         await talk.discover("http://d.test/")
         await visit_all(talk, "bia", {"http://d.test/": [A]})
         talk.follow_links()
-        third = await talk.must("changes", after=1)
+        third = await talk.post_ok("changes", after=1)
         assert told(third) == {A: (ids("http://d.test/"), [])}
-        assert await talk.must("changes", after=1) == third, "its answer was lost"
-        assert (await talk.must("changes", after=2))["changes"] == []
-        assert told(await talk.must("changes", "bia")) == {}
+        assert await talk.post_ok("changes", after=1) == third, "its answer was lost"
+        assert (await talk.post_ok("changes", after=2))["changes"] == []
+        assert told(await talk.post_ok("changes", "bia")) == {}
 
     play(scene, A, B, C)
 
 
 def test_what_came_with_the_work_is_not_told_again_and_what_is_another_crawlers_not_at_all(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await visit_all(talk, leads={A: [B], B: []})
         assert await talk.state(B) == "fetched"
         talk.follow_links()
-        await talk.must("changes")
-        await talk.must("changes", after=1)
+        await talk.post_ok("changes")
+        await talk.post_ok("changes", after=1)
         await talk.discover(C)
         (page,) = await talk.arrive("bia")
         await talk.links(page, f"{C}2", A, crawler="bia")
@@ -543,21 +543,21 @@ def test_what_came_with_the_work_is_not_told_again_and_what_is_another_crawlers_
         assert (page["url"], page["in_links"]) == (f"{C}2", ids(C))
         await talk.bring(page, "bia")
         talk.follow_links()
-        assert (await talk.must("changes", "bia"))["changes"] == []
-        assert told(await talk.must("changes", after=1)) == {A: (ids(C), [])}
+        assert (await talk.post_ok("changes", "bia"))["changes"] == []
+        assert told(await talk.post_ok("changes", after=1)) == {A: (ids(C), [])}
 
     play(scene, A)
 
 
 def test_links_that_vanish_are_told_and_a_graph_made_again_tells_nothing_twice(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         await visit_all(talk, leads={A: [B, C], B: [], C: []})
         talk.follow_links()
-        first = await talk.must("changes")
+        first = await talk.post_ok("changes")
         assert told(first) == {B: (ids(A), []), C: (ids(A), [])}
-        await talk.must("changes", after=1)
+        await talk.post_ok("changes", after=1)
         rebuild(talk.data)
-        assert (await talk.must("changes", after=1))["changes"] == []
+        assert (await talk.post_ok("changes", after=1))["changes"] == []
         FalseClock.shift[0] += 2_000.0
         while visits := await talk.arrive(hosts=5):
             for one in visits:
@@ -565,7 +565,7 @@ def test_links_that_vanish_are_told_and_a_graph_made_again_tells_nothing_twice(p
                 await talk.bring(one)
         talk.follow_links()
         rebuild(talk.data)
-        assert told(await talk.must("changes", after=1)) == {C: ([], ids(A))}
+        assert told(await talk.post_ok("changes", after=1)) == {C: ([], ids(A))}
 
     play(scene, A, revisit={"policy": "uniform", "interval_min": 1_000})
 
@@ -573,18 +573,18 @@ def test_links_that_vanish_are_told_and_a_graph_made_again_tells_nothing_twice(p
 def test_long_news_come_in_pieces(play, monkeypatch):
     monkeypatch.setattr("tarrafa.serve.crawlers.changes.IDS_PER_ANSWER", 3)
 
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         pages = [f"{A}{n}" for n in range(8)]
         await visit_all(talk, leads={A: pages, **{page: [] for page in pages}})
         talk.follow_links()
         seen: list[str] = []
         cursor, more = 0, True
         while more:
-            answer = await talk.must("changes", after=cursor)
+            answer = await talk.post_ok("changes", after=cursor)
             seen += [one["url"] for one in answer["changes"]]
             cursor, more = answer["cursor"], answer["more"]
         assert seen == pages
-        assert (await talk.must("changes", after=cursor))["changes"] == []
+        assert (await talk.post_ok("changes", after=cursor))["changes"] == []
 
     play(scene, A)
 
@@ -593,16 +593,16 @@ def test_long_news_come_in_pieces(play, monkeypatch):
 
 
 def test_nobody_gets_an_answer_without_the_token(play):
-    async def scene(talk: Talk) -> None:
+    async def scene(talk: CrawlerApiHarness) -> None:
         right = TOKEN.decode()
         for given in ("", "Bearer", "Bearer ", "Bearer wrong", f"Basic {right}", f"Bearer {right}x", "Bearer \xff\x00"):
             headers = {"authorization": given} if given else {}
             for path in ("work", "changes?crawler=ana", "nowhere"):
-                answer = await ask(talk.app, "POST", f"/crawl/v1/{path}", b'{"crawler": "ana"}', **headers)
+                answer = await asgi_request(talk.app, "POST", f"/crawl/v1/{path}", b'{"crawler": "ana"}', **headers)
                 assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
                 assert TOKEN not in answer.body
                 assert answer.headers["content-type"] == "application/json"
-        answer = await ask(talk.app, "GET", "/crawl/v1/changes?crawler=ana", authorization=f"bEaReR {right}")
+        answer = await asgi_request(talk.app, "GET", "/crawl/v1/changes?crawler=ana", authorization=f"bEaReR {right}")
         assert answer.json == {"cursor": 0, "changes": [], "more": False}
         assert (await talk.frontier.overview()).nodes == []
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tarrafa.serve.crawlers import app as door
 from tests.graph.small_web import new_data
-from tests.serve.talking import TOKEN, Answer, Json, Talk, a_talk, ask
+from tests.serve.talking import TOKEN, AsgiResponse, Json, CrawlerApiHarness, crawler_api_harness, asgi_request
 
 A = "http://a.test/"
 AUTHORISED = {"authorization": f"Bearer {TOKEN.decode()}"}
@@ -39,25 +39,25 @@ SAID = st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=8)
 class Room:
     """A façade that stays open while examples are tried on it."""
 
-    def __init__(self, talk: Talk, runner: asyncio.Runner) -> None:
+    def __init__(self, talk: CrawlerApiHarness, runner: asyncio.Runner) -> None:
         self._talk, self._runner = talk, runner
 
-    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
-        return self._runner.run(ask(self._talk.app, method, path, body, **headers))
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> AsgiResponse:
+        return self._runner.run(asgi_request(self._talk.app, method, path, body, **headers))
 
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     data = new_data(tmp_path_factory.mktemp("junk") / "data")
     with asyncio.Runner() as runner:
-        context = a_talk(data, *(f"{A}{n}" for n in range(20)))
+        context = crawler_api_harness(data, *(f"{A}{n}" for n in range(20)))
         talk = runner.run(context.__aenter__())
         runner.run(talk.arrive())
         yield Room(talk, runner)
         runner.run(context.__aexit__(None, None, None))
 
 
-def assert_clear(answer: Answer) -> None:
+def assert_clear(answer: AsgiResponse) -> None:
     assert answer.code in KNOWN, (answer.code, answer.body)
     if answer.code != 200:
         assert list(answer.json) == ["error"]
@@ -163,10 +163,10 @@ COMPLAINTS: list[tuple[str, Json, str]] = [
 
 def test_what_is_wrong_is_said_with_the_name_of_the_field(tmp_path):
     async def scene() -> None:
-        async with a_talk(new_data(tmp_path / "data"), f"{A}0") as talk:
+        async with crawler_api_harness(new_data(tmp_path / "data"), f"{A}0") as talk:
             await talk.arrive()
             for path, said, complaint in COMPLAINTS:
-                answer = await ask(talk.app, "POST", f"/crawl/v1/{path}", json.dumps(said).encode(), **AUTHORISED)
+                answer = await asgi_request(talk.app, "POST", f"/crawl/v1/{path}", json.dumps(said).encode(), **AUTHORISED)
                 assert answer.code == 400
                 assert complaint in answer.json["error"]
 

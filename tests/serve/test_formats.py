@@ -39,9 +39,9 @@ def a_result(hits: list[Hit]) -> SearchResult:
     return SearchResult("rede & <mar>", 321, 0.01, hits, None, [])
 
 
-def a_feed(hits: list[Hit], title: str = "rede & <mar> – Tarrafa") -> formats.Feed:
+def a_feed(hits: list[Hit], title: str = "rede & <mar> – Tarrafa") -> formats.SearchFeed:
     own = "http://t.test/search.rss?q=rede&n=5"
-    return formats.Feed(a_result(hits), 20, title, "http://t.test/?q=rede", own, 1.8e9)
+    return formats.SearchFeed(a_result(hits), 20, title, "http://t.test/?q=rede", own, 1.8e9)
 
 
 def rows(text: str) -> list[dict[str, str]]:
@@ -49,7 +49,7 @@ def rows(text: str) -> list[dict[str, str]]:
 
 
 def test_rfc4180_a_table_has_a_header_and_a_row_per_hit():
-    text = formats.csv(a_result([a_hit("Um, dois"), a_hit('Três "quatro"')]), 10)
+    text = formats.to_csv(a_result([a_hit("Um, dois"), a_hit('Três "quatro"')]), 10)
     assert text.splitlines()[0] == "rank,url,title,snippet,score,in_links,updated,language,type,site,copies"
     assert text.endswith("\r\n")
     found = rows(text)
@@ -60,15 +60,15 @@ def test_rfc4180_a_table_has_a_header_and_a_row_per_hit():
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_cell_is_a_formula(text):
-    (row,) = rows(formats.csv(a_result([a_hit(text, text)]), 0))
+    (row,) = rows(formats.to_csv(a_result([a_hit(text, text)]), 0))
     for cell in (row["title"], row["snippet"]):
-        assert not cell.lstrip().startswith(formats.FORMULA)
+        assert not cell.lstrip().startswith(formats.FORMULA_SIGNS)
         assert cell.isprintable()
-    assert len(row) == len(formats.COLUMNS)
+    assert len(row) == len(formats.CSV_COLUMNS)
 
 
 def test_rss_2_has_what_the_specification_requires():
-    root = ElementTree.fromstring(formats.rss(a_feed([a_hit("Título & <b>")])))
+    root = ElementTree.fromstring(formats.to_rss(a_feed([a_hit("Título & <b>")])))
     assert (root.tag, root.get("version")) == ("rss", "2.0")
     channel = root.find("channel")
     assert channel is not None
@@ -87,7 +87,7 @@ def test_rss_2_has_what_the_specification_requires():
 
 
 def test_rfc4287_an_atom_feed_has_what_is_required():
-    root = ElementTree.fromstring(formats.atom(a_feed([a_hit("Um"), a_hit("", url="http://b.test/")])))
+    root = ElementTree.fromstring(formats.to_atom(a_feed([a_hit("Um"), a_hit("", url="http://b.test/")])))
     assert root.tag == f"{{{formats.ATOM}}}feed"
     for name in ("title", "id", "updated", "author/a:name"):
         assert root.findtext(f"a:{name}", namespaces=ATOM), name
@@ -104,27 +104,27 @@ def test_rfc4287_an_atom_feed_has_what_is_required():
 @pytest.mark.parametrize("text", HOSTILE)
 def test_whatever_pages_say_feeds_stay_well_formed_and_hold_text_only(text):
     feed = a_feed([a_hit(text, text, "javascript:alert(1)")], title=text)
-    for made in (formats.rss(feed), formats.atom(feed)):
+    for made in (formats.to_rss(feed), formats.to_atom(feed)):
         root = ElementTree.fromstring(made)
         names = {element.tag.rpartition("}")[2] for element in root.iter()}
         assert not names & {"script", "x", "b"}
         hrefs = [element.get("href") or "" for element in root.iter()]
         hrefs += [element.text or "" for element in root.iter("link")]
         assert not [href for href in hrefs if href.startswith("javascript")]
-    summary = ElementTree.fromstring(formats.rss(feed)).findtext("channel/item/description") or ""
+    summary = ElementTree.fromstring(formats.to_rss(feed)).findtext("channel/item/description") or ""
     assert "<" not in summary, "readers take it for HTML"
 
 
 def test_an_empty_feed_is_a_feed():
-    for made in (formats.rss(a_feed([])), formats.atom(a_feed([]))):
+    for made in (formats.to_rss(a_feed([])), formats.to_atom(a_feed([]))):
         assert ElementTree.fromstring(made) is not None
-    assert ElementTree.fromstring(formats.atom(a_feed([]))).findtext("a:updated", namespaces=ATOM) == (
+    assert ElementTree.fromstring(formats.to_atom(a_feed([]))).findtext("a:updated", namespaces=ATOM) == (
         "2027-01-15T08:00:00Z"
     )
 
 
 def test_opensearch_1_1_tells_a_browser_where_to_ask():
-    root = ElementTree.fromstring(formats.opensearch("https://s.test:8443", ENGLISH))
+    root = ElementTree.fromstring(formats.opensearch_description("https://s.test:8443", ENGLISH))
     assert root.tag == f"{{{formats.OPENSEARCH}}}OpenSearchDescription"
     name = root.findtext("o:ShortName", namespaces=ATOM) or ""
     assert 0 < len(name) <= 16

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tarrafa.coordinate.beats import BEAT_BYTES_MAX, Invitation, Orders
-from tarrafa.coordinate.ledger import open_ledger
-from tarrafa.coordinate.nodes import Nodes
+from tarrafa.coordinate.beats import NODE_HEARTBEAT_BYTES_MAX, JoinResponse, NodeOrders
+from tarrafa.coordinate.ledger import open_store
+from tarrafa.coordinate.nodes import NodeRegistry
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import Token
-from tarrafa.serve.console.joined import create_app
+from tarrafa.serve.console.joined import create_node_app
 from tests.coordinate.sample import a_beat, a_joining, as_json
-from tests.serve.talking import Answer, ask
+from tests.serve.talking import AsgiResponse, asgi_request
 
 SECRET = "a secret of many letters"
 RIGHT = f"Bearer {SECRET}"
@@ -22,15 +22,15 @@ RIGHT = f"Bearer {SECRET}"
 
 class Coordinator:
     def __init__(self, data: DataDirectory) -> None:
-        self.nodes, self.now = Nodes(open_ledger(data)), 100.0
-        self.app = create_app(self.nodes, Token(SECRET.encode()), self.invite, lambda: self.now)
+        self.nodes, self.now = NodeRegistry(open_store(data)), 100.0
+        self.app = create_node_app(self.nodes, Token(SECRET.encode()), self.invite, lambda: self.now)
 
-    async def invite(self, orders: Orders) -> Invitation:
-        return Invitation(("tcp://127.0.0.1:8070",), "the frontier's own", orders)
+    async def invite(self, orders: NodeOrders) -> JoinResponse:
+        return JoinResponse(("tcp://127.0.0.1:8070",), "the frontier's own", orders)
 
-    def post(self, path: str, body: Any, authorization: str = RIGHT, method: str = "POST") -> Answer:
+    def post(self, path: str, body: Any, authorization: str = RIGHT, method: str = "POST") -> AsgiResponse:
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        return asyncio.run(ask(self.app, method, path, content, authorization=authorization))
+        return asyncio.run(asgi_request(self.app, method, path, content, authorization=authorization))
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_who_joins_learns_where_the_frontier_is_and_who_beats_hears_orders(there
         ["tcp://127.0.0.1:8070"],
         "the frontier's own",
     )
-    there.nodes.order("one", Orders(workers=1), 100.0)
+    there.nodes.order("one", NodeOrders(workers=1), 100.0)
     answer = there.post("/one/beat", a_beat())
     assert (answer.code, answer.json) == (200, {"number": 1, "workers": 1})
 
@@ -78,7 +78,7 @@ def test_a_living_nodes_name_is_taken(there):
         ("/join", b"{}", 400),
         ("/join", b"[" * 50_000, 400),
         ("/join", b"\xff", 400),
-        ("/one/beat", b"x" * (BEAT_BYTES_MAX + 1), 413),
+        ("/one/beat", b"x" * (NODE_HEARTBEAT_BYTES_MAX + 1), 413),
         ("/two/beat", json.dumps(as_json(a_beat())).encode(), 400),
         ("/one/beat", json.dumps(as_json(a_beat()) | {"at": float("nan")}).encode(), 400),
         ("/one/beat", json.dumps(as_json(a_beat()) | {"at": -1}).encode(), 400),
@@ -102,4 +102,4 @@ def test_without_a_token_there_is_no_joining(tmp_path):
     data = DataDirectory(tmp_path / "d")
     data.create()
     with pytest.raises(ValueError, match="token"):
-        create_app(Nodes(open_ledger(data)), Token(), Coordinator(data).invite, lambda: 0.0)
+        create_node_app(NodeRegistry(open_store(data)), Token(), Coordinator(data).invite, lambda: 0.0)

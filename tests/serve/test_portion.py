@@ -17,24 +17,24 @@ from starlette.routing import Mount
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
-from tarrafa.model import HostNote, Record
+from tarrafa.model import HostNote, VisitRecord
 from tarrafa.report import carrying
-from tarrafa.report.carrying import CONTENT_TYPE, QUESTION_BYTES_MAX, VERSION, pack
-from tarrafa.report.neighbours import Neighbours, Round
-from tarrafa.report.portion import Asked, Gathered, gather
-from tarrafa.report.shapes import Missing
+from tarrafa.report.carrying import CONTENT_TYPE, REQUEST_BYTES_MAX, VERSION, encode_part
+from tarrafa.report.neighbours import RemoteNodes, PartRequests
+from tarrafa.report.portion import PartRequest, RemoteParts, gather_local_part
+from tarrafa.report.shapes import MissingNode
 from tarrafa.serve import portion, server
-from tarrafa.serve.portion import Counter, create_app
+from tarrafa.serve.portion import ReportPartCounter, create_report_part_app
 from tarrafa.serve.server import bind, run_app
 from tests.report.archives import NAME, a_visit, an_archive, robots
-from tests.serve.talking import Answer, ask
+from tests.serve.talking import AsgiResponse, asgi_request
 
 TOKEN = Token(b"a token of many letters")
-ASKED = Asked(NAME, "Tarrafa")
-AWAY = Gathered({}, [Missing("there", "away")])
+ASKED = PartRequest(NAME, "Tarrafa")
+AWAY = RemoteParts({}, [MissingNode("there", "away")])
 PATIENCE_S = 60
 RULES = robots("http://a.br:80", "User-agent: *\nDisallow: /x\n")
-RECORDS: list[Record | HostNote] = [RULES, *(a_visit(f"http://a.br/{n}", n) for n in range(9))]
+RECORDS: list[VisitRecord | HostNote] = [RULES, *(a_visit(f"http://a.br/{n}", n) for n in range(9))]
 
 
 @contextmanager
@@ -49,8 +49,8 @@ def serving(data: DataDirectory) -> Iterator[str]:
     async def serve() -> None:
         stop = asyncio.Event()
         running.extend((asyncio.get_running_loop(), stop))
-        counter = Counter(data)
-        app = Starlette(routes=[Mount(carrying.PATH, create_app(counter, TOKEN))])
+        counter = ReportPartCounter(data)
+        app = Starlette(routes=[Mount(carrying.PATH, create_report_part_app(counter, TOKEN))])
         await run_app(app, "127.0.0.1", bind("127.0.0.1", 0), stop, on_ready, counter.close)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
@@ -64,8 +64,8 @@ def serving(data: DataDirectory) -> Iterator[str]:
         assert not thread.is_alive()
 
 
-def begin(url: str, token: Token = TOKEN, told: Callable[[int, int], None] = lambda done, total: None) -> Round:
-    return Neighbours([("there", url)], token)(ASKED, told)
+def begin(url: str, token: Token = TOKEN, told: Callable[[int, int], None] = lambda done, total: None) -> PartRequests:
+    return RemoteNodes([("there", url)], token)(ASKED, told)
 
 
 def counting() -> list[psutil.Process]:
@@ -105,7 +105,7 @@ def test_what_arrives_is_what_is_there(data):
     with serving(data) as url:
         found = begin(url).wait()
     assert not found.missing
-    assert list(pack(found.portions["there"])) == list(pack(gather(data, ASKED)))
+    assert list(encode_part(found.portions["there"])) == list(encode_part(gather_local_part(data, ASKED)))
 
 
 def test_one_is_counted_at_a_time_those_in_line_hear_that_we_live_and_it_ends_with_its_question(tmp_path):
@@ -132,7 +132,7 @@ def test_it_ends_with_whoever_serves(tmp_path, monkeypatch):
     with serving(an_archive_that_hangs(tmp_path)) as url:
         asking = begin(url)
         wait_for(counting)
-    assert asking.wait().missing == [Missing("there", "trouble")]
+    assert asking.wait().missing == [MissingNode("there", "trouble")]
     wait_for(lambda: not counting())
 
 
@@ -141,15 +141,15 @@ def test_an_archive_that_cannot_be_read_and_a_wrong_token_are_told_apart(tmp_pat
     (path,) = data.archive.glob("*.meta.warc.gz")
     path.write_bytes(b"x" * path.stat().st_size)
     with serving(data) as url:
-        assert begin(url).wait().missing == [Missing("there", "trouble")]
-        assert begin(url, Token(b"another token of many")).wait().missing == [Missing("there", "refused")]
+        assert begin(url).wait().missing == [MissingNode("there", "trouble")]
+        assert begin(url, Token(b"another token of many")).wait().missing == [MissingNode("there", "refused")]
 
 
-def post(data: DataDirectory, body: bytes, version: str = VERSION, **headers: str) -> Answer:
+def post(data: DataDirectory, body: bytes, version: str = VERSION, **headers: str) -> AsgiResponse:
     told = {"authorization": f"Bearer {TOKEN.secret.decode()}", "content_type": CONTENT_TYPE} | headers
 
-    async def asked() -> Answer:
-        return await ask(create_app(Counter(data), TOKEN), "POST", f"/{version}", body, **told)
+    async def asked() -> AsgiResponse:
+        return await asgi_request(create_report_part_app(ReportPartCounter(data), TOKEN), "POST", f"/{version}", body, **told)
 
     return asyncio.run(asked())
 
@@ -158,7 +158,7 @@ def post(data: DataDirectory, body: bytes, version: str = VERSION, **headers: st
     ("body", "version", "code"),
     [(b"\xc1", VERSION, 400), (b"\x91" * 20_000, VERSION, 400), (msgspec.msgpack.encode({"name": 1}), VERSION, 400),
      (msgspec.msgpack.encode({"name": "c", "agent": "x" * 999}), VERSION, 400), (b"", "0000", 409),
-     (b"x" * (QUESTION_BYTES_MAX + 1), VERSION, 413)],
+     (b"x" * (REQUEST_BYTES_MAX + 1), VERSION, 413)],
 )  # fmt: skip
 def test_what_is_no_question_is_refused_in_a_sentence(data, body, version, code):
     answer = post(data, body, version)
@@ -180,7 +180,7 @@ def test_who_goes_away_in_the_middle_of_a_long_answer_leaves_nobody_waiting(tmp_
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
 
     async def scene() -> None:
-        counter, heard = Counter(DataDirectory(tmp_path)), asyncio.Event()
+        counter, heard = ReportPartCounter(DataDirectory(tmp_path)), asyncio.Event()
 
         async def say(content: bytes) -> None:
             heard.set()

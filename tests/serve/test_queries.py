@@ -17,7 +17,7 @@ from tarrafa.cli import commands
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.serve import queries
-from tarrafa.serve.queries import DAYS_KEPT, QueryLog, is_personal, kept_text, report
+from tarrafa.serve.queries import DAYS_KEPT, QueryLog, is_personal, normalized_query, query_report
 from tests.graph.small_web import new_data
 
 NOW = 1_794_000_000.0
@@ -37,9 +37,9 @@ def test_texts_are_counted_by_the_day_with_what_they_found(data):
     clock = [NOW]
     with QueryLog(data, lambda: clock[0]) as log:
         for text, hits in (("Rede de  Pesca", 7), ("rede de pesca", 9), ("nada disso", 0)):
-            log.note(text, hits)
+            log.record(text, hits)
         clock[0] += DAY
-        log.note("rede de pesca", 8)
+        log.record("rede de pesca", 8)
     assert rows(data) == [
         ("2026-11-06", "nada disso", 1, 0),
         ("2026-11-06", "rede de pesca", 2, 9),
@@ -50,11 +50,11 @@ def test_texts_are_counted_by_the_day_with_what_they_found(data):
 def test_the_report_tells_the_most_asked_and_what_was_asked_in_vain(data):
     with QueryLog(data, lambda: NOW - DAY) as log:
         for text, hits in (("rede", 5), ("barco", 0), ("agora há", 0)):
-            log.note(text, hits)
+            log.record(text, hits)
     with QueryLog(data, lambda: NOW) as log:
         for text, hits in (("rede", 6), ("barco", 0), ("agora há", 4), ("agora há", 4), ("x@y.test", 0)):
-            log.note(text, hits)
-    found = report(data, NOW)
+            log.record(text, hits)
+    found = query_report(data, NOW)
     assert (found.days, found.asked, found.empty, found.unkept) == (30, 8, 4, 1)
     assert [(one.query, one.times, one.hits) for one in found.top] == [
         ("agora há", 3, 4),
@@ -62,9 +62,9 @@ def test_the_report_tells_the_most_asked_and_what_was_asked_in_vain(data):
         ("rede", 2, 6),
     ]
     assert [(one.query, one.times) for one in found.zero] == [("barco", 2)], "what is found by now was not in vain"
-    today = report(data, NOW, days=1, most=1)
+    today = query_report(data, NOW, days=1, most=1)
     assert (today.asked, [one.query for one in today.top]) == (5, ["agora há"])
-    assert report(new_data(data.root.parent / "other"), NOW).asked == 0
+    assert query_report(new_data(data.root.parent / "other"), NOW).asked == 0
 
 
 PERSONAL = [
@@ -80,29 +80,29 @@ ORDINARY = [
 @pytest.mark.parametrize("text", PERSONAL)
 def test_what_looks_personal_is_not_kept(text):
     assert is_personal(text)
-    assert kept_text(text) == ""
+    assert normalized_query(text) == ""
 
 
 @pytest.mark.parametrize("text", ORDINARY)
 def test_what_is_ordinary_is_kept(text):
-    assert kept_text(text) == text
+    assert normalized_query(text) == text
 
 
 @pytest.mark.parametrize("text", ["", "   ", "a\x00b", "\u202eabc", "a\ud800b"])
 def test_what_is_no_text_is_counted_only(data, text):
     with QueryLog(data, lambda: NOW) as log:
-        log.note(text, 3)
-    assert (report(data, NOW).asked, report(data, NOW).unkept, rows(data)) == (1, 1, [])
+        log.record(text, 3)
+    assert (query_report(data, NOW).asked, query_report(data, NOW).unkept, rows(data)) == (1, 1, [])
 
 
 def test_days_are_forgotten_after_their_time(data):
     for age in (0, DAYS_KEPT - 1, DAYS_KEPT):
         with QueryLog(data, lambda age=age: NOW - age * DAY) as log:  # type: ignore[misc]
-            log.note(f"há {age} dias", 1)
+            log.record(f"há {age} dias", 1)
     with QueryLog(data, lambda: NOW) as log:
-        log.note("hoje", 1)
+        log.record("hoje", 1)
     assert [text for _, text, _, _ in rows(data)] == [f"há {DAYS_KEPT - 1} dias", "hoje", "há 0 dias"]
-    assert report(data, NOW, days=DAYS_KEPT).asked == 3
+    assert query_report(data, NOW, days=DAYS_KEPT).asked == 3
 
 
 def test_a_day_keeps_so_many_texts_and_counts_the_others(data, monkeypatch):
@@ -110,19 +110,19 @@ def test_a_day_keeps_so_many_texts_and_counts_the_others(data, monkeypatch):
     monkeypatch.setattr(queries, "PENDING_MAX", 4)
     log = QueryLog(data, lambda: NOW)
     for number in range(6):
-        log.note(f"texto {number}", 1)
-    log.note("texto 0", 1)
+        log.record(f"texto {number}", 1)
+    log.record("texto 0", 1)
     log.flush()
-    log.note("texto 0", 1)
-    log.note("mais um", 1)
+    log.record("texto 0", 1)
+    log.record("mais um", 1)
     log.close()
     assert [(text, times) for _, text, times, _ in rows(data)] == [("texto 0", 3), ("texto 1", 1), ("texto 2", 1)]
-    assert (report(data, NOW).asked, report(data, NOW).unkept) == (9, 4)
+    assert (query_report(data, NOW).asked, query_report(data, NOW).unkept) == (9, 4)
 
 
 def test_nothing_but_day_text_and_numbers_is_written(data):
     with QueryLog(data, lambda: NOW) as log:
-        log.note("rede", 1)
+        log.record("rede", 1)
     columns = {
         (table, row[1])
         for table in ("asked", "days")
@@ -136,7 +136,7 @@ def test_a_log_that_cannot_be_written_fails_nobody_and_says_so_once(data, caplog
     log = QueryLog(data, lambda: NOW)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            log.note("rede", 1)
+            log.record("rede", 1)
             log.flush()
         log.close()
     assert len(caplog.records) == 1
@@ -146,13 +146,13 @@ def test_a_log_that_cannot_be_written_fails_nobody_and_says_so_once(data, caplog
 def test_a_log_of_another_version_or_none_at_all_is_one_sentence(data):
     data.queries.write_bytes(b"no database at all" * 100)
     with pytest.raises(DataError, match="delete the file"):
-        report(data, NOW)
+        query_report(data, NOW)
     data.queries.unlink()
     apsw.Connection(str(data.queries)).pragma("user_version", 99)
     with pytest.raises(DataError, match="another version"):
-        report(data, NOW)
+        query_report(data, NOW)
     with QueryLog(data, lambda: NOW) as log:
-        log.note("rede", 1)
+        log.record("rede", 1)
     assert apsw.Connection(str(data.queries)).pragma("user_version") == 99, "what is not ours is left alone"
 
 
@@ -174,13 +174,13 @@ input()
         assert other.stdout is not None
         assert other.stdout.readline() == "written\n"
         with QueryLog(data, lambda: NOW) as log:
-            log.note("de cá", 1)
+            log.record("de cá", 1)
             log.flush()
             os.kill(other.pid, signal.SIGKILL)
             other.wait(30)
-            log.note("de lá", 2)
+            log.record("de lá", 2)
     assert {text: times for _, text, times, _ in rows(data)}.items() >= {"de cá": 1, "de lá": 2}.items()
-    assert report(data, NOW).asked in (3, 4), "the thread may just have written the last one"
+    assert query_report(data, NOW).asked in (3, 4), "the thread may just have written the last one"
 
 
 def test_a_thread_writes_by_itself(data, monkeypatch):
@@ -194,9 +194,9 @@ def test_a_thread_writes_by_itself(data, monkeypatch):
         written.set()
 
     monkeypatch.setattr(log, "flush", flushing)
-    log.note("rede", 1)
+    log.record("rede", 1)
     assert written.wait(30)
-    assert report(data, NOW).asked == 1
+    assert query_report(data, NOW).asked == 1
     log.close()
 
 
@@ -210,7 +210,7 @@ def test_the_command_shows_the_same_to_people_and_to_programs(data):
     assert "Nobody has searched" in asked_of_the_command(data)
     with QueryLog(data) as log:
         for text, hits in (("rede", 1234), ("rede", 1234), ("[bold]nada", 0), ("a@b", 1)):
-            log.note(text, hits)
+            log.record(text, hits)
     told = json.loads(asked_of_the_command(data, "--json", "-n", "1"))
     assert (told["asked"], told["top"]) == (4, [{"query": "rede", "times": 2, "hits": 1234}])
     shown = asked_of_the_command(data)

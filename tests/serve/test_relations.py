@@ -10,15 +10,15 @@ import pytest
 
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
+from tarrafa.graph.survey import compute_rankings
 from tarrafa.index import follower as index
 from tarrafa.model import Link
-from tarrafa.search.question import Part
-from tarrafa.serve.pages import Reasons, figures, host_of, often, readable
+from tarrafa.search.question import ScorePart
+from tarrafa.serve.pages import ScoreExplanation, format_significant, host_name_of, format_change_rate, readable_url
 from tarrafa.serve.texts.english import ENGLISH
 from tarrafa.serve.texts.portuguese import PORTUGUESE
 from tests.graph.small_web import a_record, new_data, small_web, url_of, write
-from tests.serve.conftest import HOSTILE, Running, links
+from tests.serve.conftest import HOSTILE, RunningSite, links
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,14 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     ]
     write(data, records)
     graph.catch_up(data, lambda name, weights: None)
-    survey(data)
+    compute_rankings(data)
     index.catch_up(data)
     return data
 
 
 @pytest.fixture(scope="module")
-def site(data: DataDirectory) -> Iterator[Running]:
-    with Running(data) as running:
+def site(data: DataDirectory) -> Iterator[RunningSite]:
+    with RunningSite(data) as running:
         yield running
 
 
@@ -153,8 +153,8 @@ def test_why_a_page_is_not_a_result_is_said_too(site):
 
 
 def test_reasons_add_up():
-    parts = [Part("links", "", 1.5), Part("text", "a", 1.0), Part("title", "a", 3.0), Part("recent", "", 2.0)]
-    reasons = Reasons.of(parts)
+    parts = [ScorePart("links", "", 1.5), ScorePart("text", "a", 1.0), ScorePart("title", "a", 3.0), ScorePart("recent", "", 2.0)]
+    reasons = ScoreExplanation.of(parts)
     assert [part.value for part in reasons.parts] == [3.0, 1.0]
     assert reasons.score == pytest.approx(4.0 * prod((1.5, 2.0)))
     assert set(ENGLISH.why_kinds) == {"text", "title", "pair", "added", "links", "recent", "curated"}
@@ -162,27 +162,27 @@ def test_reasons_add_up():
 
 def test_numbers_are_written_as_people_read_them():
     values = (0.0, 0.00123456, 0.5, 1.0, 1.239, 12.0, 1234.5)
-    assert [figures(value, ENGLISH) for value in values] == ["0", "0.00123", "0.5", "1", "1.24", "12", "1,234"]
-    assert figures(1234.5, PORTUGUESE) == "1.234"
-    assert figures(1.239, PORTUGUESE) == "1,24"
-    assert often(3.456, ENGLISH) == "about 3.5 times a day"
-    assert often(0.1, PORTUGUESE) == "cerca de uma vez a cada 10 dias"
-    assert often(0.0, ENGLISH) == ""
+    assert [format_significant(value, ENGLISH) for value in values] == ["0", "0.00123", "0.5", "1", "1.24", "12", "1,234"]
+    assert format_significant(1234.5, PORTUGUESE) == "1.234"
+    assert format_significant(1.239, PORTUGUESE) == "1,24"
+    assert format_change_rate(3.456, ENGLISH) == "about 3.5 times a day"
+    assert format_change_rate(0.1, PORTUGUESE) == "cerca de uma vez a cada 10 dias"
+    assert format_change_rate(0.0, ENGLISH) == ""
 
 
 def test_addresses_can_be_read_without_being_disguised():
-    assert readable("http://a.br/servi%C3%A7os/%E2%80%AE/%20/%2F/%ff/x") == (
+    assert readable_url("http://a.br/servi%C3%A7os/%E2%80%AE/%20/%2F/%ff/x") == (
         "http://a.br/serviços/%E2%80%AE/%20/%2F/%ff/x"
     )
-    assert host_of("https://www.a.br:81/x") == host_of("https://www.a.br:81") == host_of("www.a.br") == "www.a.br"
-    assert host_of("no host") == "no host"
+    assert host_name_of("https://www.a.br:81/x") == host_name_of("https://www.a.br:81") == host_name_of("www.a.br") == "www.a.br"
+    assert host_name_of("no host") == "no host"
 
 
 def test_what_was_not_looked_at_yet_is_said_without_naming_a_file(tmp_path):
     young = new_data(tmp_path / "data")
     write(young, small_web(5))
     index.catch_up(young)
-    with Running(young) as site:
+    with RunningSite(young) as site:
         before = {path: site.get(path) for path in ("/page?url=http://h0.br.test/", "/site?name=br.test&hl=pt")}
         graph.catch_up(young, lambda name, weights: None)
         between = {path: site.get(path) for path in ("/site?name=br.test&hl=pt", "/site.json?name=br.test")}

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import pytest
 import tantivy
 
-from tarrafa.errors import FrontierError, ServeError
-from tarrafa.frontier.protocol import Overview
+from tarrafa.errors import FrontierError, ListenError
+from tarrafa.frontier.protocol import FrontierOverview
 from tarrafa.index import schema
 from tarrafa.serve.asked import address
 from tarrafa.serve.pages import Pager
@@ -22,8 +22,8 @@ from tarrafa.serve.shields import safe_href
 from tarrafa.serve.texts import status_text
 from tarrafa.serve.texts.english import ENGLISH
 from tests.graph.small_web import new_data, url_of
-from tests.ports import a_port
-from tests.serve.conftest import HOSTILE_URL, Running
+from tests.ports import reserved_port
+from tests.serve.conftest import HOSTILE_URL, RunningSite
 
 
 def test_the_first_page_has_the_box_and_says_how_much_can_be_searched(site):
@@ -143,7 +143,7 @@ def test_an_index_of_another_version_is_one_sentence(tmp_path):
     schema.folder(data).mkdir(parents=True)
     builder = tantivy.SchemaBuilder().add_text_field("all")
     tantivy.Index(builder.build(), path=str(schema.folder(data))).writer(15_000_000, 1).commit()
-    with Running(data) as other:
+    with RunningSite(data) as other:
         for path in ("/?q=rede", "/search.json?q=rede"):
             response, text = other.get(path)
             assert (response.status, "tarrafa rebuild index" in text) == (503, True)
@@ -293,13 +293,13 @@ def test_status_is_shown_where_somebody_can_tell(site, small):
     assert told["collections"][0]["name"] == "small"
     assert '<a href="/status">' in site.get("/")[1]
 
-    async def away() -> Overview:
+    async def away() -> FrontierOverview:
         raise FrontierError("run/frontier.sock: nobody answers")
 
-    with Running(small, away) as other:
+    with RunningSite(small, away) as other:
         response, text = other.get("/status")
         assert (response.status, "nobody answers" in text) == (503, True)
-    with Running(small) as other:
+    with RunningSite(small) as other:
         assert other.get("/status")[0].status == 404
         assert '<a href="/status">' not in other.get("/")[1]
 
@@ -321,7 +321,7 @@ def test_head_and_health(site):
 
 
 def test_before_anything_is_indexed_the_pages_say_so(tmp_path):
-    with Running(new_data(tmp_path / "empty")) as empty:
+    with RunningSite(new_data(tmp_path / "empty")) as empty:
         assert "no page has been indexed" in empty.get("/")[1]
         for path in ("/?q=rede", "/page?url=http://a.test/", "/search.json?q=rede"):
             response, text = empty.get(path)
@@ -333,16 +333,16 @@ def test_a_port_in_use_is_said_before_anything_starts(small):
     with bind(port=0) as taken:
         port = taken.getsockname()[1]
         sentence = f"127.0.0.1:{port}: the port is already in use; choose another with --port"
-        with pytest.raises(ServeError) as caught:
+        with pytest.raises(ListenError) as caught:
             run(small, port=port)
         assert str(caught.value) == sentence
-        with pytest.raises(ServeError):
+        with pytest.raises(ListenError):
             asyncio.run(serve(small, port=port))
 
 
 @pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("192.0.2.1", 0), ("no.such.host.invalid", 0)])
 def test_where_nobody_can_listen_is_said_too(host, port):
-    with pytest.raises(ServeError, match=re.escape(host)):
+    with pytest.raises(ListenError, match=re.escape(host)):
         bind(host, port)
 
 
@@ -372,7 +372,7 @@ def test_serving_in_another_loop_ends_when_cancelled_and_frees_its_port(small):
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with a_port() as port, socket.socket() as client:
+    with reserved_port() as port, socket.socket() as client:
         asyncio.run(embedded(port))
         assert client.connect_ex(("127.0.0.1", port)) != 0
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.frontier.token import Token
-from tarrafa.search.conversation import CONTENT_TYPE, METHODS, QUESTION_BYTES_MAX, VERSION
-from tarrafa.search.joined import here
-from tarrafa.search.question import EXTRAS_MAX, LOOKED_MAX, Extra, Question, Statistics
+from tarrafa.search.conversation import CONTENT_TYPE, METHODS, REQUEST_BYTES_MAX, VERSION
+from tarrafa.search.joined import open_local_shard
+from tarrafa.search.question import EXPANSION_TERMS_MAX, MATCHES_MAX, ExpansionTerm, SearchRequest, ShardStatistics
 from tarrafa.search.remote import RemoteShard
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.app import create_app
-from tarrafa.serve.shard import create_app as create_shard_app
-from tests.serve.conftest import Running
-from tests.serve.talking import Answer, ask
+from tarrafa.serve.shard import create_shard_app as create_shard_app
+from tests.serve.conftest import RunningSite
+from tests.serve.talking import AsgiResponse, asgi_request
 
 TOKEN = Token(b"a token of many letters")
 BEARER = f"Bearer {TOKEN.secret.decode()}"
@@ -29,15 +29,15 @@ encode = msgspec.msgpack.encode
 
 @pytest.fixture(scope="module")
 def app(small: DataDirectory) -> Any:
-    return create_app(small, shard=create_shard_app(here(small), TOKEN))
+    return create_app(small, shard=create_shard_app(open_local_shard(small), TOKEN))
 
 
-def post(app: Any, method: str, body: bytes, version: str = VERSION, **headers: str) -> Answer:
+def post(app: Any, method: str, body: bytes, version: str = VERSION, **headers: str) -> AsgiResponse:
     told = {"authorization": BEARER, "content_type": CONTENT_TYPE} | headers
-    return asyncio.run(ask(app, "POST", f"/shard/{version}/{method}", body, **told))
+    return asyncio.run(asgi_request(app, "POST", f"/shard/{version}/{method}", body, **told))
 
 
-def said(answer: Answer) -> str:
+def said(answer: AsgiResponse) -> str:
     """The one line that an answer consists of."""
     assert answer.headers["content-type"] == CONTENT_TYPE
     sentence = msgspec.msgpack.decode(answer.body, type=str)
@@ -64,7 +64,7 @@ def test_where_it_is_not_served_there_is_nothing(small):
 
 
 def test_without_a_token_a_browsers_form_gets_no_answer(small):
-    app = create_app(small, shard=create_shard_app(here(small), Token()))
+    app = create_app(small, shard=create_shard_app(open_local_shard(small), Token()))
     assert post(app, "documents", encode([]), authorization="").code == 200
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""):
         assert post(app, "documents", encode([]), content_type=kind).code == 404
@@ -76,7 +76,7 @@ def test_another_version_is_refused_before_anything_is_read(app):
     assert "another version" in said(answer)
 
 
-REDE, NOTHING = Question("rede"), Statistics()
+REDE, NOTHING = SearchRequest("rede"), ShardStatistics()
 HOSTILE = {
     ("nothing", b""): 404,
     ("__init__", b""): 404,
@@ -88,10 +88,10 @@ HOSTILE = {
     ("statistics", encode([{"text": "rede", "offset": -5}])): 400,
     ("statistics", encode([{"text": "rede" * 1000}])): 400,
     ("statistics", encode([{"text": b"\xff"}])): 400,
-    ("statistics", encode([Question("rede", extras=(Extra("x", 0.5),) * (EXTRAS_MAX + 1))])): 400,
-    ("statistics", b"x" * (QUESTION_BYTES_MAX + 1)): 413,
+    ("statistics", encode([SearchRequest("rede", extras=(ExpansionTerm("x", 0.5),) * (EXPANSION_TERMS_MAX + 1))])): 400,
+    ("statistics", b"x" * (REQUEST_BYTES_MAX + 1)): 413,
     ("best", encode([REDE, NOTHING, 0])): 400,
-    ("best", encode([REDE, NOTHING, LOOKED_MAX + 1])): 400,
+    ("best", encode([REDE, NOTHING, MATCHES_MAX + 1])): 400,
     ("best", encode([REDE, [-1, {}], 10])): 400,
     ("best", encode([REDE, [5, {"all": {"red": -1}}], 10])): 400,
     ("best", encode([REDE, [5, {"all": {"red": 2.5}}], 10])): 400,
@@ -134,7 +134,7 @@ def test_junk_never_hurts(app, method, body):
 
 def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
     away = RemoteShard("http://127.0.0.1:9/", limit_s=30.0)
-    with Running(small, searcher=Searcher([here(small), away])) as site:
+    with RunningSite(small, searcher=Searcher([open_local_shard(small), away])) as site:
         _, text = site.get("/?q=only31")
         assert text.count("<article>") == 1
         assert 'href="/page?url=' in text
@@ -149,10 +149,10 @@ def test_the_page_names_a_shard_that_does_not_answer_and_shows_the_rest(small):
 
 
 def test_the_page_searches_other_machines_without_an_index_of_its_own(small, tmp_path):
-    with Running(small, as_shard=TOKEN) as there:
+    with RunningSite(small, as_shard=TOKEN) as there:
         shard = RemoteShard(there.address, TOKEN, limit_s=30.0)
         data = DataDirectory(tmp_path / "nothing")
-        with Running(data, searcher=Searcher.at(data, [shard])) as site:
+        with RunningSite(data, searcher=Searcher.open(data, [shard])) as site:
             _, text = site.get("/?q=only31")
             assert "A tarrafa number31" in text
             assert "Without the pages" not in text
@@ -161,7 +161,7 @@ def test_the_page_searches_other_machines_without_an_index_of_its_own(small, tmp
             assert "279 pages can be searched" in site.get("/")[1]
             assert site.get("/page?url=http://h0.br.test/")[0].status == 503
         shard.close()
-    with Running(data, searcher=Searcher.at(data, [RemoteShard("http://127.0.0.1:9")])) as site:
+    with RunningSite(data, searcher=Searcher.open(data, [RemoteShard("http://127.0.0.1:9")])) as site:
         response, text = site.get("/?q=rede")
         assert response.status == 503
         assert "http://127.0.0.1:9: no answer" in text
@@ -172,11 +172,11 @@ def test_with_data_of_its_own_an_index_that_is_not_there_yet_is_named(tmp_path, 
     from tests.graph.small_web import new_data
 
     own = new_data(tmp_path / "data")
-    with Running(small, as_shard=TOKEN) as there:
+    with RunningSite(small, as_shard=TOKEN) as there:
         shard = RemoteShard(there.address, TOKEN, limit_s=30.0)
-        found = Searcher.at(own, [shard]).search(Question("only31"))
+        found = Searcher.open(own, [shard]).search(SearchRequest("only31"))
         assert found.total == 1
         assert "nothing indexed yet" in found.shards[0].trouble
         shard.close()
     with pytest.raises(DataError, match="nothing indexed yet"):
-        Searcher.at(own).search(Question("only31"))
+        Searcher.open(own).search(SearchRequest("only31"))

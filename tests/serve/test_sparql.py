@@ -31,14 +31,14 @@ from SPARQLWrapper.SPARQLExceptions import QueryBadFormed
 from tarrafa.data import DataDirectory
 from tarrafa.serve import server
 from tarrafa.serve.app import create_app
-from tarrafa.serve.examples import QUERIES
-from tarrafa.serve.negotiating import Offer, choose
-from tarrafa.serve.shields import POLICY
+from tarrafa.serve.examples import EXAMPLE_QUERIES
+from tarrafa.serve.negotiating import MediaTypeOffer, negotiate
+from tarrafa.serve.shields import CONTENT_SECURITY_POLICY
 from tarrafa.serve.sparql import BODY_BYTES_MAX, GRAPHS, SOLUTIONS
-from tarrafa.triples.asking import Asking, Limits
+from tarrafa.triples.asking import SparqlPool, SparqlLimits
 from tarrafa.triples.wording import NO_SERVICE
-from tests.serve.conftest import Running
-from tests.serve.talking import ask
+from tests.serve.conftest import RunningSite
+from tests.serve.talking import asgi_request
 from tests.triples.things import filled, new_data, page_of, small_web
 
 PEOPLE = "PREFIX schema: <https://schema.org/> SELECT ?n { ?p schema:jobTitle ?j ; schema:name ?n } ORDER BY ?n"
@@ -56,8 +56,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 
 
 @pytest.fixture(scope="module")
-def endpoint(data: DataDirectory) -> Iterator[Running]:
-    with Running(data) as running:
+def endpoint(data: DataDirectory) -> Iterator[RunningSite]:
+    with RunningSite(data) as running:
         yield running
 
 
@@ -71,7 +71,7 @@ class Said(NamedTuple):
         return self.headers.get("content-type", "").partition(";")[0]
 
 
-def say(endpoint: Running, method: str, path: str, body: bytes | None = None, **headers: str) -> Said:
+def say(endpoint: RunningSite, method: str, path: str, body: bytes | None = None, **headers: str) -> Said:
     connection = HTTPConnection(urlsplit(endpoint.address).netloc, timeout=30)
     try:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -83,11 +83,11 @@ def say(endpoint: Running, method: str, path: str, body: bytes | None = None, **
         connection.close()
 
 
-def get(endpoint: Running, query: str, accept: str = "", **more: str) -> Said:
+def get(endpoint: RunningSite, query: str, accept: str = "", **more: str) -> Said:
     return say(endpoint, "GET", f"/sparql?{urlencode({'query': query, **more})}", accept=accept or "*/*")
 
 
-def client(endpoint: Running, query: str, form: str = JSON, method: str = GET, way: str = URLENCODED) -> SPARQLWrapper:
+def client(endpoint: RunningSite, query: str, form: str = JSON, method: str = GET, way: str = URLENCODED) -> SPARQLWrapper:
     one = SPARQLWrapper(f"{endpoint.address}sparql")
     one.setQuery(query)
     one.setReturnFormat(form)
@@ -191,7 +191,7 @@ def test_a_yes_or_no_has_every_form_of_solutions_too(endpoint):
 )
 def test_rfc9110_weights_choose_the_form(accept, kind, graph):
     for offers, wanted in ((SOLUTIONS, kind), (GRAPHS, graph)):
-        chosen = choose(accept, offers)
+        chosen = negotiate(accept, offers)
         assert (chosen.media_type if chosen else "") == wanted
 
 
@@ -315,13 +315,13 @@ def test_without_a_query_a_browser_gets_the_editor_in_its_language(endpoint):
     assert "Pergunte" in say(endpoint, "GET", "/sparql?hl=pt", accept=accept).text
     assert 'href="/sparql"' in say(endpoint, "GET", "/", accept=accept).text
     policy = said.headers["content-security-policy"]
-    assert policy.replace(policy[policy.index(" 'sha256-") : policy.index("=';") + 2], "") == POLICY
-    assert say(endpoint, "GET", "/help", accept=accept).headers["content-security-policy"] == POLICY
+    assert policy.replace(policy[policy.index(" 'sha256-") : policy.index("=';") + 2], "") == CONTENT_SECURITY_POLICY
+    assert say(endpoint, "GET", "/help", accept=accept).headers["content-security-policy"] == CONTENT_SECURITY_POLICY
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", EXAMPLE_QUERIES)
 def test_each_example_finds_something(endpoint, name):
-    said = get(endpoint, QUERIES[name], "text/csv, application/n-triples")
+    said = get(endpoint, EXAMPLE_QUERIES[name], "text/csv, application/n-triples")
     assert said.code == 200, said.text
     assert said.text.count("\n") > 1
     if name == "products":
@@ -330,14 +330,14 @@ def test_each_example_finds_something(endpoint, name):
 
 
 def test_before_anything_is_crawled_answers_are_empty_and_the_page_says_so(tmp_path):
-    with Running(new_data(tmp_path / "data")) as nothing:
+    with RunningSite(new_data(tmp_path / "data")) as nothing:
         assert json.loads(get(nothing, PEOPLE).text)["results"]["bindings"] == []
         assert "Nothing can be asked yet" in say(nothing, "GET", "/sparql", accept="text/html").text
 
 
 def test_a_query_that_takes_too_long_is_503_with_a_sentence_and_one_too_many_comes_again(data):
     async def scene() -> None:
-        with Asking(data, Limits(time_s=0.5, processes=1, waiting=1, wait_s=0.1)) as asking:
+        with SparqlPool(data, SparqlLimits(time_s=0.5, processes=1, waiting=1, wait_s=0.1)) as asking:
             app = create_app(data, asking=asking)
             path = f"/sparql?query={quote(ENDLESS)}"
             slow, *others = await asyncio.gather(*(heard(app, path) for _ in range(3)))
@@ -363,13 +363,13 @@ async def heard(app: Any, path: str) -> Any:
 
         await app(scope, once, send)
 
-    return await ask(staying, "GET", path)
+    return await asgi_request(staying, "GET", path)
 
 
 def test_whoever_hangs_up_is_not_worked_for(data):
     """The processes are kept busy by people who go away; the next one is answered though the time limit is far off."""
     request = f"GET /sparql?query={quote(ENDLESS)} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
-    with Running(data, limits=Limits(time_s=600, wait_s=600)) as patient:
+    with RunningSite(data, limits=SparqlLimits(time_s=600, wait_s=600)) as patient:
         host, port = urlsplit(patient.address).hostname, urlsplit(patient.address).port
         for _ in range(8):
             with socket.create_connection((host, port)) as line:
@@ -379,7 +379,7 @@ def test_whoever_hangs_up_is_not_worked_for(data):
 
 def test_when_serving_ends_a_query_under_way_is_told_so(data, monkeypatch):
     monkeypatch.setattr(server, "GRACE_S", 30)  # who has no time left says nothing at all
-    with Running(data, limits=Limits(time_s=60)) as ending:
+    with RunningSite(data, limits=SparqlLimits(time_s=60)) as ending:
         line = HTTPConnection(urlsplit(ending.address).netloc, timeout=30)
         line.request("GET", f"/sparql?query={quote(ENDLESS)}")
         assert get(ending, "ASK {}").code == 200  # it came after, so the other one is under way
@@ -390,4 +390,4 @@ def test_when_serving_ends_a_query_under_way_is_told_so(data, monkeypatch):
 
 
 def test_offers_are_chosen_in_their_order():
-    assert choose("*/*", [Offer("a/b", "x"), Offer("a/c", "y")]) == Offer("a/b", "x")
+    assert negotiate("*/*", [MediaTypeOffer("a/b", "x"), MediaTypeOffer("a/c", "y")]) == MediaTypeOffer("a/b", "x")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tarrafa.data import DataDirectory
-from tarrafa.triples.asking import Limits
-from tests.serve.conftest import Running
+from tarrafa.triples.asking import SparqlLimits
+from tests.serve.conftest import RunningSite
 from tests.serve.test_browser import (
     CHROMIUM,
     DESK,
@@ -26,10 +26,10 @@ MOST = 40
 
 
 @pytest.fixture(scope="module")
-def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningSite]:
     data = new_data(tmp_path_factory.mktemp("editor") / "data")
     filled(data, [*small_web(60), *hostile_page()])
-    with Running(data, limits=Limits(results=MOST)) as running:
+    with RunningSite(data, limits=SparqlLimits(results=MOST)) as running:
         yield running
 
 
@@ -40,7 +40,7 @@ def trouble() -> list[str]:
 
 
 @pytest.fixture
-def opened(browser: Any, endpoint: Running, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
+def opened(browser: Any, endpoint: RunningSite, trouble: list[str]) -> Iterator[Any]:  # noqa: F811
     def watch(page: Any) -> None:
         page.on("pageerror", lambda error: trouble.append(str(error)))
         page.on("dialog", lambda dialog: trouble.append(dialog.message))
@@ -146,7 +146,7 @@ def test_axe_finds_no_fault_with_the_editor(opened):
 
 @pytest.mark.long
 def test_where_nothing_was_crawled_the_page_says_so(browser, tmp_path):  # noqa: F811
-    with Running(new_data(tmp_path / "data")) as nothing:
+    with RunningSite(new_data(tmp_path / "data")) as nothing:
         context = browser.new_context(base_url=nothing.address)
         page = context.new_page()
         page.goto("/sparql?hl=pt")
@@ -168,7 +168,7 @@ def test_a_link_can_carry_a_query(opened, endpoint):
 def test_parts_can_be_chosen(browser, tmp_path):  # noqa: F811
     data = new_data(tmp_path / "data", parts=2)
     filled(DataDirectory(data.root, "2-of-2"), small_web(9))
-    with Running(data) as divided:
+    with RunningSite(data) as divided:
         context = browser.new_context(base_url=divided.address)
         page = context.new_page()
         page.goto("/sparql")

@@ -3,12 +3,12 @@
 import json
 
 from tarrafa.graph import follower as graph
-from tarrafa.graph.survey import survey
+from tarrafa.graph.survey import compute_rankings
 from tarrafa.index import follower as index
 from tarrafa.model import Link
-from tarrafa.takedown import act, read_target
+from tarrafa.takedown import record_action, parse_target
 from tests.graph.small_web import a_record, new_data, write
-from tests.serve.conftest import Running
+from tests.serve.conftest import RunningSite
 
 SECRET, OTHER = "http://secret.test/page", "http://other.test/"
 
@@ -19,9 +19,9 @@ def test_a_page_that_was_taken_down_is_451_and_nothing_of_it_shows(tmp_path):
     write(data, [a_record(SECRET, title="Um segredo", text="segredo", links=links), a_record(OTHER, links=links)])
     graph.catch_up(data, lambda name, weights: None)
     index.catch_up(data)
-    with Running(data) as site:
+    with RunningSite(data) as site:
         assert site.get(f"/page?url={SECRET}")[0].status == 200
-        act(data, "add", read_target(SECRET), "ana", "a reason that is nobody's business", 1_790_000_000.0)
+        record_action(data, "add", parse_target(SECRET), "ana", "a reason that is nobody's business", 1_790_000_000.0)
         response, said = site.get(f"/page?url={SECRET}")
         assert (response.status, "This page was taken down" in said) == (451, True)
         assert "business" not in said
@@ -40,10 +40,10 @@ def test_a_site_that_was_taken_down_is_451_and_is_not_named_among_others(tmp_pat
     records = [a_record(SECRET, links=[OTHER]), a_record(OTHER, links=[SECRET, "http://third.test/"])]
     write(data, records)
     graph.catch_up(data, lambda name, weights: None)
-    survey(data)
-    with Running(data) as site:
+    compute_rankings(data)
+    with RunningSite(data) as site:
         assert "secret.test" in site.get("/site?name=other.test")[1]
-        act(data, "add", read_target("site:secret.test"), "ana", "a reason", 1_790_000_000.0)
+        record_action(data, "add", parse_target("site:secret.test"), "ana", "a reason", 1_790_000_000.0)
         for path in ("/site?name=secret.test", "/site.json?name=secret.test", "/site?name=http://secret.test"):
             assert site.get(path)[0].status == 451
         for path in ("/site?name=other.test", "/site.json?name=other.test"):

@@ -14,21 +14,21 @@ from tarrafa.coordinate import reaching
 from tarrafa.fetch import peer
 from tarrafa.model import Status
 from tarrafa.search import conversation, remote
-from tarrafa.serve.asked import SWITCHES
+from tarrafa.serve.asked import SWITCH_PARAMS
 from tarrafa.serve.texts import Texts, translated
 from tarrafa.serve.texts.choosing import LANGUAGES, choose
 from tarrafa.serve.texts.english import ENGLISH
 from tarrafa.serve.texts.portuguese import PORTUGUESE
-from tarrafa.triples.reader import ThingQuery, ThingReader
+from tarrafa.triples.reader import EntityQuery, EntityReader
 
 SOURCE = Path(__file__).parents[2] / "src" / "tarrafa"
 OTHERS = [texts for texts in LANGUAGES.values() if texts is not ENGLISH]
 SAME_ANYWHERE = {"results_title", "thousands", "decimal", "sentences", "troubles", "terms"}
 AWAY = {
     *(f"no answer {how}" for how in ("within {} s", "({})")), "it has no time for us (HTTP {})",
-    peer.CLOSED, peer.PLAIN, peer.TOO_LONG, remote.GARBAGE, remote.NOT_US, remote.WRONG_TOKEN,
+    peer.CLOSED, peer.NO_TLS, peer.TOO_LONG, remote.UNREADABLE_RESPONSE, remote.NOT_A_SHARD, remote.WRONG_TOKEN,
     conversation.OTHER_VERSION.format(there="{}", here="{}"),
-    reaching.SILENT, reaching.NOT_NOW, reaching.NO_ADDRESS, reaching.SAME, reaching.ELSEWHERE,
+    reaching.SILENT, reaching.NOT_RUNNING, reaching.NO_ADDRESS, reaching.DUPLICATE_ADDRESS, reaching.LOOPBACK_ONLY,
 }  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def test_every_text_is_there_with_the_same_places_for_values(texts: Texts) -> No
 
 @pytest.mark.parametrize("texts", LANGUAGES.values(), ids=lambda texts: texts.code)
 def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> None:
-    assert set(texts.switches) == set(texts.switch_hints) == set(SWITCHES)
+    assert set(texts.switches) == set(texts.switch_hints) == set(SWITCH_PARAMS)
     unsaid = {Status.NOT_SENT}  # never a record
     assert {int(status) for status in Status} - unsaid == set(texts.statuses)
 
@@ -63,7 +63,7 @@ def test_what_can_be_switched_and_what_can_happen_has_a_name(texts: Texts) -> No
 def sentences() -> Iterator[str]:
     """Every sentence that a `QueryError` is raised with below search/, serve/ and graph/, and where things are asked
     for, with {} for what changes."""
-    asking = [Path(inspect.getfile(one)) for one in (ThingReader, ThingQuery)]
+    asking = [Path(inspect.getfile(one)) for one in (EntityReader, EntityQuery)]
     rooms = [path for room in ("search", "serve", "graph") for path in (SOURCE / room).glob("*.py")]
     for path in [*rooms, *asking]:
         tree = ast.parse(path.read_text())

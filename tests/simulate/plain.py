@@ -7,7 +7,7 @@ from collections.abc import Sequence
 Plan = list[tuple[float, int]]  # of a server: when, which page
 
 
-def queue(
+def execute_plan(
     due: Sequence[Sequence[float]], politeness: float, crawlers: int, download: float, horizon: float
 ) -> list[list[float]]:
     """Starts of each server's visits: at every moment ask everybody who may, and take who is most late."""

@@ -5,15 +5,15 @@ import math
 import pytest
 
 from tarrafa.errors import ConfigError
-from tarrafa.simulate.classic import THETAS, Excess, Row, Setting, compare, excess, experiment, run
-from tarrafa.simulate.workload import Workload, workload
+from tarrafa.simulate.classic import THETAS, MWolfExcess, ClassicResult, ClassicSetting, compare_policies, m_wolf_excess, make_experiment, run_experiment
+from tarrafa.simulate.workload import Workload, make_workload
 from tests.simulate import plain
 
-SMALL = Setting(documents=400, servers=12, budget=2_600, politeness_s=120.0, crawlers=3, download_s=90.0)
-ODD = Setting(documents=150, servers=40, budget=500, politeness_s=1000.0, horizon_s=40_000.0, crawlers=1, download_s=60)
+SMALL = ClassicSetting(documents=400, servers=12, budget=2_600, politeness_s=120.0, crawlers=3, download_s=90.0)
+ODD = ClassicSetting(documents=150, servers=40, budget=500, politeness_s=1000.0, horizon_s=40_000.0, crawlers=1, download_s=60)
 
 
-def slowly(web: Workload, setting: Setting) -> dict[str, float]:
+def slowly(web: Workload, setting: ClassicSetting) -> dict[str, float]:
     rates, servers, weights = web.rates_per_s.tolist(), web.servers.tolist(), web.weights.tolist()
     horizon, cap = setting.horizon_s, int(setting.horizon_s // setting.politeness_s)
     capped = plain.allocate(rates, servers, cap, setting.budget, horizon, weights)
@@ -26,7 +26,7 @@ def slowly(web: Workload, setting: Setting) -> dict[str, float]:
         return [[at for at, _ in plan] for plan in plans]
 
     def walked(plans: list[plain.Plan]) -> list[list[float]]:
-        return plain.queue(met(plans), setting.politeness_s, setting.crawlers, setting.download_s, horizon)
+        return plain.execute_plan(met(plans), setting.politeness_s, setting.crawlers, setting.download_s, horizon)
 
     plans_and_starts = {
         "psp": (merged, walked(merged)),
@@ -42,8 +42,8 @@ def slowly(web: Workload, setting: Setting) -> dict[str, float]:
     }
 
 
-def quickly(web: Workload, setting: Setting) -> dict[str, float]:
-    return {name: value for step in compare(web, setting) for name, value in step.items()}
+def quickly(web: Workload, setting: ClassicSetting) -> dict[str, float]:
+    return {name: value for step in compare_policies(web, setting) for name, value in step.items()}
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def quickly(web: Workload, setting: Setting) -> dict[str, float]:
     ],
 )
 def test_every_column_agrees_with_plain_python(setting, servers_theta, rates_theta, weights_theta):
-    web = workload(setting.documents, setting.servers, servers_theta, rates_theta, weights_theta)
+    web = make_workload(setting.documents, setting.servers, servers_theta, rates_theta, weights_theta)
     assert quickly(web, setting) == pytest.approx(slowly(web, setting), abs=1e-9)
 
 
 def test_bounds_are_bounds():
-    for row in run(experiment(), Setting(documents=10_000, servers=20, budget=86_400, crawlers=1, download_s=1.0)):
+    for row in run_experiment(make_experiment(), ClassicSetting(documents=10_000, servers=20, budget=86_400, crawlers=1, download_s=1.0)):
         assert row.non_polite <= row.wp + 1e-12
         assert row.wp <= row.inf_crawlers <= row.psp
         assert row.wp <= row.mp2
@@ -71,7 +71,7 @@ def test_bounds_are_bounds():
 
 
 def test_where_caps_do_not_bind_they_make_no_difference():
-    (row,) = run(experiment([0.0]), SMALL)
+    (row,) = run_experiment(make_experiment([0.0]), SMALL)
     assert row.wp == row.non_polite
     assert row.mp2 == row.m_wolf
 
@@ -88,7 +88,7 @@ OPEN = [(0.0, "mp2", 0.42722, 0.41559), (0.0, "m_wolf", 0.42722, 0.41559), (1.0,
 @pytest.fixture(scope="module")
 def full_size():
     heard: list[tuple[int, int]] = []
-    rows = run(experiment([0.0, 1.0]), Setting(), lambda done, total: heard.append((done, total)))
+    rows = run_experiment(make_experiment([0.0, 1.0]), ClassicSetting(), lambda done, total: heard.append((done, total)))
     assert heard == [(done, 10) for done in range(1, 11)]
     return {row.theta: row for row in rows}
 
@@ -110,7 +110,7 @@ def test_numbers_of_the_design_that_are_not_reproduced(full_size, theta, name, t
 
 
 def test_without_arguments_the_first_experiment_is_meant():
-    what = experiment()
+    what = make_experiment()
     assert (what.axis, what.thetas) == ("servers", THETAS)
     assert [point.servers_theta for point in what.points] == list(THETAS)
     assert {(point.rates_theta, point.weights_theta) for point in what.points} == {(None, 0.0)}
@@ -128,7 +128,7 @@ def test_without_arguments_the_first_experiment_is_meant():
     ],
 )
 def test_the_theta_that_is_given_several_times_varies(thetas, axis, points):
-    what = experiment(*thetas)
+    what = make_experiment(*thetas)
     assert what.axis == axis
     assert [(point.servers_theta, point.rates_theta, point.weights_theta) for point in what.points] == points
     assert len(what.thetas) == len(points)
@@ -145,21 +145,21 @@ def test_the_theta_that_is_given_several_times_varies(thetas, axis, points):
 )
 def test_thetas_that_cannot_be_meant_are_refused(thetas, told):
     with pytest.raises(ConfigError, match=told):
-        experiment(*thetas)
+        make_experiment(*thetas)
 
 
 @pytest.mark.parametrize("name", ["documents", "servers", "budget"])
 def test_sizes_that_cannot_be_meant_are_refused(name):
     for value in (0, 10**12):
         with pytest.raises(ConfigError, match=f"{name} must be 1 to"):
-            Setting(**{name: value})
+            ClassicSetting(**{name: value})
 
 
 def test_excess_is_the_mean_over_all_thetas_and_over_the_inner_ones():
-    rows = [Row(theta, 1.0, 1.0, 1.0 + theta, 1.0, 1.0, 1.0) for theta in THETAS]
-    assert (excess(rows).whole, excess(rows).inner) == pytest.approx((0.75, 0.75))
-    rows[-1] = Row(1.5, 1.0, 1.0, 9.0, 1.0, 1.0, 1.0)
-    assert (excess(rows).whole, excess(rows).inner) == pytest.approx(((3.75 + 8.0) / 7, 0.75))
-    assert excess(rows[:-1]).whole is None
-    assert excess(rows[:-1]).inner == pytest.approx(0.75)
-    assert excess(rows[:2]) == Excess(whole=None, inner=None)
+    rows = [ClassicResult(theta, 1.0, 1.0, 1.0 + theta, 1.0, 1.0, 1.0) for theta in THETAS]
+    assert (m_wolf_excess(rows).whole, m_wolf_excess(rows).inner) == pytest.approx((0.75, 0.75))
+    rows[-1] = ClassicResult(1.5, 1.0, 1.0, 9.0, 1.0, 1.0, 1.0)
+    assert (m_wolf_excess(rows).whole, m_wolf_excess(rows).inner) == pytest.approx(((3.75 + 8.0) / 7, 0.75))
+    assert m_wolf_excess(rows[:-1]).whole is None
+    assert m_wolf_excess(rows[:-1]).inner == pytest.approx(0.75)
+    assert m_wolf_excess(rows[:2]) == MWolfExcess(whole=None, inner=None)

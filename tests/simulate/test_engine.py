@@ -12,30 +12,30 @@ from tarrafa.frontier.store import planning, revisits
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.revisit.policy import (
     EXPLORE_EVERY,
-    History,
-    Index,
-    Planned,
-    Proportional,
-    RateUpdate,
-    Uniform,
+    PageHistory,
+    IndexPolicy,
+    PlannedPolicy,
+    ProportionalPolicy,
+    RateUpdatePolicy,
+    UniformPolicy,
     shelf_of,
 )
 from tarrafa.simulate import falseweb, policies, queue
-from tarrafa.simulate.bounds import bounds
-from tarrafa.simulate.changes import Life, Process
-from tarrafa.simulate.choosing import BUCKET_MIN, BUCKET_S, Bucket, Quick
-from tarrafa.simulate.engine import Outcome, predict, run
-from tarrafa.simulate.falseweb import Crawler, Document, Server
-from tarrafa.simulate.knowing import Knowing, Learning
-from tarrafa.simulate.measuring import Log, count_violations
-from tarrafa.simulate.policies import NAMES, Settings, Turn, scheme
+from tarrafa.simulate.bounds import freshness_bounds
+from tarrafa.simulate.changes import ChangeTimes, ChangeProcess
+from tarrafa.simulate.choosing import BUCKET_MIN, BUCKET_S, BudgetBucket, CachedPolicy
+from tarrafa.simulate.engine import SimulationResult, predict_crawl, run
+from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer
+from tarrafa.simulate.knowing import TrueKnowledge, LearnedKnowledge
+from tarrafa.simulate.measuring import VisitLog, count_violations
+from tarrafa.simulate.policies import POLICY_NAMES, SimulationSettings, PolicyTurn, make_controller
 
-FIXED = [name for name in NAMES if name not in ("psp", "mp2", "m-wolf")]
+FIXED = [name for name in POLICY_NAMES if name not in ("psp", "mp2", "m-wolf")]
 MIXED = [0.02, 0.1, 0.5, 2.0, 8.0, 40.0]  # changes a day
 
 
-def documents(count: int, servers: int) -> list[Document]:
-    return [Document(n % servers, MIXED[n // servers % len(MIXED)] / DAY_S) for n in range(count)]
+def documents(count: int, servers: int) -> list[SimulatedDocument]:
+    return [SimulatedDocument(n % servers, MIXED[n // servers % len(MIXED)] / DAY_S) for n in range(count)]
 
 
 class Given:
@@ -45,25 +45,25 @@ class Given:
     is_metered = False
 
     def __init__(self, plan: list[tuple[float, int]], end_s: float) -> None:
-        self.turn = Turn(Planned(1, end_s), plan, end_s)
+        self.turn = PolicyTurn(PlannedPolicy(1, end_s), plan, end_s)
 
     def renew(self, now_s, pages, revisits):
-        return self.turn if now_s == 0 else replace(self.turn, policy=Planned(2, 2 * self.turn.again_s), plan=[])
+        return self.turn if now_s == 0 else replace(self.turn, policy=PlannedPolicy(2, 2 * self.turn.again_s), plan=[])
 
 
 def walk(
     plan: Sequence[tuple[float, int]], servers: int, pause_s: float, download_s: float, until_s: float = 60.0
 ) -> list[list[float]]:
     """One crawler, one document a visit; the classic study's politeness."""
-    web = falseweb.make(
-        [Crawler(1.0)],
-        [Server(pause_s, pause_from="start")] * servers,
-        [Document(server, 0.0, download_s) for _, server in plan],
+    web = falseweb.make_web_model(
+        [SimulatedCrawler(1.0)],
+        [SimulatedServer(pause_s, pause_from="start")] * servers,
+        [SimulatedDocument(server, 0.0, download_s) for _, server in plan],
         until_s,
         seed=1,
     )
     given_plan = Given([(due, number) for number, (due, _) in enumerate(plan)], until_s)
-    log = run(web, Settings(start="fresh", policy="psp"), by=given_plan).log
+    log = run(web, SimulationSettings(start="fresh", policy="psp"), by=given_plan).log
     return [log.starts_s[[plan[d][1] == server for d in log.documents.tolist()]].tolist() for server in range(servers)]
 
 
@@ -84,14 +84,14 @@ def test_design_queue_takes_the_most_overdue_of_the_servers_that_politeness_allo
 def test_a_plan_is_walked_through_as_the_classic_queue_does(policy):
     """Two programs that share nothing but the plan: every visit starts at the same moment."""
     pages = sorted(documents(400, 7), key=lambda page: page.server)
-    servers, download_s = [Server(90.0, 1e5, "start")] * 7, 0.1
-    web = falseweb.make([Crawler()] * 2, servers, pages, DAY_S, seed=1)
-    how = Settings(policy, budget=5000, learn=False, start="fresh")
-    turn = scheme(web, how).renew(0.0, run_knowledge(web), 0)
+    servers, download_s = [SimulatedServer(90.0, 1e5, "start")] * 7, 0.1
+    web = falseweb.make_web_model([SimulatedCrawler()] * 2, servers, pages, DAY_S, seed=1)
+    how = SimulationSettings(policy, budget=5000, learn=False, start="fresh")
+    turn = make_controller(web, how).renew(0.0, run_knowledge(web), 0)
     assert turn.plan is not None
     plan = sorted(turn.plan, key=lambda visit: (pages[visit[1]].server, visit[0]))
     offsets = np.searchsorted([pages[document].server for _, document in plan], np.arange(8))
-    walked = queue.walk(offsets, np.array([due for due, _ in plan]), 90.0, 2, download_s, DAY_S)
+    walked = queue.execute_plan(offsets, np.array([due for due, _ in plan]), 90.0, 2, download_s, DAY_S)
     expected = sorted((start, plan[n][1]) for n, start in enumerate(walked.starts_s.tolist()) if start < DAY_S)
     log = run(web, how).log
     found = sorted(zip(log.starts_s.tolist(), log.documents.tolist(), strict=True))
@@ -100,16 +100,16 @@ def test_a_plan_is_walked_through_as_the_classic_queue_does(policy):
     assert [start for start, _ in found] == pytest.approx([start for start, _ in expected], abs=1e-6)
 
 
-def run_knowledge(web: falseweb.Web) -> list[History | None]:
-    knowing = Knowing(web)
-    return [knowing.visit(number, 0.0, False, 0.0) for number in range(len(web.documents))]
+def run_knowledge(web: falseweb.WebModel) -> list[PageHistory | None]:
+    knowing = TrueKnowledge(web)
+    return [knowing.record_visit(number, 0.0, False, 0.0) for number in range(len(web.documents))]
 
 
 worlds = st.fixed_dictionaries(
     {
         "servers": st.lists(
             st.builds(
-                Server,
+                SimulatedServer,
                 pause_s=st.sampled_from([0.5, 7.0, 60.0, 900.0]),
                 speed=st.sampled_from([10.0, 1000.0, math.inf]),
                 pause_from=st.sampled_from(["start", "end"]),
@@ -118,11 +118,11 @@ worlds = st.fixed_dictionaries(
             min_size=1,
             max_size=4,
         ),
-        "crawlers": st.lists(st.builds(Crawler, st.sampled_from([20.0, 5000.0, math.inf])), min_size=1, max_size=3),
+        "crawlers": st.lists(st.builds(SimulatedCrawler, st.sampled_from([20.0, 5000.0, math.inf])), min_size=1, max_size=3),
         "count": st.integers(1, 12),
         "rate": st.sampled_from([0.0, 3.0, 200.0]),
-        "process": st.sampled_from(Process),
-        "policy": st.sampled_from(NAMES),
+        "process": st.sampled_from(ChangeProcess),
+        "policy": st.sampled_from(POLICY_NAMES),
         "budget": st.sampled_from([None, 20.0, 1000.0]),
         "learn": st.booleans(),
         "start": st.sampled_from(["sweep", "fresh"]),
@@ -136,17 +136,17 @@ worlds = st.fixed_dictionaries(
 @settings(max_examples=60, deadline=None)
 def test_politeness_is_never_violated_and_budgets_hold(world):
     hosts = len(world["servers"])
-    web = falseweb.make(
+    web = falseweb.make_web_model(
         world["crawlers"],
         world["servers"],
         [
-            Document(n % hosts, (world["rate"] + n) / DAY_S, 100.0 * (n + 1), 1.0 + n % 3, world["process"])
+            SimulatedDocument(n % hosts, (world["rate"] + n) / DAY_S, 100.0 * (n + 1), 1.0 + n % 3, world["process"])
             for n in range(world["count"])
         ],
         0.1 * DAY_S,
         world["seed"],
     )
-    how = Settings(
+    how = SimulationSettings(
         world["policy"], world["budget"], world["learn"], world["start"], world["share"], horizon_s=0.05 * DAY_S
     )
     done = run(web, how)  # raises at the first violation
@@ -172,18 +172,18 @@ def test_politeness_is_never_violated_and_budgets_hold(world):
 
 
 def test_the_check_of_politeness_is_not_blind():
-    servers = (Server(10.0), Server(10.0, pause_from="start"))
+    servers = (SimulatedServer(10.0), SimulatedServer(10.0, pause_from="start"))
     whose = np.array([0, 0, 1, 1, 1])
     starts, ends = np.array([0.0, 11.0, 0.0, 10.0, 30.0]), np.array([2.0, 12.0, 2.0, 31.0, 31.0])
-    log = Log(np.arange(5), starts, ends, np.zeros(5, bool))
+    log = VisitLog(np.arange(5), starts, ends, np.zeros(5, bool))
     assert count_violations(servers, whose, log) == 2  # 9 s after an end; and two at once
 
 
 @pytest.mark.parametrize("policy", ["uniform", "index", "rateupdate"])
 @pytest.mark.parametrize("start", ["sweep", "fresh"])
 def test_what_happened_agrees_with_what_was_expected(policy, start):
-    how = Settings(policy, budget=1200, start=start, statistic_s=DAY_S)
-    done = predict(documents(120, 5), 5, 60.0, 10, how, dated=range(3), seed=5).summary
+    how = SimulationSettings(policy, budget=1200, start=start, statistic_s=DAY_S)
+    done = predict_crawl(documents(120, 5), 5, 60.0, 10, how, dated=range(3), seed=5).summary
     assert done.freshness == pytest.approx(done.expected_freshness, abs=0.015)
     assert done.age_s == pytest.approx(done.expected_age_s, rel=0.1)
     for interval in done.intervals:
@@ -192,33 +192,33 @@ def test_what_happened_agrees_with_what_was_expected(policy, start):
 
 def test_expected_freshness_and_age_are_the_textbook_ones():
     """Rate r, visited every g, y = rg: freshness (1 - e^-y) / y, age g (1/2 - 1/y + (1 - e^-y) / y^2)."""
-    web = falseweb.make([Crawler()], [Server(1.0)], [Document(0, 1 / 3600)], 1000 * 3600.0, 1)
-    done = run(web, Settings("uniform", start="fresh", interval_min_s=3600.0)).summary
+    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 1 / 3600)], 1000 * 3600.0, 1)
+    done = run(web, SimulationSettings("uniform", start="fresh", interval_min_s=3600.0)).summary
     assert done.expected_freshness == pytest.approx(-math.expm1(-1), abs=1e-9)
     assert done.expected_age_s == pytest.approx(3600 * (0.5 - 1 - math.expm1(-1)), abs=1e-3)
     assert done.freshness == pytest.approx(done.expected_freshness, abs=0.03)
 
 
 def test_importance_weighs_what_is_measured():
-    web = falseweb.make(
-        [Crawler()], [Server(1.0)], [Document(0, 0.0, weight=3.0), Document(0, 1000 / DAY_S)], DAY_S, seed=1
+    web = falseweb.make_web_model(
+        [SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 0.0, weight=3.0), SimulatedDocument(0, 1000 / DAY_S)], DAY_S, seed=1
     )
-    done = run(web, Settings("uniform", start="fresh", interval_min_s=DAY_S)).summary
+    done = run(web, SimulationSettings("uniform", start="fresh", interval_min_s=DAY_S)).summary
     assert done.freshness == pytest.approx(0.75, abs=0.01)
 
 
 def test_a_document_never_fetched_is_not_fresh_and_has_no_age():
-    web = falseweb.make([Crawler()], [Server(DAY_S / 4)], [Document(0, 0.0)] * 4, DAY_S, seed=1)
-    intervals = run(web, Settings("uniform", share=0.0, statistic_s=DAY_S / 4)).summary.intervals
+    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(DAY_S / 4)], [SimulatedDocument(0, 0.0)] * 4, DAY_S, seed=1)
+    intervals = run(web, SimulationSettings("uniform", share=0.0, statistic_s=DAY_S / 4)).summary.intervals
     assert [interval.freshness for interval in intervals] == pytest.approx([0.25, 0.5, 0.75, 1.0])
     assert [interval.fetched for interval in intervals] == pytest.approx([0.25, 0.5, 0.75, 1.0])
     assert [interval.age_s for interval in intervals] == [0, 0, 0, 0]
 
 
 def test_a_visit_sees_the_document_as_it_stands_when_the_download_starts():
-    web = falseweb.make([Crawler(1.0)], [Server(5.0)], [Document(0, 1e-9, size=10.0)], 40.0, seed=1)
-    web = replace(web, lives=[Life(-1.0, np.array([4.0, 15.0]))])  # during the first download; when the second starts
-    done = run(web, Settings("uniform", statistic_s=40.0))
+    web = falseweb.make_web_model([SimulatedCrawler(1.0)], [SimulatedServer(5.0)], [SimulatedDocument(0, 1e-9, size=10.0)], 40.0, seed=1)
+    web = replace(web, lives=[ChangeTimes(-1.0, np.array([4.0, 15.0]))])  # during the first download; when the second starts
+    done = run(web, SimulationSettings("uniform", statistic_s=40.0))
     assert done.log.starts_s.tolist() == [0, 15, 30]
     assert done.log.changed.tolist() == [False, True, False]
     assert done.summary.freshness == pytest.approx((4 + 25) / 40)
@@ -227,8 +227,8 @@ def test_a_visit_sees_the_document_as_it_stands_when_the_download_starts():
 
 def test_the_first_sweep_goes_by_number_and_revisits_take_their_share():
     def order(share: float) -> list[int]:
-        web = falseweb.make([Crawler()], [Server(1.0)], documents(6, 1), 14.0, seed=1)
-        return run(web, Settings("uniform", share=share)).log.documents.tolist()
+        web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], documents(6, 1), 14.0, seed=1)
+        return run(web, SimulationSettings("uniform", share=share)).log.documents.tolist()
 
     assert order(0.0)[:8] == [0, 1, 2, 3, 4, 5, 0, 1]
     assert order(1.0)[:4] == [0, 0, 0, 0]
@@ -238,51 +238,51 @@ def test_the_first_sweep_goes_by_number_and_revisits_take_their_share():
 
 
 def test_revisits_that_the_budget_refuses_leave_their_slots_to_new_documents():
-    web = falseweb.make([Crawler()], [Server(1.0)], documents(50, 1), 60.0, seed=1)
-    log = run(web, Settings("uniform", budget=1e-3 * DAY_S, share=1.0)).log
+    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], documents(50, 1), 60.0, seed=1)
+    log = run(web, SimulationSettings("uniform", budget=1e-3 * DAY_S, share=1.0)).log
     assert set(log.documents) == set(range(50))
 
 
 def test_the_budget_is_spent_and_no_more():
     for policy in ("uniform", "rateupdate", "proportional", "index"):
-        how = Settings(policy, budget=1000, start="fresh", learn=False)
-        done = predict(documents(200, 8), 8, 10.0, 8, how, seed=2).summary
+        how = SimulationSettings(policy, budget=1000, start="fresh", learn=False)
+        done = predict_crawl(documents(200, 8), 8, 10.0, 8, how, seed=2).summary
         assert done.visits <= 1000 * 8 + 250, policy
         assert done.visits >= 1000 * 8 * 0.93, policy
 
 
 def test_no_document_is_visited_more_often_than_interval_min():
     for policy in ("uniform", "proportional", "rateupdate", "index"):
-        how = Settings(policy, interval_min_s=7000.0, learn=False)
-        log = predict(documents(30, 3), 3, 30.0, 5, how, seed=2).log
-        gaps = [np.diff(log.of(document)).min() for document in range(30) if len(log.of(document)) > 1]
+        how = SimulationSettings(policy, interval_min_s=7000.0, learn=False)
+        log = predict_crawl(documents(30, 3), 3, 30.0, 5, how, seed=2).log
+        gaps = [np.diff(log.visits_of(document)).min() for document in range(30) if len(log.visits_of(document)) > 1]
         assert len(gaps) > 10
         assert min(gaps) >= 7000.0 - 1e-6
 
 
 def test_proportional_visits_every_3_days_what_changed_10_times_in_30_daily_visits():
-    web = falseweb.make([Crawler()], [Server(1.0)], [Document(0, 1 / DAY_S)], DAY_S, seed=1)
-    learning = Learning(web)
-    page = learning.visit(0, 0.0, False, -5.0)
+    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1.0)], [SimulatedDocument(0, 1 / DAY_S)], DAY_S, seed=1)
+    learning = LearnedKnowledge(web)
+    page = learning.record_visit(0, 0.0, False, -5.0)
     for day in range(1, 31):
-        page = learning.visit(0, day * DAY_S, day % 3 == 0, 0.0)
-    assert Proportional().place(page) == (0, 33 * DAY_S)
+        page = learning.record_visit(0, day * DAY_S, day % 3 == 0, 0.0)
+    assert ProportionalPolicy().place(page) == (0, 33 * DAY_S)
 
 
 def test_rateupdate_visits_rate_2_twice_as_often_as_rate_1():
-    pages = [Document(0, 2 / DAY_S), Document(0, 1 / DAY_S)]
-    log = predict(pages, 1, 1.0, 40, Settings("rateupdate", learn=False, start="fresh"), seed=1).log
-    assert (len(log.of(0)), len(log.of(1))) == (79, 39)
-    log = predict(pages, 1, 1.0, 40, Settings("rateupdate", 12, learn=False, start="fresh"), seed=1).log
-    assert len(log.of(0)) / len(log.of(1)) == pytest.approx(2, rel=0.02)
+    pages = [SimulatedDocument(0, 2 / DAY_S), SimulatedDocument(0, 1 / DAY_S)]
+    log = predict_crawl(pages, 1, 1.0, 40, SimulationSettings("rateupdate", learn=False, start="fresh"), seed=1).log
+    assert (len(log.visits_of(0)), len(log.visits_of(1))) == (79, 39)
+    log = predict_crawl(pages, 1, 1.0, 40, SimulationSettings("rateupdate", 12, learn=False, start="fresh"), seed=1).log
+    assert len(log.visits_of(0)) / len(log.visits_of(1)) == pytest.approx(2, rel=0.02)
     assert len(log.documents) == pytest.approx(12 * 40, abs=15)
 
 
 @pytest.mark.parametrize("learn", [False, True])
 def test_index_beats_uniform_and_proportional_on_mixed_rates(learn):
     def staleness(policy: str) -> float:
-        how = Settings(policy, 1000, learn, start="fresh", from_s=3 * DAY_S)  # type: ignore[arg-type]
-        expected = predict(documents(200, 8), 8, 20.0, 10, how, seed=4).summary.expected_freshness
+        how = SimulationSettings(policy, 1000, learn, start="fresh", from_s=3 * DAY_S)  # type: ignore[arg-type]
+        expected = predict_crawl(documents(200, 8), 8, 20.0, 10, how, seed=4).summary.expected_freshness
         assert expected is not None
         return 1 - expected
 
@@ -292,10 +292,10 @@ def test_index_beats_uniform_and_proportional_on_mixed_rates(learn):
 
 
 def test_index_comes_close_to_what_no_policy_can_beat():
-    pages = [Document(n % 8, rate * 20 / DAY_S) for n, rate in enumerate(MIXED * 30)]
-    how = Settings("index", 3000, learn=False, start="fresh", from_s=2 * DAY_S)
-    web = falseweb.make([Crawler()] * 8, [Server(40.0)] * 8, pages, 8 * DAY_S, seed=4)
-    least, found = bounds(web, 3000), run(web, how).summary.expected_freshness
+    pages = [SimulatedDocument(n % 8, rate * 20 / DAY_S) for n, rate in enumerate(MIXED * 30)]
+    how = SimulationSettings("index", 3000, learn=False, start="fresh", from_s=2 * DAY_S)
+    web = falseweb.make_web_model([SimulatedCrawler()] * 8, [SimulatedServer(40.0)] * 8, pages, 8 * DAY_S, seed=4)
+    least, found = freshness_bounds(web, 3000), run(web, how).summary.expected_freshness
     assert least.non_polite is not None
     assert least.wp is not None
     assert found is not None
@@ -304,26 +304,26 @@ def test_index_comes_close_to_what_no_policy_can_beat():
 
 
 def test_the_means_of_a_run_leave_its_beginning_out():
-    web = falseweb.make([Crawler()], [Server(100.0)], [Document(0, 0.0)] * 3, 400.0, seed=1)
-    assert run(web, Settings("uniform", share=0.0, statistic_s=90.0)).summary.freshness == pytest.approx(0.75)
-    done = run(web, Settings("uniform", share=0.0, statistic_s=90.0, from_s=200.0)).summary
+    web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(100.0)], [SimulatedDocument(0, 0.0)] * 3, 400.0, seed=1)
+    assert run(web, SimulationSettings("uniform", share=0.0, statistic_s=90.0)).summary.freshness == pytest.approx(0.75)
+    done = run(web, SimulationSettings("uniform", share=0.0, statistic_s=90.0, from_s=200.0)).summary
     assert done.freshness == 1
     assert [interval.until_s for interval in done.intervals] == [90, 180, 200, 270, 360, 400]
     with pytest.raises(ConfigError, match="nothing is left to measure from 400 s on"):
-        run(web, Settings("uniform", from_s=400.0))
+        run(web, SimulationSettings("uniform", from_s=400.0))
 
 
 def test_every_so_many_visits_of_the_index_policy_explore():
     """Without exploring, a page that seems to change all the time would hardly ever be seen again."""
-    pages = [Document(0, 500 / DAY_S)] + [Document(0, 2 / DAY_S)] * 30
-    log = predict(pages, 1, 600.0, 20, Settings("index", learn=False, start="fresh"), seed=1).log
-    assert len(log.of(0)) >= len(log.documents) / EXPLORE_EVERY / len(pages) * 0.9
+    pages = [SimulatedDocument(0, 500 / DAY_S)] + [SimulatedDocument(0, 2 / DAY_S)] * 30
+    log = predict_crawl(pages, 1, 600.0, 20, SimulationSettings("index", learn=False, start="fresh"), seed=1).log
+    assert len(log.visits_of(0)) >= len(log.documents) / EXPLORE_EVERY / len(pages) * 0.9
 
 
 @pytest.mark.parametrize("policy", FIXED)
 def test_one_web_and_one_setting_give_one_result(policy):
-    def go(seed: int) -> Outcome:
-        return predict(documents(60, 4), 4, 100.0, 3, Settings(policy, 500), dated=[1], seed=seed)
+    def go(seed: int) -> SimulationResult:
+        return predict_crawl(documents(60, 4), 4, 100.0, 3, SimulationSettings(policy, 500), dated=[1], seed=seed)
 
     first, again, other = go(1), go(1), go(2)
     assert first.summary == again.summary
@@ -335,14 +335,14 @@ def test_dates_tell_fast_pages_apart_once_they_are_believed():
     """Seen once a day, 3 and 20 changes a day look alike: it has always changed."""
 
     def ratio(dated: bool) -> float:
-        pages = [Document(0, rate / DAY_S) for rate in [3.0, 20.0] * 10]
-        web = falseweb.make([Crawler()], [Server(60.0, dated=dated)], pages, 40 * DAY_S, seed=3)
-        learning = Learning(web)
+        pages = [SimulatedDocument(0, rate / DAY_S) for rate in [3.0, 20.0] * 10]
+        web = falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(60.0, dated=dated)], pages, 40 * DAY_S, seed=3)
+        learning = LearnedKnowledge(web)
         for day in range(40):
             for number, life in enumerate(web.lives):
                 seen = life.after[life.after <= day * DAY_S]
                 changed = bool(len(seen)) and seen[-1] > (day - 1) * DAY_S
-                learning.visit(number, day * DAY_S, changed, seen[-1] if len(seen) else life.before)
+                learning.record_visit(number, day * DAY_S, changed, seen[-1] if len(seen) else life.before)
         found = [page.estimate for page in learning.pages if page is not None]
         return float(np.mean(found[1::2]) / np.mean(found[::2]))
 
@@ -352,19 +352,19 @@ def test_dates_tell_fast_pages_apart_once_they_are_believed():
 
 @pytest.mark.parametrize(
     "policy",
-    [Uniform(60.0), Proportional(), RateUpdate(), Planned(1, 1e6), Index(), Index(1e4, 60.0), Index(1e6)],
+    [UniformPolicy(60.0), ProportionalPolicy(), RateUpdatePolicy(), PlannedPolicy(1, 1e6), IndexPolicy(), IndexPolicy(1e4, 60.0), IndexPolicy(1e6)],
     ids=repr,
 )
 def test_due_moments_move_with_the_key_alone(policy):
     """What `Quick` relies on."""
-    quick = Quick(policy)
+    quick = CachedPolicy(policy)
     for shelf in (0, 1, shelf_of(1 / DAY_S, 1.0), shelf_of(90 / DAY_S, 4.0)):
         for key in (0.0, 17.25, 3.5e6):
             assert quick.due(shelf, key) == policy.due(shelf, key)
 
 
 def test_tokens_drop_in_evenly_and_few_are_kept():
-    bucket = Bucket(1 / 60)
+    bucket = BudgetBucket(1 / 60)
     assert bucket.next_s(0.0) == pytest.approx(60.0)
     assert bucket.next_s(60.0) == 60.0
     bucket.take()
@@ -384,13 +384,13 @@ def test_budget_and_price_are_steered_by_the_live_frontiers_numbers():
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: Settings("best"), "policy must be one of index, psp"),  # type: ignore[arg-type]
-        (lambda: Settings(share=1.5), r"share must be 0 to 1, got 1\.5"),
-        (lambda: Settings(budget=0), "budget must be above 0"),
-        (lambda: falseweb.make([], [Server(1)], [Document(0, 1)], 1.0, 0), "at least one crawler"),
-        (lambda: falseweb.make([Crawler()], [Server(1)], [Document(1, 1)], 1.0, 0), "server must be 0 to 0, got 1"),
-        (lambda: falseweb.make([Crawler()], [Server(0)], [Document(0, 1)], 1.0, 0), "visited for ever"),
-        (lambda: falseweb.make([Crawler()], [Server(1)], [Document(0, 1e6)], 1e6, 0), "simulate less time"),
+        (lambda: SimulationSettings("best"), "policy must be one of index, psp"),  # type: ignore[arg-type]
+        (lambda: SimulationSettings(share=1.5), r"share must be 0 to 1, got 1\.5"),
+        (lambda: SimulationSettings(budget=0), "budget must be above 0"),
+        (lambda: falseweb.make_web_model([], [SimulatedServer(1)], [SimulatedDocument(0, 1)], 1.0, 0), "at least one crawler"),
+        (lambda: falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1)], [SimulatedDocument(1, 1)], 1.0, 0), "server must be 0 to 0, got 1"),
+        (lambda: falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(0)], [SimulatedDocument(0, 1)], 1.0, 0), "visited for ever"),
+        (lambda: falseweb.make_web_model([SimulatedCrawler()], [SimulatedServer(1)], [SimulatedDocument(0, 1e6)], 1e6, 0), "simulate less time"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(make, complaint):

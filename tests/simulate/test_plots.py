@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tarrafa.errors import ConfigError
-from tarrafa.simulate.classic import Row
-from tarrafa.simulate.plots import COLOURS, Series, bars, draw_classic, lines, require, spread
+from tarrafa.simulate.classic import ClassicResult
+from tarrafa.simulate.plots import COLOURS, Series, draw_bars, draw_classic, draw_lines, check_can_plot, spread_labels
 
 pytest.importorskip("matplotlib")
 
 ROWS = [
-    Row(theta=1.0, psp=0.584, mp2=0.596, m_wolf=0.653, inf_crawlers=0.584, wp=0.573, non_polite=0.385),
-    Row(theta=0.0, psp=0.400, mp2=0.427, m_wolf=0.427, inf_crawlers=0.400, wp=0.385, non_polite=0.385),
+    ClassicResult(theta=1.0, psp=0.584, mp2=0.596, m_wolf=0.653, inf_crawlers=0.584, wp=0.573, non_polite=0.385),
+    ClassicResult(theta=0.0, psp=0.400, mp2=0.427, m_wolf=0.427, inf_crawlers=0.400, wp=0.385, non_polite=0.385),
 ]
 
 
@@ -53,15 +53,15 @@ def test_one_theta_alone_is_drawn(tmp_path):
 def test_other_experiments_draw_curves_and_bars_with_one_call(tmp_path):
     day = [hour / 4 for hour in range(97)]
     saw = [hour % 6 / 6 for hour in day]
-    lines(tmp_path / "saw", [Series("periodic", day, saw, markers=False)], "Saw", "hour", "staleness")
+    draw_lines(tmp_path / "saw", [Series("periodic", day, saw, markers=False)], "Saw", "hour", "staleness")
     check(tmp_path / "saw")
-    bars(tmp_path / "steady", ["index", "psp"], [0.31, 0.35], "Steady", "staleness", bound=("bound", 0.309))
+    draw_bars(tmp_path / "steady", ["index", "psp"], [0.31, 0.35], "Steady", "staleness", bound=("bound", 0.309))
     check(tmp_path / "steady")
 
 
 def test_a_missing_directory_is_said_before_anything_is_computed(tmp_path):
     with pytest.raises(ConfigError, match="no directory"):
-        require(tmp_path / "nowhere" / "figure")
+        check_can_plot(tmp_path / "nowhere" / "figure")
 
 
 def test_missing_matplotlib_is_said_with_what_to_install(tmp_path, monkeypatch):
@@ -74,18 +74,18 @@ def test_missing_matplotlib_is_said_with_what_to_install(tmp_path, monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ConfigError, match=r"pip install 'tarrafa\[plot\]'"):
-        require(tmp_path / "figure")
+        check_can_plot(tmp_path / "figure")
 
 
 @given(st.lists(st.floats(0, 1), max_size=8), st.floats(0.01, 0.2))
 def test_labels_keep_their_order_and_do_not_overlap(places, least):
-    found = spread(places, least)
+    found = spread_labels(places, least)
     order = sorted(range(len(places)), key=lambda index: places[index])
     placed = [found[index] for index in order]
     assert all(above - below >= least - 1e-9 for below, above in itertools.pairwise(placed))
 
 
 def test_labels_that_are_far_apart_stay_where_they_are():
-    assert spread([0.9, 0.1, 0.5], 0.1) == [0.9, 0.1, 0.5]
-    assert spread([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
-    assert spread([0.01, 0.02, 0.12], 0.1, lowest=0.0) == pytest.approx([0.0, 0.1, 0.2])
+    assert spread_labels([0.9, 0.1, 0.5], 0.1) == [0.9, 0.1, 0.5]
+    assert spread_labels([0.5, 0.5], 0.1) == pytest.approx([0.45, 0.55])
+    assert spread_labels([0.01, 0.02, 0.12], 0.1, lowest=0.0) == pytest.approx([0.0, 0.1, 0.2])

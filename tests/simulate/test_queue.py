@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tarrafa.simulate.queue import count_violations, walk
+from tarrafa.simulate.queue import count_violations, execute_plan
 from tests.simulate import plain
 
 
@@ -17,7 +17,7 @@ def walked(
     """Starts of each server's visits; those that were not made are left out."""
     offsets = np.cumsum([0, *(len(plan) for plan in due)])
     flat = np.array([at for plan in due for at in plan], dtype=float)
-    done = walk(offsets, flat, politeness, crawlers, download, horizon)
+    done = execute_plan(offsets, flat, politeness, crawlers, download, horizon)
     starts = [done.starts_s[offsets[s] : offsets[s + 1]] for s in range(len(due))]
     assert done.violations == 0
     assert done.made == np.isfinite(done.starts_s).sum()
@@ -64,7 +64,7 @@ moments = st.integers(0, 80).map(float)
     download=st.sampled_from([0.25, 1.0, 3.0, 7.0]),
 )
 def test_the_queue_agrees_with_the_plain_one(due, politeness, crawlers, download):
-    expected = plain.queue(due, politeness, crawlers, download, 60.0)
+    expected = plain.execute_plan(due, politeness, crawlers, download, 60.0)
     assert walked(due, politeness, crawlers, download, 60.0) == expected
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.simulate.changes import Process
-from tarrafa.simulate.comparing import HEADINGS, Report, markdown, rows, simulate, web_of
-from tarrafa.simulate.mixture import compare, table
-from tarrafa.simulate.scenario import read
+from tarrafa.simulate.changes import ChangeProcess
+from tarrafa.simulate.comparing import HEADINGS, ScenarioReport, markdown_table, report_rows, run_scenario, build_web
+from tarrafa.simulate.mixture import compare_processes, comparison_table
+from tarrafa.simulate.scenario import read_scenario
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "simulate" / "example.toml"
 SMALL = """
@@ -56,7 +56,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_groups_become_crawlers_servers_and_documents(tmp_path):
-    web = web_of(read(write(tmp_path, SMALL)))
+    web = build_web(read_scenario(write(tmp_path, SMALL)))
     assert [crawler.speed for crawler in web.crawlers] == [1e6, 1e6]
     assert [(server.pause_s, server.pause_from, server.dated) for server in web.servers] == [
         (10, "end", False),
@@ -67,25 +67,25 @@ def test_groups_become_crawlers_servers_and_documents(tmp_path):
     assert [document.server for document in web.documents] == [0, 1, 0, 1, 0, 2]
     last = web.documents[-1]
     assert last.rate == pytest.approx(2 / DAY_S)
-    assert (last.size, last.weight, last.process) == (20_000, 3, Process.REGULAR)
+    assert (last.size, last.weight, last.process) == (20_000, 3, ChangeProcess.REGULAR)
     assert web.until_s == 2 * DAY_S
 
 
 def test_a_report_has_a_row_for_each_policy_and_goes_through_json(tmp_path):
-    report = simulate(read(write(tmp_path, SMALL)))
+    report = run_scenario(read_scenario(write(tmp_path, SMALL)))
     assert {run.policy for run in report.runs} == {"uniform", "index"}
     assert all(run.violations == 0 and run.visits > 100 for run in report.runs)
-    assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
-    lines = rows(report)
+    assert msgspec.json.decode(msgspec.json.encode(report), type=ScenarioReport) == report
+    lines = report_rows(report)
     assert all(len(line) == len(HEADINGS) for line in lines)
     assert {"uniform", "index"} <= {line[0] for line in lines}
     assert [float(line[2]) for line in lines] == sorted(float(line[2]) for line in lines)
-    assert markdown(HEADINGS, lines).count("\n") == len(lines) + 1
+    assert markdown_table(HEADINGS, lines).count("\n") == len(lines) + 1
 
 
 def test_a_scenario_gives_the_same_report_every_time(tmp_path):
-    scenario = read(write(tmp_path, SMALL.replace('"regular"', '"mixture"')))
-    assert simulate(scenario) == simulate(scenario)
+    scenario = read_scenario(write(tmp_path, SMALL.replace('"regular"', '"mixture"')))
+    assert run_scenario(scenario) == run_scenario(scenario)
 
 
 def test_documents_may_stand_in_a_file_of_their_own(tmp_path):
@@ -93,14 +93,14 @@ def test_documents_may_stand_in_a_file_of_their_own(tmp_path):
         "server,rate_per_day,size,importance,process\na,1.5,10 KB,1,poisson\nb,0,500,2.5,\na,3,1,0,pareto\n"
     )
     listed = 'documents_file = "docs.csv"\n' + SMALL[: SMALL.index("[[documents]]")]
-    web = web_of(read(write(tmp_path, listed)))
+    web = build_web(read_scenario(write(tmp_path, listed)))
     assert [(one.server, one.size, one.weight, one.process.value) for one in web.documents] == [
         (0, 10_000, 1, "poisson"),
         (2, 500, 2.5, "poisson"),
         (1, 1, 0, "pareto"),
     ]
     assert web.documents[0].rate == pytest.approx(1.5 / DAY_S)
-    both = web_of(read(write(tmp_path, 'documents_file = "docs.csv"\n' + SMALL)))
+    both = build_web(read_scenario(write(tmp_path, 'documents_file = "docs.csv"\n' + SMALL)))
     assert len(both.documents) == 9
 
 
@@ -145,7 +145,7 @@ def test_a_bad_scenario_is_refused_in_one_clear_sentence(tmp_path, was, becomes,
     assert was in SMALL
     path = write(tmp_path, SMALL.replace(was, becomes, 1))
     with pytest.raises(ConfigError) as caught:
-        read(path)
+        read_scenario(path)
     assert str(caught.value).startswith(f"{path}: {complaint}")
     assert "\n" not in str(caught.value)
 
@@ -170,34 +170,34 @@ def test_a_bad_line_of_documents_is_refused_with_its_number(tmp_path, content, c
     listed = tmp_path / "docs.csv"
     listed.write_text(content)
     with pytest.raises(ConfigError) as caught:
-        read(write(tmp_path, 'documents_file = "docs.csv"\n' + SMALL[: SMALL.index("[[documents]]")]))
+        read_scenario(write(tmp_path, 'documents_file = "docs.csv"\n' + SMALL[: SMALL.index("[[documents]]")]))
     assert str(caught.value).startswith(f"{listed}{complaint}")
 
 
 def test_files_that_are_not_there_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"nowhere\.toml: no such file"):
-        read(tmp_path / "nowhere.toml")
+        read_scenario(tmp_path / "nowhere.toml")
     with pytest.raises(ConfigError, match=r"nowhere\.csv: no such file"):
-        read(write(tmp_path, 'documents_file = "nowhere.csv"\n' + SMALL))
+        read_scenario(write(tmp_path, 'documents_file = "nowhere.csv"\n' + SMALL))
 
 
 def test_documents_that_matter_nothing_are_refused(tmp_path):
     silent = SMALL.replace("importance = 3", "importance = 0").replace("rate = 2.0", "rate = 2.0\nimportance = 0")
     with pytest.raises(ConfigError, match="importance must be above 0 for at least one document"):
-        read(write(tmp_path, silent))
+        read_scenario(write(tmp_path, silent))
 
 
 def test_the_example_of_the_documentation_is_a_scenario():
-    scenario = read(EXAMPLE)
+    scenario = read_scenario(EXAMPLE)
     assert set(scenario.run.policies) == {"index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"}
-    web = web_of(scenario)
-    assert {document.process for document in web.documents} == set(Process)
+    web = build_web(scenario)
+    assert {document.process for document in web.documents} == set(ChangeProcess)
 
 
 def test_all_policies_can_be_compared_under_all_processes():
-    cells = compare(("uniform", "index"), documents=60, servers=4, days=2, warmup_days=0.5, budget=100)
+    cells = compare_processes(("uniform", "index"), documents=60, servers=4, days=2, warmup_days=0.5, budget=100)
     assert [(cell.policy, cell.process) for cell in cells[:2]] == [("uniform", "poisson"), ("index", "poisson")]
     assert len(cells) == 9
     assert (cells[-1].policy, cells[-1].process) == ("wp (bound)", "poisson")
     assert all(0 < cell.staleness < 1 for cell in cells)
-    assert table(cells).splitlines()[0] == "| policy | poisson | pareto | regular | mixture | visits |"
+    assert comparison_table(cells).splitlines()[0] == "| policy | poisson | pareto | regular | mixture | visits |"

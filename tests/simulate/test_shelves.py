@@ -22,22 +22,22 @@ class PlainShelves:
             self.put(page, at)
 
     def put(self, page: int, at: float) -> None:
-        history = policy.History(0.0, at, SURE, SURE / self.rates[page], self.weights[page])
-        shelf, key = policy.Index().place(history)
+        history = policy.PageHistory(0.0, at, SURE, SURE / self.rates[page], self.weights[page])
+        shelf, key = policy.IndexPolicy().place(history)
         self.shelves[shelf] = sorted([*self.shelves.get(shelf, []), (key, page)])
 
     def choose(self, price: float, now: float, explore: bool) -> int | None:
         heads = [(shelf, pages[0][0]) for shelf, pages in sorted(self.shelves.items()) if pages]
-        return policy.choose(policy.Index(price), heads, now, explore)
+        return policy.choose_shelf(policy.IndexPolicy(price), heads, now, explore)
 
     def take(self, shelf: int) -> int:
         return self.shelves[shelf].pop(0)[1]
 
 
-def decide(shelves: compiled.Shelves, server: int, price: float, now: float, explore: bool) -> int:
-    number: int = compiled.best(shelves, server, now, price)
-    if explore and number != compiled.NOBODY:
-        number = compiled.eldest(shelves, server)
+def decide(shelves: compiled.IndexQueues, server: int, price: float, now: float, explore: bool) -> int:
+    number: int = compiled.best_class(shelves, server, now, price)
+    if explore and number != compiled.NO_PAGE:
+        number = compiled.oldest_class(shelves, server)
     return number
 
 
@@ -52,7 +52,7 @@ def test_decisions_are_those_of_the_live_policy(seed):
     price = [0.0, 2000.0, 30000.0][seed % 3]
     several = np.repeat(rates, 2) * np.tile([1.0, 1.6], pages)  # where a page's estimate may move to
     classes = compiled.classes_of(several, np.repeat(weights, 2))
-    shelves = compiled.shelve(classes, compiled.numbers_of(classes, rates, weights), servers, n_servers, last)
+    shelves = compiled.make_queues(classes, compiled.class_numbers(classes, rates, weights), servers, n_servers, last)
     mine = [np.flatnonzero(servers == server) for server in range(n_servers)]
     plain = [PlainShelves(rates[pages], weights[pages], last[pages]) for pages in mine]
     now, idle = START_S, 0
@@ -62,36 +62,36 @@ def test_decisions_are_those_of_the_live_policy(seed):
         shelf = plain[server].choose(price, now, explore)
         number = decide(shelves, server, price, now, explore)
         if shelf is None:
-            assert number == compiled.NOBODY
+            assert number == compiled.NO_PAGE
             idle += 1
             continue
         assert classes.shelves[number] == shelf
-        page = compiled.take(shelves, server, number)
+        page = compiled.take_head(shelves, server, number)
         place = plain[server].take(shelf)
         assert mine[server][place] == page
         if rng.random() < 0.3:
             plain[server].rates[place] = rates[page] * (1.6 if plain[server].rates[place] == rates[page] else 1.0)
         plain[server].put(place, now)
         rate = plain[server].rates[place]
-        compiled.put(shelves, server, compiled.number_of(classes, rate, weights[page]), page, now)
+        compiled.append_page(shelves, server, compiled.class_number(classes, rate, weights[page]), page, now)
     assert (idle > 0) == (price > 0)
 
 
 def test_a_server_without_pages_has_nobody_to_visit():
     rates, weights = np.array([1.0, 2.0]), np.ones(2)
     classes = compiled.classes_of(rates, weights)
-    numbers = compiled.numbers_of(classes, rates, weights)
-    shelves = compiled.shelve(classes, numbers, np.array([1, 1]), 3, np.zeros(2))
-    assert compiled.best(shelves, 0, 1e9, 0.0) == compiled.NOBODY
-    assert compiled.eldest(shelves, 2) == compiled.NOBODY
-    assert compiled.best(shelves, 1, 1e9, 0.0) != compiled.NOBODY
+    numbers = compiled.class_numbers(classes, rates, weights)
+    shelves = compiled.make_queues(classes, numbers, np.array([1, 1]), 3, np.zeros(2))
+    assert compiled.best_class(shelves, 0, 1e9, 0.0) == compiled.NO_PAGE
+    assert compiled.oldest_class(shelves, 2) == compiled.NO_PAGE
+    assert compiled.best_class(shelves, 1, 1e9, 0.0) != compiled.NO_PAGE
 
 
 def test_classes_are_those_of_the_live_policy():
     rng = np.random.default_rng(7)
     rates, weights = np.exp(rng.uniform(-25, 1, 500)), np.exp(rng.uniform(-8, 8, 500))
     classes = compiled.classes_of(rates, weights)
-    numbers = compiled.numbers_of(classes, rates, weights)
+    numbers = compiled.class_numbers(classes, rates, weights)
     for page in range(500):
         shelf = policy.shelf_of(float(rates[page]), float(weights[page]))
         assert classes.shelves[numbers[page]] == shelf
@@ -100,6 +100,6 @@ def test_classes_are_those_of_the_live_policy():
 
 def test_an_estimate_out_of_range_goes_to_the_nearest_class():
     classes = compiled.classes_between(1e-6, 1e-3)
-    assert compiled.number_of(classes, 1e-9, 1.0) == 0
-    assert compiled.number_of(classes, 1.0, 1.0) == len(classes.rates) - 1
+    assert compiled.class_number(classes, 1e-9, 1.0) == 0
+    assert compiled.class_number(classes, 1.0, 1.0) == len(classes.rates) - 1
     assert np.allclose(np.diff(np.log(classes.rates)), np.log(policy.RATE_STEP))

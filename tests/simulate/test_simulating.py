@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from tarrafa.cli import simulating
 from tarrafa.cli.commands import app
 from tarrafa.errors import ConfigError
-from tarrafa.simulate.classic import Setting
+from tarrafa.simulate.classic import ClassicSetting
 
 FEW = ["--documents", "500", "--servers", "10", "--budget", "4000"]
 FIELDS = ["theta", "psp", "mp2", "m_wolf", "inf_crawlers", "wp", "non_polite"]
@@ -71,9 +71,9 @@ def test_what_cannot_be_meant_is_refused_at_once(arguments, told):
 def test_the_defaults_of_the_command_are_those_of_the_library():
     defaults = {name: one.default for name, one in inspect.signature(simulating.classic).parameters.items()}
     assert (defaults["documents"], defaults["servers"], defaults["budget"]) == (
-        Setting().documents,
-        Setting().servers,
-        Setting().budget,
+        ClassicSetting().documents,
+        ClassicSetting().servers,
+        ClassicSetting().budget,
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tarrafa.simulate.workload import largest_remainder, splitmix64, uniform, workload, zipf, zipf_rates, zipf_weights
+from tarrafa.simulate.workload import largest_remainder, splitmix64, uniform_numbers, make_workload, zipf_shares, zipf_rates, zipf_weights
 
 
 def plain_splitmix64(i: int) -> int:
@@ -25,7 +25,7 @@ def test_splitmix64_agrees_with_whole_numbers_of_any_size():
 
 
 def test_uniform_numbers_are_the_top_53_bits():
-    assert uniform(3).tolist() == [(plain_splitmix64(i) >> 11) / 2**53 for i in (1, 2, 3)]
+    assert uniform_numbers(3).tolist() == [(plain_splitmix64(i) >> 11) / 2**53 for i in (1, 2, 3)]
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_largest_remainder(total, shares, expected):
 
 
 def test_pages_are_contiguous_by_server_and_sizes_follow_zipf():
-    web = workload(1_000_000, 2_000, 1.0)
+    web = make_workload(1_000_000, 2_000, 1.0)
     sizes = np.bincount(web.servers, minlength=web.n_servers)
     assert sizes.sum() == 1_000_000
     assert (np.diff(web.servers) >= 0).all()
-    assert np.abs(sizes - zipf(2_000, 1.0) * 1_000_000).max() < 1
-    assert (workload(1_000, 10, 0.0).servers == np.repeat(np.arange(10), 100)).all()
+    assert np.abs(sizes - zipf_shares(2_000, 1.0) * 1_000_000).max() < 1
+    assert (make_workload(1_000, 10, 0.0).servers == np.repeat(np.arange(10), 100)).all()
 
 
 def test_rates_of_the_first_experiment_are_between_a_hundredth_and_one_an_hour():
-    rates = workload(10_000, 10, 0.0).rates_per_s * 3600
+    rates = make_workload(10_000, 10, 0.0).rates_per_s * 3600
     assert rates[0] == pytest.approx(0.01 + 0.99 * (plain_splitmix64(1) >> 11) / 2**53)
     assert 0.01 <= rates.min() < 0.011
     assert 0.999 < rates.max() < 1.0
@@ -59,19 +59,19 @@ def test_rates_of_the_second_experiment_follow_zipf_over_a_hundred_steps(theta):
     assert steps.min() == 1
     assert steps.max() == 100
     shares = np.bincount(steps, minlength=101)[1:] / 100_000
-    assert np.abs(shares - zipf(100, theta)).max() < 0.005
+    assert np.abs(shares - zipf_shares(100, theta)).max() < 0.005
 
 
 def test_rates_of_the_second_experiment_are_the_first_step_whose_sum_exceeds_u():
-    sums = np.cumsum(zipf(100, 1.5))
-    expected = [0.01 * (1 + sum(1 for one in sums[:-1] if one <= u)) for u in uniform(200)]
+    sums = np.cumsum(zipf_shares(100, 1.5))
+    expected = [0.01 * (1 + sum(1 for one in sums[:-1] if one <= u)) for u in uniform_numbers(200)]
     assert zipf_rates(200, 1.5) * 3600 == pytest.approx(expected)
 
 
 def test_weights_have_mean_1_and_nothing_to_do_with_rates():
-    web = workload(100_000, 10, 1.0, weights_theta=1.0)
+    web = make_workload(100_000, 10, 1.0, weights_theta=1.0)
     assert web.weights.mean() == pytest.approx(1.0)
-    assert np.sort(web.weights)[::-1] == pytest.approx(zipf(100_000, 1.0) * 100_000)
+    assert np.sort(web.weights)[::-1] == pytest.approx(zipf_shares(100_000, 1.0) * 100_000)
     ranks = np.argsort(np.argsort(web.weights)), np.argsort(np.argsort(web.rates_per_s))
     assert abs(np.corrcoef(*ranks)[0, 1]) < 0.01
     assert (zipf_weights(100, 0.0) == 1.0).all()

@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 from pyoxigraph import DefaultGraph, NamedNode, Store
 
-from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.data import DataDirectory, open_sqlite_readonly
 from tarrafa.graph.store import rows
 from tarrafa.index import shards
-from tarrafa.model import Record
-from tarrafa.parse.statements import RDF, TYPE, Statements, iri, literal
-from tarrafa.parse.things import Thing, vocabularies
+from tarrafa.model import VisitRecord
+from tarrafa.parse.statements import RDF, RDF_TYPE, StatementSet, iri, literal
+from tarrafa.parse.things import PageEntity, vocabularies
 from tarrafa.triples import layout
-from tarrafa.triples.publishing import Snapshot
+from tarrafa.triples.publishing import TripleSnapshot
 from tests.graph.small_web import FIRST_AT, a_record
 
 SCHEMA, FOAF = "https://schema.org/", "http://xmlns.com/foaf/0.1/"
@@ -35,16 +35,16 @@ def term(text: str) -> str:
 
 def states(*things: Said) -> str:
     """What a page says of things: subject, classes, properties."""
-    found = Statements()
+    found = StatementSet()
     for subject, classes, properties in things:
         for one in classes:
-            found.add(term(subject), TYPE, term(one))
+            found.add(term(subject), RDF_TYPE, term(one))
         for name, value in properties:
             found.add(term(subject), term(name), term(value))
-    return found.text()
+    return found.to_nquads()
 
 
-def a_page(url: str, visit: int = 1, *things: Said, text: str = "", **more: Any) -> Record:
+def a_page(url: str, visit: int = 1, *things: Said, text: str = "", **more: Any) -> VisitRecord:
     """A visit that found a page with these things on it."""
     record = a_record(url, visit, **more)
     if record.page is None:
@@ -59,7 +59,7 @@ def a_person(name: str, subject: str = "_:p", *, vocabulary: str = SCHEMA, **mor
     return subject, [f"{vocabulary}Person"], properties
 
 
-def lives(pages: int, visits: int, seed: int, collections: int = 2) -> list[Record]:
+def lives(pages: int, visits: int, seed: int, collections: int = 2) -> list[VisitRecord]:
     """Pages that come, change, go and come again, in several collections, in the order of their visits."""
     rng, numbers, found = random.Random(seed), defaultdict[tuple[str, str], int](int), []
     for number in range(visits):
@@ -104,7 +104,7 @@ def contents(data: DataDirectory) -> set[str]:
     """All that is published; it is what the store itself holds, and no named graph is empty."""
     found: set[str] = set()
     for part in shards.parts(data):
-        snapshot = Snapshot.newest(part)
+        snapshot = TripleSnapshot.open_newest(part)
         assert snapshot is not None
         with snapshot:
             published = {str(quad) for quad in snapshot.store}
@@ -143,7 +143,7 @@ LOOKED_AT = {
 
 def books(part: DataDirectory) -> dict[str, list[tuple[Any, ...]]]:
     """All that is noted, with names for numbers, in an order that says nothing of how it came about."""
-    connection = open_to_read(layout.books(part))
+    connection = open_sqlite_readonly(layout.database_path(part))
     try:
         found = {table: sorted(rows(connection, sql), key=repr) for table, sql in LOOKED_AT.items()}
         facts = rows(connection, "SELECT count(*) FROM facts")[0][0]
@@ -160,7 +160,7 @@ def counted(data: DataDirectory) -> dict[str, list[tuple[Any, ...]]]:
     pages: dict[tuple[int, str], set[str]] = defaultdict(set)
     uses: dict[tuple[int, str], int] = defaultdict(int)
     pairs: dict[tuple[str, str], tuple[set[str], list[int]]] = defaultdict(lambda: (set(), [0]))
-    snapshot = Snapshot.newest(data)
+    snapshot = TripleSnapshot.open_newest(data)
     assert snapshot is not None
     with snapshot:
         for graph in snapshot.store.named_graphs():
@@ -174,7 +174,7 @@ def counted(data: DataDirectory) -> dict[str, list[tuple[Any, ...]]]:
                 if name == f"{RDF}type":
                     assert isinstance(quad.object, NamedNode)
                     kind, name = 0, quad.object.value
-                for key in ((kind, name), *((2, one) for one in vocabularies([Thing("", [name])]))):
+                for key in ((kind, name), *((2, one) for one in vocabularies([PageEntity("", [name])]))):
                     things[key].add(str(quad.subject))
                     pages[key].add(str(graph))
                 if kind == 1:

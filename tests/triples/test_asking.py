@@ -19,12 +19,12 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from tarrafa.cli.asking import RESULTS_MAX, TIME_MAX_S
 from tarrafa.data import DataDirectory
-from tarrafa.errors import Busy, QueryError, TooCostly
-from tarrafa.index.shards import number_of
+from tarrafa.errors import Busy, QueryError, QueryLimitExceeded
+from tarrafa.index.shards import shard_number
 from tarrafa.process import SOCKET_CALLS, start_ticks
-from tarrafa.triples.answering import GROWN_BYTES, Question, Shelf, answer
-from tarrafa.triples.asking import MODULE, Asking, Limits, Unwanted, ask
-from tarrafa.triples.publishing import folder, publish, withdraw
+from tarrafa.triples.answering import GROWN_BYTES, SparqlRequest, SnapshotCache, answer_query
+from tarrafa.triples.asking import PROCESS_MODULE, SparqlPool, SparqlLimits, NoAcceptableFormat, ask_sparql
+from tarrafa.triples.publishing import folder, publish, remove_published
 from tarrafa.triples.wording import NO_SERVICE
 from tests.triples.test_wording import DISGUISES
 from tests.triples.things import filled, new_data, page_of, small_web, store_of
@@ -40,16 +40,16 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     return data
 
 
-def played(data: DataDirectory, scene: Callable[[Asking], Awaitable[Any]], limits: Limits | None = None) -> Any:
+def played(data: DataDirectory, scene: Callable[[SparqlPool], Awaitable[Any]], limits: SparqlLimits | None = None) -> Any:
     async def play() -> Any:
-        with Asking(data, limits) as asking:
+        with SparqlPool(data, limits) as asking:
             return await asyncio.wait_for(scene(asking), 60)
 
     return asyncio.run(play())
 
 
 @contextlib.contextmanager
-def limited(asking: Asking, **limits: float) -> Iterator[None]:
+def limited(asking: SparqlPool, **limits: float) -> Iterator[None]:
     """For a while: whoever answers something quickly may be slow at it where others work, too."""
     before = asking.limits
     asking.limits = msgspec.structs.replace(before, **limits)
@@ -63,7 +63,7 @@ def rows(body: bytes) -> list[dict[str, str]]:
 
 def direct(data: DataDirectory, query: str, **more: Any) -> Any:
     """What the process would say, said by ourselves."""
-    return answer(Question(query, **more), Shelf(data))
+    return answer_query(SparqlRequest(query, **more), SnapshotCache(data))
 
 
 def children() -> list[int]:
@@ -71,7 +71,7 @@ def children() -> list[int]:
     found = []
     for one in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            answers = one.name.isdigit() and MODULE.encode() in (one / "cmdline").read_bytes()
+            answers = one.name.isdigit() and PROCESS_MODULE.encode() in (one / "cmdline").read_bytes()
             if answers and (one / "stat").read_text().rpartition(")")[2].split()[1] == str(os.getpid()):
                 found.append(int(one.name))
     return found
@@ -80,10 +80,10 @@ def children() -> list[int]:
 def test_a_process_is_kept_for_the_next_question_however_large_we_are(data):
     ballast = bytearray(b"x" * GROWN_BYTES)
 
-    async def scene(asking: Asking) -> None:
-        await asking.ask(Question(COUNT))
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
         before = children()
-        await asking.ask(Question(COUNT))
+        await asking.ask(SparqlRequest(COUNT))
         assert children() == before != []
 
     played(data, scene)
@@ -95,15 +95,15 @@ def lives(pid: int) -> bool:
 
 
 def test_each_kind_of_query_has_its_answer(data):
-    async def scene(asking: Asking) -> None:
-        found = await asking.ask(Question("SELECT ?n { ?p a schema:Person ; schema:jobTitle ?j ; schema:name ?n }"))
+    async def scene(asking: SparqlPool) -> None:
+        found = await asking.ask(SparqlRequest("SELECT ?n { ?p a schema:Person ; schema:jobTitle ?j ; schema:name ?n }"))
         assert (found.form, found.count, found.is_cut) == ("json", 20, False)
         assert {"n": "Ana Silva 0"} in rows(found.body)
-        assert json.loads((await asking.ask(Question("ASK { ?s a schema:Event }"))).body)["boolean"] is True
-        assert json.loads((await asking.ask(Question("ASK { ?s a schema:Recipe }"))).body)["boolean"] is False
-        found = await asking.ask(Question("CONSTRUCT { ?s schema:name ?n } WHERE { ?s schema:name ?n }", graph_as="nt"))
+        assert json.loads((await asking.ask(SparqlRequest("ASK { ?s a schema:Event }"))).body)["boolean"] is True
+        assert json.loads((await asking.ask(SparqlRequest("ASK { ?s a schema:Recipe }"))).body)["boolean"] is False
+        found = await asking.ask(SparqlRequest("CONSTRUCT { ?s schema:name ?n } WHERE { ?s schema:name ?n }", graph_as="nt"))
         assert (found.form, found.count) == ("nt", 100)
-        found = await asking.ask(Question(f"DESCRIBE <{page_of(3)}>"))
+        found = await asking.ask(SparqlRequest(f"DESCRIBE <{page_of(3)}>"))
         assert b"tarrafa:collection" in found.body
         assert len(children()) == 1
 
@@ -119,30 +119,30 @@ def test_before_anything_is_crawled_answers_are_empty(tmp_path):
 def test_the_newest_publication_answers_also_when_all_is_made_again(tmp_path):
     data = new_data(tmp_path / "data")
     store = store_of(data)
-    shelf = Shelf(data)
+    shelf = SnapshotCache(data)
     for number in range(1, 5):
         store.add(Quad(NamedNode(f"urn:{number}"), NamedNode("urn:p"), Literal("x"), NamedNode("http://a.test/")))
         publish(store, data)
-        assert answer(Question("SELECT * { ?s ?p ?o }"), shelf).count == number
-    withdraw(data)
-    assert answer(Question("SELECT * { ?s ?p ?o }"), shelf).count == 0
+        assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == number
+    remove_published(data)
+    assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == 0
     assert publish(store, data) == 1
-    assert answer(Question("SELECT * { ?s ?p ?o }"), shelf).count == 4
-    withdraw(data)
+    assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == 4
+    remove_published(data)
     store.remove_graph(NamedNode("http://a.test/"))
     assert publish(store, data) == 1, "the number of the one that is held, and another store"
-    assert answer(Question("SELECT * { ?s ?p ?o }"), shelf).count == 0
+    assert answer_query(SparqlRequest("SELECT * { ?s ?p ?o }"), shelf).count == 0
 
 
 def test_what_is_no_longer_the_newest_is_let_go(tmp_path):
     data = new_data(tmp_path / "data")
     store = filled(data, small_web(3))
-    shelf = Shelf(data)
-    answer(Question(COUNT), shelf)
+    shelf = SnapshotCache(data)
+    answer_query(SparqlRequest(COUNT), shelf)
     for _ in range(4):
         publish(store, data)
     assert (folder(data) / "1").exists(), "somebody holds it"
-    shelf.let_go()
+    shelf.drop_outdated()
     publish(store, data)
     assert not (folder(data) / "1").exists()
 
@@ -151,25 +151,25 @@ def test_a_running_process_answers_from_what_was_published_after_it_started(tmp_
     data = new_data(tmp_path / "data")
     store = filled(data, small_web(3))
 
-    async def scene(asking: Asking) -> None:
-        assert rows((await asking.ask(Question(COUNT))).body) == [{"n": "2"}]
+    async def scene(asking: SparqlPool) -> None:
+        assert rows((await asking.ask(SparqlRequest(COUNT))).body) == [{"n": "2"}]
         (first,) = children()
         store.extend(small_web(30))
         publish(store, data)
-        assert rows((await asking.ask(Question(COUNT))).body) != [{"n": "2"}]
+        assert rows((await asking.ask(SparqlRequest(COUNT))).body) != [{"n": "2"}]
         assert children() == [first]
 
     played(data, scene)
 
 
 def test_a_query_that_takes_too_long_is_stopped_and_the_next_one_answered(data):
-    async def scene(asking: Asking) -> None:
-        await asking.ask(Question(COUNT))
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
         (first,) = children()
-        with limited(asking, time_s=0.3), pytest.raises(TooCostly, match=r"more than 0\.3 s"):
-            await asking.ask(Question(ENDLESS))
+        with limited(asking, time_s=0.3), pytest.raises(QueryLimitExceeded, match=r"more than 0\.3 s"):
+            await asking.ask(SparqlRequest(ENDLESS))
         assert not lives(first)
-        assert (await asking.ask(Question("ASK { ?s ?p ?o }"))).count == 1
+        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
     played(data, scene)
 
@@ -187,31 +187,31 @@ GROWING = "".join(f"BIND(CONCAT(?x{n}, ?x{n}, ?x{n}, ?x{n}) AS ?x{n + 1})" for n
     ids=["text that grows", "depth", "length"],
 )
 def test_a_query_that_asks_for_too_much_hurts_only_its_process(data, query):
-    async def scene(asking: Asking) -> None:
-        with pytest.raises(TooCostly, match=r"too much for the process|more than 10 s"):
-            await asking.ask(Question(query))
-        assert (await asking.ask(Question("ASK { ?s ?p ?o }"))).count == 1
+    async def scene(asking: SparqlPool) -> None:
+        with pytest.raises(QueryLimitExceeded, match=r"too much for the process|more than 10 s"):
+            await asking.ask(SparqlRequest(query))
+        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
     played(data, scene)
 
 
 def test_patterns_and_paths_that_ruin_others_do_no_harm(data):
-    async def scene(asking: Asking) -> None:
+    async def scene(asking: SparqlPool) -> None:
         bad = "SELECT * { FILTER REGEX('" + "a" * 40 + "!', '^(a+)+$') }"
-        assert (await asking.ask(Question(bad))).count == 0
+        assert (await asking.ask(SparqlRequest(bad))).count == 0
         circle = "ASK { ?s (schema:worksFor|^schema:worksFor|schema:name|^schema:name)* ?s }"
-        assert (await asking.ask(Question(circle))).count == 1
+        assert (await asking.ask(SparqlRequest(circle))).count == 1
         values = f"SELECT ?x {{ VALUES ?x {{{' 1' * 40_000}}} }}"
-        assert (await asking.ask(Question(values))).is_cut
-        assert (await asking.ask(Question("SELECT * { BIND(RAND() AS ?x) }"))).count == 1
+        assert (await asking.ask(SparqlRequest(values))).is_cut
+        assert (await asking.ask(SparqlRequest("SELECT * { BIND(RAND() AS ?x) }"))).count == 1
 
     played(data, scene)
 
 
 def test_a_process_that_somebody_killed_is_replaced(data):
-    async def scene(asking: Asking) -> None:
+    async def scene(asking: SparqlPool) -> None:
         for _ in range(2):
-            await asking.ask(Question(COUNT))
+            await asking.ask(SparqlRequest(COUNT))
             (process,) = children()
             os.kill(process, signal.SIGKILL)
             os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
@@ -220,11 +220,11 @@ def test_a_process_that_somebody_killed_is_replaced(data):
 
 
 def test_who_no_longer_waits_is_not_worked_for(data):
-    async def scene(asking: Asking) -> None:
-        await asking.ask(Question(COUNT))
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
         (process,) = children()
         before = _cpu_ticks(process)
-        task = asyncio.create_task(asking.ask(Question(ENDLESS)))
+        task = asyncio.create_task(asking.ask(SparqlRequest(ENDLESS)))
         while _cpu_ticks(process) < before + 5:  # until it is at it
             await asyncio.sleep(0.01)
         task.cancel()
@@ -240,24 +240,24 @@ def _cpu_ticks(pid: int) -> int:
 
 
 def test_more_questions_than_processes_wait_a_little_and_not_in_any_number(data):
-    async def scene(asking: Asking) -> None:
+    async def scene(asking: SparqlPool) -> None:
         with limited(asking, time_s=0.5, wait_s=0.1):
-            asked = [asyncio.create_task(asking.ask(Question(ENDLESS))) for _ in range(4)]
+            asked = [asyncio.create_task(asking.ask(SparqlRequest(ENDLESS))) for _ in range(4)]
             ends = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(end) for end in ends] == [TooCostly, Busy, Busy, Busy]
+        assert [type(end) for end in ends] == [QueryLimitExceeded, Busy, Busy, Busy]
         assert "waiting already" in str(ends[3])
-        assert (await asking.ask(Question("ASK { ?s ?p ?o }"))).count == 1
+        assert (await asking.ask(SparqlRequest("ASK { ?s ?p ?o }"))).count == 1
 
-    played(data, scene, Limits(processes=1, waiting=2))
+    played(data, scene, SparqlLimits(processes=1, waiting=2))
 
 
 def test_when_the_asking_ends_so_do_its_processes(data):
-    async def scene(asking: Asking) -> list[int]:
-        await asyncio.gather(*(asking.ask(Question(COUNT)) for _ in range(6)))
+    async def scene(asking: SparqlPool) -> list[int]:
+        await asyncio.gather(*(asking.ask(SparqlRequest(COUNT)) for _ in range(6)))
         return children()
 
-    started = played(data, scene, Limits(wait_s=60))  # some wait until the first processes have started
-    assert len(started) == Limits().processes
+    started = played(data, scene, SparqlLimits(wait_s=60))  # some wait until the first processes have started
+    assert len(started) == SparqlLimits().processes
     assert not any(map(lives, started))
 
 
@@ -310,14 +310,14 @@ def test_a_bad_query_is_told_where_in_one_line(data):
         assert direct(data, query).trouble == "malformed"
     assert direct(data, "SELECT (<http://x/f>(1) AS ?x) {}").trouble == "malformed"
     with pytest.raises(QueryError, match="UTF-8"):
-        ask(data, Question("SELECT \udcff"))
+        ask_sparql(data, SparqlRequest("SELECT \udcff"))
 
 
 def test_an_answer_in_no_form_that_is_wanted_says_which_there_are(data):
     assert "json, xml, csv, tsv" in direct(data, "ASK {}", solutions_as="").sentence
     assert "ttl, nt, rdf, jsonld" in direct(data, "CONSTRUCT WHERE {?s ?p ?o}", graph_as="").sentence
-    with pytest.raises(Unwanted):
-        ask(data, Question("ASK {}", solutions_as=""))
+    with pytest.raises(NoAcceptableFormat):
+        ask_sparql(data, SparqlRequest("ASK {}", solutions_as=""))
 
 
 # -- nothing goes out -------------------------------------------------------------------------------------------------
@@ -352,15 +352,15 @@ def test_nobody_is_asked_for_service_from_or_load(data, listener):
     assert came
     came.clear()
 
-    async def scene(asking: Asking) -> None:
+    async def scene(asking: SparqlPool) -> None:
         for disguise in DISGUISES:
             with pytest.raises(QueryError) as refused:
-                await asking.ask(Question(disguise.replace("127.0.0.1:1/", f"127.0.0.1:{port}/")))
+                await asking.ask(SparqlRequest(disguise.replace("127.0.0.1:1/", f"127.0.0.1:{port}/")))
             assert str(refused.value) == NO_SERVICE
         for query in ("LOAD <{}>", "LOAD SILENT <{}> INTO GRAPH <a:b>"):
             with pytest.raises(QueryError):
-                await asking.ask(Question(query.format(f"http://127.0.0.1:{port}/")))
-        found = await asking.ask(Question(f"SELECT * FROM <http://127.0.0.1:{port}/> {{ ?s ?p ?o }}"))
+                await asking.ask(SparqlRequest(query.format(f"http://127.0.0.1:{port}/")))
+        found = await asking.ask(SparqlRequest(f"SELECT * FROM <http://127.0.0.1:{port}/> {{ ?s ?p ?o }}"))
         assert found.count == 0
 
     played(data, scene)
@@ -370,8 +370,8 @@ def test_nobody_is_asked_for_service_from_or_load(data, listener):
 def test_the_process_itself_has_no_network(data):
     """Should a SERVICE ever get past the words: there is nowhere to go."""
 
-    async def scene(asking: Asking) -> None:
-        await asking.ask(Question(COUNT))
+    async def scene(asking: SparqlPool) -> None:
+        await asking.ask(SparqlRequest(COUNT))
         (process,) = children()
         own, theirs = (Path(f"/proc/{pid}/ns/net").readlink() for pid in (os.getpid(), process))
         if own == theirs:
@@ -414,7 +414,7 @@ def divided(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
     everything = list(small_web(60))
     for number in range(1, 4):
         part = DataDirectory(data.root, f"{number}-of-3")
-        filled(part, (quad for quad in everything if number_of(_page(quad), 3) == number))
+        filled(part, (quad for quad in everything if shard_number(_page(quad), 3) == number))
     return data
 
 
@@ -473,7 +473,7 @@ def test_one_part_can_be_asked_and_one_that_is_not_there_is_named(divided, data)
 
 
 def test_the_command_line_knows_the_same_limits():
-    assert (Limits().time_s, Limits().results) == (TIME_MAX_S, RESULTS_MAX)
+    assert (SparqlLimits().time_s, SparqlLimits().results) == (TIME_MAX_S, RESULTS_MAX)
 
 
 @pytest.mark.parametrize("form", ["json", "xml", "csv", "tsv"])
@@ -483,8 +483,8 @@ def test_how_many_are_told_is_known_in_every_form(data, form):
 
 
 def test_what_is_closed_while_its_process_starts_answers_nothing_and_leaves_nobody(data):
-    async def scene(asking: Asking) -> None:
-        asked = asyncio.create_task(asking.ask(Question(COUNT)))
+    async def scene(asking: SparqlPool) -> None:
+        asked = asyncio.create_task(asking.ask(SparqlRequest(COUNT)))
         while not asking._all or asking._all[0]._process is None:
             await asyncio.sleep(0)
         asking.close()

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tarrafa.cli.commands import app
-from tarrafa.errors import ConfigError, QueryError, TooCostly
-from tarrafa.triples.asking import Unwanted
+from tarrafa.errors import ConfigError, QueryError, QueryLimitExceeded
+from tarrafa.triples.asking import NoAcceptableFormat
 from tests.triples.things import HOSTILE, filled, hostile_page, new_data, small_web
 
 NAMES = "SELECT ?who ?n { ?who a schema:Person ; schema:name ?n ; schema:jobTitle ?j } ORDER BY ?n LIMIT 2"
@@ -81,8 +81,8 @@ def test_before_anything_is_crawled_that_is_said(tmp_path):
         (["ASK {}", "--file", "x"], ConfigError, "give a query"),
         (["--file", "/nowhere/x.rq"], ConfigError, "/nowhere/x.rq: cannot be read"),
         (["ASK {}", "--part", "1-of-2"], QueryError, "not kept here"),
-        (["ASK {}", "--format", "ttl"], Unwanted, "json, xml, csv, tsv"),
-        pytest.param([ENDLESS, "--time-limit", "0.3"], TooCostly, "0.3 s", marks=pytest.mark.long),
+        (["ASK {}", "--format", "ttl"], NoAcceptableFormat, "json, xml, csv, tsv"),
+        pytest.param([ENDLESS, "--time-limit", "0.3"], QueryLimitExceeded, "0.3 s", marks=pytest.mark.long),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_line(root, arguments, kind, said):

@@ -14,7 +14,7 @@ from tarrafa.cli.commands import app
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.index import shards
-from tarrafa.triples.exporting import Statements, write
+from tarrafa.triples.exporting import StatementExport, write_nquads
 from tarrafa.triples.follower import catch_up, rebuild
 from tests.graph.small_web import new_data
 from tests.graph.small_web import write as archive
@@ -67,7 +67,7 @@ def test_the_same_pages_give_the_same_bytes_in_whatever_parts(data):
     before = exported(data)
     rebuild(data)
     assert exported(data) == before
-    shards.choose(data, shards.parse("3", "test"))
+    shards.set_layout(data, shards.parse_layout("3", "test"))
     rebuild(data)
     assert exported(data) == before
 
@@ -83,10 +83,10 @@ def test_what_is_not_whole_does_not_look_whole(data, monkeypatch):
     file = data.root.parent / "all.nq.gz"
     kept = exported(data)
 
-    def fail(self: Statements, page: str, number: int) -> list[str]:
+    def fail(self: StatementExport, page: str, number: int) -> list[str]:
         raise DataError("the disk is gone")
 
-    monkeypatch.setattr(Statements, "lines", fail)
+    monkeypatch.setattr(StatementExport, "lines", fail)
     with pytest.raises(DataError):
         exported(data)
     assert file.read_bytes() == kept
@@ -104,5 +104,5 @@ def test_what_cannot_be_done_is_said(data, tmp_path):
         result = runner.invoke(app, ["export", "statements", *line, *there])
         assert isinstance(result.exception, ConfigError)
         assert why in str(result.exception)
-    with pytest.raises(DataError, match="no triple store yet"), Statements(new_data(tmp_path / "new")) as none:
-        write(none, io.BytesIO())
+    with pytest.raises(DataError, match="no triple store yet"), StatementExport(new_data(tmp_path / "new")) as none:
+        write_nquads(none, io.BytesIO())

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import pace, shards
-from tarrafa.model import Record, RobotsMeta
-from tarrafa.takedown import act, read_target
+from tarrafa.model import VisitRecord, RobotsMeta
+from tarrafa.takedown import record_action, parse_target
 from tarrafa.triples import layout, publishing
-from tarrafa.triples.follower import Follower, behind, catch_up, follow, rebuild, withhold
-from tarrafa.triples.reader import ThingQuery, ThingReader
+from tarrafa.triples.follower import TriplesFollower, behind, catch_up, follow, rebuild, apply_takedowns
+from tarrafa.triples.reader import EntityQuery, EntityReader
 from tests.graph.small_web import FIRST_AT, new_data, write
 from tests.triples.stating import (
     FOAF,
@@ -182,16 +182,16 @@ def test_what_was_taken_down_leaves_at_once_and_comes_back_as_its_visits_have_it
     catch_up(data)
     before, noted = contents(data), books(data)
     for target, left in (("site:b.test", {A}), (A, set())):
-        act(data, "add", read_target(target), "eu", "", FIRST_AT)
-        assert withhold(data)
+        record_action(data, "add", parse_target(target), "eu", "", FIRST_AT)
+        assert apply_takedowns(data)
         assert urls(contents(data)) == left
     write(data, [a_page(A, 2, a_person("nova"))], "w2")
     catch_up(data)
     assert contents(data) == set()
     assert books(data)["things"] == []
     for target in ("site:b.test", A):
-        act(data, "lift", read_target(target), "eu", "", FIRST_AT + 1)
-    assert withhold(data)
+        record_action(data, "lift", parse_target(target), "eu", "", FIRST_AT + 1)
+    assert apply_takedowns(data)
     assert names(data) == ["nova"]
     assert contents(data) - before != before
     assert urls(contents(data)) == urls(before)
@@ -200,44 +200,44 @@ def test_what_was_taken_down_leaves_at_once_and_comes_back_as_its_visits_have_it
 
 def test_what_a_killed_follower_had_written_leaves_too_if_it_was_taken_down_meanwhile(data):
     write(data, [a_page(A, 1, a_person("Ana")), a_page(B, 1, a_person("Bia"))])
-    with Follower(data) as killed:
+    with TriplesFollower(data) as killed:
         killed.read(1.0)
         killed._write()  # the store has it, and nothing is saved
-    act(data, "add", read_target(A), "eu", "", FIRST_AT)
+    record_action(data, "add", parse_target(A), "eu", "", FIRST_AT)
     catch_up(data)
     assert urls(contents(data)) == {B}
 
 
 def test_when_to_commit_and_when_to_publish(data, monkeypatch):
     monkeypatch.setattr(pace, "COMMIT_RECORDS", 10)
-    with Follower(data) as steps:
+    with TriplesFollower(data) as steps:
         assert not steps.is_due(1e9)
         write(data, [a_page(f"{A}{n}", 1, a_person("Ana")) for n in range(25)])
         steps.read(100.0)
         assert behind(data) > 0
         steps.publish(100.0)
-        assert publishing.newest(data) == 0, "what is half read is not shown"
+        assert publishing.newest_number(data) == 0, "what is half read is not shown"
         assert not steps.is_due(100.1)
         assert steps.is_due(100.5), "idle"
         steps.commit()
         assert behind(data) == 1, "nobody can see it yet"
         steps.publish(100.5)
-        assert (publishing.newest(data), behind(data)) == (1, 0)
+        assert (publishing.newest_number(data), behind(data)) == (1, 0)
         write(data, [a_page(B, 1, a_person("Bia"))], "w2")
         steps.read(101.0)
         steps.commit()
         steps.publish(101.5)
-        assert publishing.newest(data) == 1, "not so often"
+        assert publishing.newest_number(data) == 1, "not so often"
         steps.publish(102.6)
-        assert (publishing.newest(data), behind(data)) == (2, 0)
+        assert (publishing.newest_number(data), behind(data)) == (2, 0)
         steps.publish(110.0)
-        assert publishing.newest(data) == 2, "nothing is new"
+        assert publishing.newest_number(data) == 2, "nothing is new"
     assert len(urls(contents(data))) == 26
 
 
 def test_what_was_committed_and_not_published_is_published_by_the_next(data):
     write(data, [a_page(A, 1, a_person("Ana"))])
-    with Follower(data) as killed:
+    with TriplesFollower(data) as killed:
         killed.read(1.0)
         killed.commit()
     assert behind(data) == 1
@@ -264,7 +264,7 @@ def test_the_loop_shows_what_was_archived_while_it_runs(data):
 
 
 def test_one_process_at_a_time(data):
-    with Follower(data), pytest.raises(DataError, match="another process is writing the triple store"):
+    with TriplesFollower(data), pytest.raises(DataError, match="another process is writing the triple store"):
         catch_up(data)
 
 
@@ -276,7 +276,7 @@ def test_half_a_store_is_made_again(data, lost):
     if lost == "store":
         layout.store_path(data).rename(data.root / "away")
     else:
-        layout.books(data).unlink()
+        layout.database_path(data).unlink()
     write(data, [a_page(B, 1, a_person("Bia"))], "w2")
     catch_up(data)
     assert contents(data) > before
@@ -311,13 +311,13 @@ def test_parts_by_host_hold_together_what_one_store_would(data, tmp_path):
     whole, records = new_data(tmp_path / "whole"), lives(20, 120, 3)
     for target in (data, whole):
         write(target, records)
-    shards.choose(data, shards.parse("3", "test"))
+    shards.set_layout(data, shards.parse_layout("3", "test"))
     assert catch_up(data) == catch_up(whole) == 120
     assert contents(data) == contents(whole)
     assert behind(data) == 0
     assert [part.triples.name for part in shards.parts(data)] == ["1-of-3", "2-of-3", "3-of-3"]
-    shards.choose(data, shards.ALL_IN_ONE)
-    layout.settle(data)
+    shards.set_layout(data, shards.SINGLE_SHARD)
+    layout.remove_stray_parts(data)
     assert not list((data.root / "triples").glob("*-of-*"))
     catch_up(data)
     assert contents(data) == contents(whole)
@@ -360,18 +360,18 @@ def test_when_all_pages_are_gone_nothing_is_left(data):
 def follow_for_ever(data: DataDirectory) -> None:
     pace.COMMIT_RECORDS = 9
     for part in shards.parts(data):
-        with Follower(part) as steps:
+        with TriplesFollower(part) as steps:
             while True:
                 steps.read(1.0)
                 steps.commit()
                 steps.publish(1.0, at_once=True)
 
 
-def killed_at_random_moments(data: DataDirectory, records: list[Record], seed: int, kills: int) -> None:
+def killed_at_random_moments(data: DataDirectory, records: list[VisitRecord], seed: int, kills: int) -> None:
     """The archive grows and changes all the while."""
     rng, fork = random.Random(seed), multiprocessing.get_context("fork")
     portion = -(-len(records) // kills)
-    writers = [Writer(data.archive, f"w{number}", FIRST_AT) for number in range(3)]
+    writers = [WarcWriter(data.archive, f"w{number}", FIRST_AT) for number in range(3)]
     for number in range(kills):
         some = records[number * portion : (number + 1) * portion]
         child = fork.Process(target=follow_for_ever, args=(data,))
@@ -433,7 +433,7 @@ def test_pages_of_hosts_without_a_name_are_followed_too(tmp_path):
     nothing = a_page("http://[2606:4700::1111]/", 1)
     write(data, [a_page(url, 1, a_person("Ana")), nothing, a_page("http://a.test/", 1, a_person("Bia"))])
     catch_up(data)
-    assert {"Ana", "Bia"} == {thing.label for thing in ThingReader(data).things(ThingQuery()).things}
+    assert {"Ana", "Bia"} == {thing.label for thing in EntityReader(data).entities(EntityQuery()).things}
     write(data, [a_page(url, 2)])
     catch_up(data)
     assert not [line for line in contents(data) if "4700" in line]

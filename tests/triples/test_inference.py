@@ -11,12 +11,12 @@ import pytest
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 from tarrafa.index import pace
-from tarrafa.parse.statements import TYPE, Statement
-from tarrafa.takedown import act, read_target
+from tarrafa.parse.statements import RDF_TYPE, Statement
+from tarrafa.takedown import record_action, parse_target
 from tarrafa.triples import follower, layout, ontology, rules
-from tarrafa.triples.follower import Follower, behind, catch_up, follow, rebuild, withhold
+from tarrafa.triples.follower import TriplesFollower, behind, catch_up, follow, rebuild, apply_takedowns
 from tarrafa.triples.ontology import Ontology
-from tarrafa.triples.reader import Condition, ThingQuery, ThingReader
+from tarrafa.triples.reader import EntityCondition, EntityQuery, EntityReader
 from tests.graph.small_web import FIRST_AT, new_data, write
 from tests.triples.stating import FOAF, SCHEMA, a_page, a_person, books, contents, lives, statements
 
@@ -62,12 +62,12 @@ def test_classes_and_properties_above_stand_beside_the_page_and_go_with_it(data)
     lay_in(data)
     write(data, [a_page(A, 1, a_person("Ana", vocabulary=FOAF)), a_page(B, 1, ("_:f", [f"{SCHEMA}Festival"], []))])
     catch_up(data)
-    assert inferred(data, A) == {f"{TYPE} <{SCHEMA}Person>", f"{TYPE} <{SCHEMA}Thing>", f'<{LABEL}> "Ana"'}
-    assert inferred(data, B) == {f"{TYPE} <{SCHEMA}Event>", f"{TYPE} <{SCHEMA}Thing>"}
+    assert inferred(data, A) == {f"{RDF_TYPE} <{SCHEMA}Person>", f"{RDF_TYPE} <{SCHEMA}Thing>", f'<{LABEL}> "Ana"'}
+    assert inferred(data, B) == {f"{RDF_TYPE} <{SCHEMA}Event>", f"{RDF_TYPE} <{SCHEMA}Thing>"}
     assert len(statements(data, A)) == 2, "the page states what it states"
     write(data, [a_page(A, 2, a_person("Bia")), a_page(B, 2, status=404)], "w2")
     catch_up(data)
-    assert inferred(data, A) == {f"{TYPE} <{SCHEMA}Thing>", f"{TYPE} <{FOAF}Person>", f'<{LABEL}> "Bia"'}
+    assert inferred(data, A) == {f"{RDF_TYPE} <{SCHEMA}Thing>", f"{RDF_TYPE} <{FOAF}Person>", f'<{LABEL}> "Bia"'}
     assert not inferred(data, B)
 
 
@@ -76,15 +76,15 @@ def test_things_are_found_by_what_follows_and_show_what_was_said(data):
     festival = ("_:f", [f"{SCHEMA}Festival"], [(f"{SCHEMA}name", "Redes")])
     write(data, [a_page(A, 1, a_person("Ana"), festival, ("_:o", ["http://x.test/Other"], []))])
     catch_up(data)
-    reader = ThingReader(data)
-    assert reader.things(ThingQuery(of_class=f"{SCHEMA}Thing")).total == 2
-    [found] = reader.things(ThingQuery(of_class=f"{SCHEMA}Event")).things
+    reader = EntityReader(data)
+    assert reader.entities(EntityQuery(of_class=f"{SCHEMA}Thing")).total == 2
+    [found] = reader.entities(EntityQuery(of_class=f"{SCHEMA}Event")).things
     assert (found.classes, [shown.property for shown in found.properties]) == (
         [f"{SCHEMA}Festival"],
         [f"{SCHEMA}name"],
     )
-    assert [one.label for one in reader.things(ThingQuery(not_class=f"{SCHEMA}Event")).things] == ["Ana", ""]
-    assert reader.things(ThingQuery(conditions=(Condition(LABEL, "redes"),))).total == 1
+    assert [one.label for one in reader.entities(EntityQuery(not_class=f"{SCHEMA}Event")).things] == ["Ana", ""]
+    assert reader.entities(EntityQuery(conditions=(EntityCondition(LABEL, "redes"),))).total == 1
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_when_the_ontology_changes_all_pages_are_as_if_it_had_always_been_so(dat
 
 
 def test_what_goes_in_circles_comes_to_an_end():
-    closed = ontology._closed({("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "d")})
+    closed = ontology._transitive_closure({("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "d")})
     assert closed == {"a": ("b", "c", "d"), "b": ("c", "a", "d"), "c": ("a", "d", "b")}
 
 
@@ -139,7 +139,7 @@ WRONG = [
 def test_what_cannot_be_meant_is_one_line_with_the_file(data, toml, why):
     lay_in(data, toml)
     with pytest.raises(ConfigError, match=why) as caught:
-        ontology.read(data)
+        ontology.read_ontology(data)
     assert "\n" not in str(caught.value)
     assert str(data.root) in str(caught.value)
 
@@ -148,7 +148,7 @@ def test_what_cannot_be_meant_is_one_line_with_the_file(data, toml, why):
     "text", ["# service\nCONSTRUCT {} {}", "CONSTRUCT { <urn:service> <urn:p> 'SERVICE' } { ?service a x:service }"]
 )
 def test_the_word_alone_is_no_service(text):
-    assert not ontology.objection(text)
+    assert not ontology.rule_objection(text)
 
 
 def test_while_the_file_is_broken_what_held_before_holds_whoever_starts_anew(data, caplog):
@@ -158,7 +158,7 @@ def test_while_the_file_is_broken_what_held_before_holds_whoever_starts_anew(dat
     lay_in(data, "enabled = maybe", "no turtle")
     write(data, [a_page(B, 1, a_person("Bia"))], "w2")
     catch_up(data)
-    assert inferred(data, B) >= {f"{TYPE} <{SCHEMA}Thing>"}
+    assert inferred(data, B) >= {f"{RDF_TYPE} <{SCHEMA}Thing>"}
     assert "what held before holds until it is mended" in caplog.text
     layout.open_store(data)  # whoever keeps the log does not keep the store open with it
 
@@ -175,10 +175,10 @@ def test_rules_see_all_pages_and_nothing_stands_that_does_not_follow_any_more(da
     write(data, [a_page(url, 1, a_person("Ana", f"{url}#ana")) for url in (A, B)])
     catch_up(data)
     assert constructed(data) == {f"<{A}#ana> <urn:x:same> <{B}#ana>", f"<{B}#ana> <urn:x:same> <{A}#ana>"}
-    act(data, "add", read_target(B), "eu", "", FIRST_AT)
-    withhold(data)
+    record_action(data, "add", parse_target(B), "eu", "", FIRST_AT)
+    apply_takedowns(data)
     assert constructed(data) == set(), "nothing of what was taken down"
-    act(data, "lift", read_target(B), "eu", "", FIRST_AT + 1)
+    record_action(data, "lift", parse_target(B), "eu", "", FIRST_AT + 1)
     catch_up(data)
     assert len(constructed(data)) == 2
     write(data, [a_page(B, 2, a_person("Bia", f"{B}#ana"))], "w2")
@@ -200,13 +200,13 @@ def test_a_rule_that_fails_is_said_once_and_the_others_go_on(data, caplog):
     later = RULE.format("later", "CONSTRUCT { ?a <urn:x:r> ?n } WHERE { ?a <urn:x:q> ?n }")
     lay_in(data, "".join([*FAILING[:2], fine, later]))
     write(data, [a_page(A, 1, a_person("Ana", f"{A}#ana"))])
-    with Follower(data) as steps:
+    with TriplesFollower(data) as steps:
         for visit in (2, 3):
             write(data, [a_page(A, visit, a_person(f"Ana {visit}", f"{A}#ana"))], f"w{visit}")
-            steps.learn()
+            steps.load_ontology()
             steps.read(1.0)
             steps.commit()
-            steps.rule(1.0, at_once=True)
+            steps.run_rules(1.0, at_once=True)
             steps.commit()
             steps.publish(1.0, at_once=True)
     assert constructed(data) == {f'<{A}#ana> <urn:x:q> "Ana 3"', f'<{A}#ana> <urn:x:r> "Ana 3"'}
@@ -247,9 +247,9 @@ def test_the_loop_runs_the_rules_when_pages_have_come(data, monkeypatch):
 
 
 def _published(data: DataDirectory) -> set[str]:
-    from tarrafa.triples.publishing import Snapshot
+    from tarrafa.triples.publishing import TripleSnapshot
 
-    snapshot = Snapshot.newest(data)
+    snapshot = TripleSnapshot.open_newest(data)
     if snapshot is None:
         return set()
     with snapshot:
@@ -260,12 +260,12 @@ def _published(data: DataDirectory) -> set[str]:
 
 
 def follow_for_ever(data: DataDirectory) -> None:
-    pace.COMMIT_RECORDS, follower.RENEWED_AT_ONCE = 9, 3
-    with Follower(data) as steps:
+    pace.COMMIT_RECORDS, follower.REWRITTEN_AT_ONCE = 9, 3
+    with TriplesFollower(data) as steps:
         while True:
-            steps.learn()
+            steps.load_ontology()
             steps.read(1.0)
-            steps.renew(1.0)
+            steps.rewrite_outdated(1.0)
             steps.commit()
             steps.publish(1.0, at_once=True)
 

@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad, Store
 
 from tarrafa.data import DataDirectory
-from tarrafa.triples.publishing import KEPT, UNFINISHED, Snapshot, folder, newest, publish, withdraw
+from tarrafa.triples.publishing import SNAPSHOTS_KEPT, UNFINISHED, TripleSnapshot, folder, newest_number, publish, remove_published
 
 HOLD = """
 import sys
@@ -41,8 +41,8 @@ def there(data: DataDirectory) -> list[str]:
     return sorted(path.name for path in folder(data).iterdir())
 
 
-def snapshot_of(data: DataDirectory) -> Snapshot:
-    snapshot = Snapshot.newest(data)
+def snapshot_of(data: DataDirectory) -> TripleSnapshot:
+    snapshot = TripleSnapshot.open_newest(data)
     assert snapshot is not None
     return snapshot
 
@@ -52,8 +52,8 @@ def state(store: Store, number: int) -> None:
 
 
 def test_nothing_is_there_before_the_first_publication(data: DataDirectory) -> None:
-    assert newest(data) == 0
-    assert Snapshot.newest(data) is None
+    assert newest_number(data) == 0
+    assert TripleSnapshot.open_newest(data) is None
 
 
 def test_what_was_published_does_not_change_while_the_follower_goes_on(data: DataDirectory, store: Store) -> None:
@@ -72,7 +72,7 @@ def another_holds_the_newest(data: DataDirectory) -> Iterator[subprocess.Popen[s
     arguments = [sys.executable, "-c", HOLD, str(data.root)]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         assert reader.stdout is not None
-        assert reader.stdout.readline() == f"{newest(data)}\n"
+        assert reader.stdout.readline() == f"{newest_number(data)}\n"
         yield reader
 
 
@@ -83,7 +83,7 @@ def test_only_the_newest_are_kept_and_what_somebody_holds(data: DataDirectory, s
         for number in range(2, 8):
             state(store, number)
             publish(store, data)
-        assert there(data) == ["1", *(str(number) for number in range(8 - KEPT, 8))]
+        assert there(data) == ["1", *(str(number) for number in range(8 - SNAPSHOTS_KEPT, 8))]
         assert reader.communicate("")[0] == "1\n"  # its statements are all there, long after
     publish(store, data)
     assert "1" not in there(data)
@@ -93,7 +93,7 @@ def test_who_is_killed_holds_nothing(data: DataDirectory, store: Store) -> None:
     publish(store, data)
     with another_holds_the_newest(data) as reader:
         reader.send_signal(signal.SIGKILL)
-    for _ in range(KEPT):
+    for _ in range(SNAPSHOTS_KEPT):
         publish(store, data)
     assert "1" not in there(data)
 
@@ -101,12 +101,12 @@ def test_who_is_killed_holds_nothing(data: DataDirectory, store: Store) -> None:
 def test_what_a_crash_left_half_published_is_not_taken_for_published(data: DataDirectory, store: Store) -> None:
     publish(store, data)
     (folder(data) / UNFINISHED).mkdir()
-    assert newest(data) == 1
+    assert newest_number(data) == 1
     assert publish(store, data) == 2
     assert UNFINISHED not in there(data)
 
 
 def test_what_is_withdrawn_is_gone(data: DataDirectory, store: Store) -> None:
     publish(store, data)
-    withdraw(data)
-    assert Snapshot.newest(data) is None
+    remove_published(data)
+    assert TripleSnapshot.open_newest(data) is None

@@ -7,7 +7,7 @@ from tarrafa.errors import QueryError
 from tarrafa.index import shards
 from tarrafa.triples.describing import OPENED_MAX
 from tarrafa.triples.follower import catch_up
-from tarrafa.triples.reader import Condition, Counted, ThingQuery, ThingReader
+from tarrafa.triples.reader import EntityCondition, TermCount, EntityQuery, EntityReader
 from tests.graph.small_web import FIRST_AT, new_data, write
 from tests.triples.stating import FOAF, SCHEMA, Said, a_page, a_person, lives
 
@@ -54,28 +54,28 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> DataDirectory:
 
 
 def labels(data: DataDirectory, **query: object) -> list[str]:
-    found = ThingReader(data).things(ThingQuery(**query))  # type: ignore[arg-type]
+    found = EntityReader(data).entities(EntityQuery(**query))  # type: ignore[arg-type]
     assert found.total == len(found.things)
     return sorted(thing.label for thing in found.things)
 
 
-def such(name: str, words: str = "", operator: str = "words", vocabulary: str = SCHEMA) -> tuple[Condition, ...]:
-    return (Condition(f"{vocabulary}{name}" if name else "", words, operator),)  # type: ignore[arg-type]
+def such(name: str, words: str = "", operator: str = "words", vocabulary: str = SCHEMA) -> tuple[EntityCondition, ...]:
+    return (EntityCondition(f"{vocabulary}{name}" if name else "", words, operator),)  # type: ignore[arg-type]
 
 
 def test_vocabularies_classes_and_properties_are_those_that_were_crawled_with_their_counts(data):
-    reader = ThingReader(data)
-    assert reader.vocabularies().names == [Counted(SCHEMA, 5, 3), Counted(FOAF, 2, 1)]
+    reader = EntityReader(data)
+    assert reader.vocabularies().names == [TermCount(SCHEMA, 5, 3), TermCount(FOAF, 2, 1)]
     assert reader.classes(SCHEMA).names == [
-        Counted(f"{SCHEMA}Person", 2, 2),
-        Counted(f"{SCHEMA}Event", 2, 1),
-        Counted(f"{SCHEMA}Place", 1, 1),
+        TermCount(f"{SCHEMA}Person", 2, 2),
+        TermCount(f"{SCHEMA}Event", 2, 1),
+        TermCount(f"{SCHEMA}Place", 1, 1),
     ]
     assert reader.classes().total == 4
-    assert reader.classes("http://schema.org/", 1, 1).names == [Counted(f"{SCHEMA}Event", 2, 1)]
+    assert reader.classes("http://schema.org/", 1, 1).names == [TermCount(f"{SCHEMA}Event", 2, 1)]
     of_people = {one.iri: (one.pages, one.uses) for one in reader.properties(f"{SCHEMA}Person").names}
     assert of_people == {f"{SCHEMA}name": (2, 3), f"{SCHEMA}jobTitle": (1, 1), f"{SCHEMA}url": (1, 1)}
-    assert Counted(f"{SCHEMA}name", 5, 3, 6) in reader.properties().names
+    assert TermCount(f"{SCHEMA}name", 5, 3, 6) in reader.properties().names
     assert [one.iri for one in reader.properties("", FOAF).names] == [f"{FOAF}name", f"{FOAF}nick"]
     assert reader.properties(f"{SCHEMA}Person", FOAF).names == []
 
@@ -125,15 +125,15 @@ def test_things_are_found_by(data, query, found):
 
 
 def test_without_a_question_everything_is_there_page_by_page(data):
-    reader = ThingReader(data)
-    keys = [reader.things(ThingQuery(offset=number, n=1)).things[0].key for number in range(7)]
+    reader = EntityReader(data)
+    keys = [reader.entities(EntityQuery(offset=number, n=1)).things[0].key for number in range(7)]
     assert len(set(keys)) == 7
-    assert reader.things(ThingQuery(offset=7)).things == []
-    assert reader.things(ThingQuery()).total == 7
+    assert reader.entities(EntityQuery(offset=7)).things == []
+    assert reader.entities(EntityQuery()).total == 7
 
 
 def test_a_thing_that_several_pages_speak_of_is_one_and_the_latest_names_it(data):
-    thing = ThingReader(data).thing(ANA)
+    thing = EntityReader(data).entity(ANA)
     assert thing is not None
     assert (thing.label, thing.classes, thing.pages_total) == ("Ana C.", [f"{SCHEMA}Person"], 2)
     assert [(page.url, page.fetched) for page in thing.pages] == [
@@ -146,21 +146,21 @@ def test_a_thing_that_several_pages_speak_of_is_one_and_the_latest_names_it(data
         "Ana Conceição",
         "pescadora",
     ]
-    assert ThingReader(data).thing("http://nobody.test/") is None
+    assert EntityReader(data).entity("http://nobody.test/") is None
 
 
 def test_what_stands_in_a_blank_node_is_shown_inside(data):
-    [event] = ThingReader(data).things(ThingQuery(conditions=such("name", "festival"))).things
+    [event] = EntityReader(data).entities(EntityQuery(conditions=such("name", "festival"))).things
     [place] = [shown for shown in event.properties if shown.property == f"{SCHEMA}location"]
     assert place.label == "Praça da Estação"
     assert "http://praca.test/x" in {shown.iri for shown in place.inside}
-    inner = ThingReader(data).thing(place.thing)
+    inner = EntityReader(data).entity(place.thing)
     assert inner is not None
     assert inner.classes == [f"{SCHEMA}Place"]
 
 
 def test_names_are_found_by_a_part_of_them_whatever_the_case(data):
-    reader = ThingReader(data)
+    reader = EntityReader(data)
     assert [one.iri for one in reader.classes(holding="pers").names] == [f"{SCHEMA}Person", f"{FOAF}Person"]
     assert reader.classes(SCHEMA, 0, 0, "PERS").total == 1
     assert [one.iri for one in reader.properties(f"{SCHEMA}Event", holding="date").names] == [f"{SCHEMA}startDate"]
@@ -168,54 +168,54 @@ def test_names_are_found_by_a_part_of_them_whatever_the_case(data):
 
 
 def test_what_a_page_speaks_of_comes_in_its_order(data):
-    reader = ThingReader(data)
-    assert [thing.label for thing in reader.of_page(C)][:3] == ["Festival de redes", "Praça da Estação", "Feira velha"]
-    assert [thing.key for thing in reader.of_page(A, 1)] == [ANA]
-    assert reader.of_page("http://nobody.test/") == []
+    reader = EntityReader(data)
+    assert [thing.label for thing in reader.entities_of_page(C)][:3] == ["Festival de redes", "Praça da Estação", "Feira velha"]
+    assert [thing.key for thing in reader.entities_of_page(A, 1)] == [ANA]
+    assert reader.entities_of_page("http://nobody.test/") == []
 
 
 def test_who_says_what_of_a_thing_is_told_page_by_page(data):
-    said = ThingReader(data).said_of(ANA)
+    said = EntityReader(data).page_views(ANA)
     assert [(view.url, view.label) for view in said] == [(B, "Ana C."), (A, "Ana Conceição")]
     assert [shown.text for shown in said[1].properties] == ["Ana Conceição", "pescadora"]
-    assert ThingReader(data).said_of("http://nobody.test/") == []
+    assert EntityReader(data).page_views("http://nobody.test/") == []
 
 
 REFUSED = [
-    (ThingQuery(n=101), "n must be"),
-    (ThingQuery(offset=-1), "offset must be"),
-    (ThingQuery(conditions=such("name", "", ">")), "Say a number, a date or a text"),
-    (ThingQuery(conditions=such("startDate", "amanhã", ">")), "wanted is a number, or a date"),
-    (ThingQuery(conditions=such("", "3", ">")), "of which property"),
-    (ThingQuery(conditions=such("name", "x") * 11), "at most 10 conditions"),
-    (ThingQuery(of_class="x" * 2001), "longer than"),
+    (EntityQuery(n=101), "n must be"),
+    (EntityQuery(offset=-1), "offset must be"),
+    (EntityQuery(conditions=such("name", "", ">")), "Say a number, a date or a text"),
+    (EntityQuery(conditions=such("startDate", "amanhã", ">")), "wanted is a number, or a date"),
+    (EntityQuery(conditions=such("", "3", ">")), "of which property"),
+    (EntityQuery(conditions=such("name", "x") * 11), "at most 10 conditions"),
+    (EntityQuery(of_class="x" * 2001), "longer than"),
 ]
 
 
 @pytest.mark.parametrize(("query", "why"), REFUSED)
 def test_what_cannot_be_meant_is_said_in_one_line(data, query, why):
     with pytest.raises(QueryError, match=why) as caught:
-        ThingReader(data).things(query)
+        EntityReader(data).entities(query)
     assert "\n" not in str(caught.value)
 
 
 def test_where_nothing_is_there_nothing_is_found(tmp_path):
-    reader = ThingReader(new_data(tmp_path / "data"))
-    assert (reader.vocabularies().total, reader.things(ThingQuery()).total, reader.thing(ANA)) == (0, 0, None)
+    reader = EntityReader(new_data(tmp_path / "data"))
+    assert (reader.vocabularies().total, reader.entities(EntityQuery()).total, reader.entity(ANA)) == (0, 0, None)
 
 
 def test_several_parts_answer_as_one(tmp_path):
     one, three = new_data(tmp_path / "one"), new_data(tmp_path / "three")
     for target in (one, three):
         write(target, [record for record in lives(30, 100, 4) if "coisas" not in str(record.page)])
-    shards.choose(three, shards.parse("3", "test"))
+    shards.set_layout(three, shards.parse_layout("3", "test"))
     found = []
     for target in (one, three):
         catch_up(target)
-        reader, query = ThingReader(target), ThingQuery(of_class=f"{SCHEMA}Person", n=4)
+        reader, query = EntityReader(target), EntityQuery(of_class=f"{SCHEMA}Person", n=4)
         keys: list[str] = []
         for offset in range(0, 40, 4):
-            page = reader.things(ThingQuery(of_class=query.of_class, offset=offset, n=4))
+            page = reader.entities(EntityQuery(of_class=query.of_class, offset=offset, n=4))
             keys += [thing.key for thing in page.things]
         found.append((reader.classes(), reader.properties(), page.total, sorted(keys)))
     assert found[0] == found[1]
@@ -227,12 +227,12 @@ def test_a_thing_is_shown_as_the_pages_fetched_last_have_it(tmp_path):
     several = [a_page(f"http://h{n}.test/", 1, a_person(f"Ana {n}", ANA), at=FIRST_AT + n) for n in range(30)]
     write(data, several)
     catch_up(data)
-    reader = ThingReader(data)
-    found = reader.thing(ANA)
+    reader = EntityReader(data)
+    found = reader.entity(ANA)
     assert found is not None
     assert (found.label, found.pages_total) == ("Ana 29", 30)
     assert [page.url for page in found.pages] == [f"http://h{n}.test/" for n in range(29, 9, -1)]
-    assert [view.label for view in reader.said_of(ANA)] == [f"Ana {n}" for n in range(29, 9, -1)]
+    assert [view.label for view in reader.page_views(ANA)] == [f"Ana {n}" for n in range(29, 9, -1)]
 
 
 def test_of_what_lies_in_blank_nodes_so_much_is_shown_and_no_more(tmp_path):
@@ -241,5 +241,5 @@ def test_of_what_lies_in_blank_nodes_so_much_is_shown_and_no_more(tmp_path):
     things = ("http://x.test/", [f"{SCHEMA}Thing"], [(f"{SCHEMA}p{n}", "_:n") for n in range(50)]), nested
     write(data, [a_page(f"http://h{n}.test/", 1, *things, at=FIRST_AT + n) for n in range(3)])
     catch_up(data)
-    views = ThingReader(data).said_of("http://x.test/")
+    views = EntityReader(data).page_views("http://x.test/")
     assert [sum(bool(shown.inside) for shown in view.properties) for view in views] == [50, OPENED_MAX - 50, 0]

@@ -9,7 +9,7 @@ from pyoxigraph import Literal, NamedNode, Quad, Store
 
 from tarrafa.errors import QueryError
 from tarrafa.parse.prefixes import PREFIXES
-from tarrafa.triples.wording import NESTING_MAX, NO_SERVICE, QUERY_CHARS_MAX, _safe_prefix, mentions_service, read
+from tarrafa.triples.wording import NESTING_MAX, NO_SERVICE, QUERY_CHARS_MAX, _safe_prefix, mentions_service, check_query
 
 OUTSIDE = "<http://127.0.0.1:1/>{}"  # Oxigraph refuses the port, with an OSError, before anything is sent
 LONG = '"""'
@@ -68,13 +68,13 @@ INNOCENT = [
 @pytest.mark.parametrize("query", DISGUISES)
 def test_no_disguise_of_service_gets_through(query: str) -> None:
     with pytest.raises(QueryError) as refused:
-        read(query)
+        check_query(query)
     assert str(refused.value) == NO_SERVICE
 
 
 @pytest.mark.parametrize("query", INNOCENT)
 def test_who_only_mentions_the_word_is_answered(query: str) -> None:
-    read(query)
+    check_query(query)
     Store().query(query, prefixes={"ex": "http://x/"})  # it is a query
 
 
@@ -122,14 +122,14 @@ def test_what_oxigraph_would_ask_others_for_is_never_given_to_it(query, changes)
 @given(st.sampled_from(HEADS), st.lists(st.sampled_from(PIECES), max_size=12), st.text(max_size=20))
 def test_any_text_is_given_on_or_refused_and_never_an_error(head, pieces, text):
     try:
-        read(f"{head}SELECT*{{{''.join(pieces)}{text}}}")
-        read(text)
+        check_query(f"{head}SELECT*{{{''.join(pieces)}{text}}}")
+        check_query(text)
     except QueryError as error:
         assert str(error)
 
 
 def test_nesting_and_length_are_bounded():
-    read("SELECT * { FILTER" + "(" * (NESTING_MAX - 1) + "1" + ")" * (NESTING_MAX - 1) + "}")
+    check_query("SELECT * { FILTER" + "(" * (NESTING_MAX - 1) + "1" + ")" * (NESTING_MAX - 1) + "}")
     for query, word in (
         ("SELECT * " + "{" * 100_000, "too long"),
         ("SELECT * " + "{" * 50_000, "nested"),
@@ -137,17 +137,17 @@ def test_nesting_and_length_are_bounded():
         ("x" * (QUERY_CHARS_MAX + 1), "too long"),
     ):
         with pytest.raises(QueryError, match=word):
-            read(query)
+            check_query(query)
 
 
 def test_the_skeleton_has_the_words_and_not_what_is_said():
-    skeleton = read(
+    skeleton = check_query(
         "PREFIX from: <http://from/> SELECT ?from { ?s from:from 'FROM <x>'@from, <http://x/FROM> } # FROM\nlimit#\n7"
     )
     assert not skeleton.has("FROM")
     assert skeleton.limit == 7
-    assert read("ASK FROM <http://x/> {}").has("FROM")
-    assert read("SELECT * {}").limit is None
+    assert check_query("ASK FROM <http://x/> {}").has("FROM")
+    assert check_query("SELECT * {}").limit is None
 
 
 def test_no_prefix_that_is_known_without_being_declared_can_hide_the_keyword():

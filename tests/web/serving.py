@@ -15,7 +15,7 @@ import uvloop
 from protego import Protego
 
 from tarrafa.clock import Clock
-from tarrafa.web import Stats, WebServer, World
+from tarrafa.web import WebServerStats, WebServer, World
 
 MAIN = "127.0.0.1"
 
@@ -41,7 +41,7 @@ class Response:
         return self.body.decode(charset)
 
 
-class Serving:
+class WebInThread:
     """`with Serving(world) as web:` then `web.get(url)`."""
 
     def __init__(
@@ -59,9 +59,9 @@ class Serving:
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._connections: dict[str, HTTPConnection] = {}
-        self.stats: Stats | None = None
+        self.stats: WebServerStats | None = None
 
-    def __enter__(self) -> "Serving":
+    def __enter__(self) -> "WebInThread":
         self._thread.start()
         self.server = WebServer(self.world, MAIN, 0, **self._options)  # type: ignore[arg-type]
         asyncio.run_coroutine_threadsafe(self.server.start(), self._loop).result(20)
@@ -93,7 +93,7 @@ class Serving:
         return Response(answer.status, {name.lower(): value for name, value in answer.getheaders()}, body)
 
 
-class Reader(HTMLParser):
+class HtmlLinkReader(HTMLParser):
     """The links of a page, as a crawler needs them."""
 
     def __init__(self) -> None:
@@ -140,22 +140,22 @@ def canonical(href: str, base: str) -> str:
     return re.sub(r"%([0-9A-Fa-f]{2})", tidy, url.href)
 
 
-def read(response: Response) -> Reader:
-    reader = Reader()
+def read(response: Response) -> HtmlLinkReader:
+    reader = HtmlLinkReader()
     reader.feed(response.text())
     return reader
 
 
 @dataclass
-class Crawl:
+class ReferenceCrawl:
     """What an independent, obedient, breadth-first crawler over a socket saw."""
 
     depths: dict[str, int] = field(default_factory=dict)
     answers: dict[str, Response] = field(default_factory=dict)
 
 
-def crawl(web: Serving, roots: list[str], depth_max: int | None = None) -> Crawl:
-    seen = Crawl()
+def reference_crawl(web: WebInThread, roots: list[str], depth_max: int | None = None) -> ReferenceCrawl:
+    seen = ReferenceCrawl()
     robots: dict[str, Protego | None] = {}
     waiting = deque((root, 0) for root in roots)
     while waiting:

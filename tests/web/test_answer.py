@@ -13,24 +13,24 @@ import pycld2
 import pytest
 from protego import Protego
 
-from tarrafa.web import NAMES, Form, World
-from tarrafa.web.answer import Answer, Request, answer
-from tarrafa.web.change import changes, version
-from tarrafa.web.notices import allowed
-from tarrafa.web.site import CHARSETS, Kind, Resource, card, facts, path, resources
-from tests.web.serving import Reader, Response, canonical, read
+from tarrafa.web import BY_NAME, UrlForm, World
+from tarrafa.web.answer import WebResponse, WebRequest, make_response
+from tarrafa.web.change import change_times, version_at
+from tarrafa.web.notices import is_allowed
+from tarrafa.web.site import CHARSETS, ResourceKind, Resource, link_target, page_attributes, path_of, all_resources
+from tests.web.serving import HtmlLinkReader, Response, canonical, read
 
 WORLD = World(seed=3, hosts=30, pages=1500, crawl_delay_s=0.5, crawl_delay_share=0.4)
 NOW = 1.8e9
-PAGES = [Resource(Kind.PAGE, no, n) for no in range(1, 31) for n in range(WORLD.host(no).pages)]
+PAGES = [Resource(ResourceKind.PAGE, no, n) for no in range(1, 31) for n in range(WORLD.host(no).pages)]
 
 
-def ask(resource: Resource, now: float = NOW, form: Form = NAMES, match: str = "", since: str = "") -> Response:
-    request = Request("GET", path(WORLD, resource), if_none_match=match, if_modified_since=since)
-    return _response(answer(WORLD, resource.no, form, request, now))
+def ask(resource: Resource, now: float = NOW, form: UrlForm = BY_NAME, match: str = "", since: str = "") -> Response:
+    request = WebRequest("GET", path_of(WORLD, resource), if_none_match=match, if_modified_since=since)
+    return _response(make_response(WORLD, resource.no, form, request, now))
 
 
-def _response(told: Answer) -> Response:
+def _response(told: WebResponse) -> Response:
     lines = (line.partition(": ") for line in told.headers.splitlines())
     return Response(told.status, {name.lower(): value for name, _, value in lines}, told.body)
 
@@ -44,7 +44,7 @@ def test_pages_say_their_title_and_weigh_what_pages_weigh():
     for resource in PAGES[::3]:
         response = ask(resource)
         sizes.append(len(response.body))
-        assert read(response).title == card(WORLD, resource.no, resource.n).title
+        assert read(response).title == link_target(WORLD, resource.no, resource.n).title
     assert 6_000 < sum(sizes) / len(sizes) < 12_000
     assert min(sizes) > 1_500
     assert 20_000 < max(sizes) < 45_000
@@ -53,7 +53,7 @@ def test_pages_say_their_title_and_weigh_what_pages_weigh():
 def test_every_charset_is_used_and_decodes_to_the_same_letters():
     met: Counter[str] = Counter()
     for resource in PAGES:
-        about = facts(WORLD, resource.no, resource.n)
+        about = page_attributes(WORLD, resource.no, resource.n)
         if met[about.charset] >= 4:
             continue
         met[about.charset] += 1
@@ -61,7 +61,7 @@ def test_every_charset_is_used_and_decodes_to_the_same_letters():
         text = response.text()  # raises where header, meta and bytes disagree
         assert "© " in text
         assert "\ufffd" not in text
-        assert card(WORLD, resource.no, resource.n).title in text
+        assert link_target(WORLD, resource.no, resource.n).title in text
         if about.charset in ("utf-8 meta", "windows-1252 header", "windows-1252 meta"):
             assert "“10 €” – " in text
     assert set(met) == set(CHARSETS)
@@ -83,9 +83,9 @@ def test_real_words_are_there_to_search_for():
 
 
 def test_links_carry_the_words_of_their_target():
-    reader: Reader = read(ask(PAGES[0]))
+    reader: HtmlLinkReader = read(ask(PAGES[0]))
     anchors = {canonical(href, WORLD.root(1)): words for href, _, words in reader.links[8:]}
-    titles = {f"http://{WORLD.authority(p.no)}{path(WORLD, p)}": card(WORLD, p.no, p.n).title for p in PAGES}
+    titles = {f"http://{WORLD.authority(p.no)}{path_of(WORLD, p)}": link_target(WORLD, p.no, p.n).title for p in PAGES}
     shared = [url for url in anchors if url in titles]
     assert len(shared) > 5
     assert all(anchors[url] == titles[url] for url in shared)
@@ -93,7 +93,7 @@ def test_links_carry_the_words_of_their_target():
 
 @pytest.mark.parametrize("kind", ["rdfa", "jsonld", "microdata"])
 def test_part_of_the_pages_describe_a_thing(kind):
-    pages = [page for page in PAGES if facts(WORLD, page.no, page.n).structured == kind]
+    pages = [page for page in PAGES if page_attributes(WORLD, page.no, page.n).structured == kind]
     assert len(PAGES) / 40 < len(pages) < len(PAGES) / 3
     types = set()
     for page in pages[:12]:
@@ -120,7 +120,7 @@ def test_part_of_the_pages_describe_a_thing(kind):
 def test_robots_meta_comes_from_the_page_or_from_the_header():
     ways: Counter[str] = Counter()
     for page in PAGES:
-        about = facts(WORLD, page.no, page.n)
+        about = page_attributes(WORLD, page.no, page.n)
         wanted = {name for name in ("noindex", "nofollow", "noarchive") if getattr(about, name)}
         if not wanted:
             continue
@@ -133,10 +133,10 @@ def test_robots_meta_comes_from_the_page_or_from_the_header():
 
 
 def test_print_versions_name_the_page_as_canonical():
-    prints = [resource for no in range(1, 31) for resource in resources(WORLD, no) if resource.kind is Kind.PRINT]
+    prints = [resource for no in range(1, 31) for resource in all_resources(WORLD, no) if resource.kind is ResourceKind.PRINT]
     assert prints
     for resource in prints[:10]:
-        plain = f"http://{WORLD.authority(resource.no)}{card(WORLD, resource.no, resource.n).path}"
+        plain = f"http://{WORLD.authority(resource.no)}{link_target(WORLD, resource.no, resource.n).path}"
         assert read(ask(resource)).canonical == plain
 
 
@@ -144,20 +144,20 @@ def test_print_versions_name_the_page_as_canonical():
 
 
 def _changing() -> Resource:
-    return next(p for p in PAGES if facts(WORLD, p.no, p.n).changes_per_day > 0.1 and WORLD.host(p.no).validators)
+    return next(p for p in PAGES if page_attributes(WORLD, p.no, p.n).changes_per_day > 0.1 and WORLD.host(p.no).validators)
 
 
 def test_a_change_changes_text_and_validators_and_nothing_else_does():
     page = _changing()
-    rate = facts(WORLD, page.no, page.n).changes_per_day
-    first, second = changes(WORLD, page.no, page.n, rate, NOW, NOW + 400 * 86_400)[:2]
+    rate = page_attributes(WORLD, page.no, page.n).changes_per_day
+    first, second = change_times(WORLD, page.no, page.n, rate, NOW, NOW + 400 * 86_400)[:2]
     before, at, later, after = (ask(page, moment) for moment in (first - 1, first, second - 1, second))
     assert at == later
     assert len({(r.headers["etag"], r.headers["last-modified"], r.body) for r in (before, at, after)}) == 3
     assert read(before).links == read(after).links
     assert read(before).title == read(after).title
     parsed = parsedate_to_datetime(at.headers["last-modified"]).timestamp()
-    assert parsed == first == version(WORLD, page.no, page.n, rate, first).since
+    assert parsed == first == version_at(WORLD, page.no, page.n, rate, first).since
 
 
 def test_rfc9110_what_has_not_changed_is_answered_304():
@@ -175,8 +175,8 @@ def test_rfc9110_what_has_not_changed_is_answered_304():
 
 def test_after_a_change_the_old_validators_no_longer_hold():
     page = _changing()
-    rate = facts(WORLD, page.no, page.n).changes_per_day
-    moment = changes(WORLD, page.no, page.n, rate, NOW, NOW + 400 * 86_400)[0]
+    rate = page_attributes(WORLD, page.no, page.n).changes_per_day
+    moment = change_times(WORLD, page.no, page.n, rate, NOW, NOW + 400 * 86_400)[0]
     old = ask(page, moment - 1).headers
     assert ask(page, moment - 0.5, since=old["last-modified"]).status == 304
     assert ask(page, moment, since=old["last-modified"]).status == 200
@@ -193,35 +193,35 @@ def test_some_hosts_send_no_validators():
 # --- notices
 
 
-@pytest.mark.parametrize("form", [NAMES, Form(8090)], ids=["names", "addresses"])
+@pytest.mark.parametrize("form", [BY_NAME, UrlForm(8090)], ids=["names", "addresses"])
 def test_robots_txt_says_what_the_truth_says(form):
-    refused: Counter[Kind] = Counter()
+    refused: Counter[ResourceKind] = Counter()
     for no in range(1, 31):
-        told = ask(Resource(Kind.ROBOTS, no, 0), form=form)
+        told = ask(Resource(ResourceKind.ROBOTS, no, 0), form=form)
         host = WORLD.host(no)
         assert told.status == (200 if host.robots.present else 404)
         rules = Protego.parse(told.body.decode("utf-8-sig") if told.status == 200 else "")
         assert (rules.crawl_delay("tarrafa") or 0.0) == host.robots.crawl_delay_s
-        for resource in resources(WORLD, no):
-            if resource.kind is Kind.ROBOTS:
+        for resource in all_resources(WORLD, no):
+            if resource.kind is ResourceKind.ROBOTS:
                 continue
-            url = f"http://{WORLD.authority(no, form)}{path(WORLD, resource)}"
-            assert rules.can_fetch(url, "tarrafa") == allowed(WORLD, resource), url
-            refused[resource.kind] += not allowed(WORLD, resource)
-    assert {kind for kind, count in refused.items() if count} == {Kind.PAGE, Kind.PRINT, Kind.FILE}
+            url = f"http://{WORLD.authority(no, form)}{path_of(WORLD, resource)}"
+            assert rules.can_fetch(url, "tarrafa") == is_allowed(WORLD, resource), url
+            refused[resource.kind] += not is_allowed(WORLD, resource)
+    assert {kind for kind, count in refused.items() if count} == {ResourceKind.PAGE, ResourceKind.PRINT, ResourceKind.FILE}
     assert any(WORLD.host(no).robots.crawl_delay_s for no in range(1, 31))
 
 
 def test_the_sitemap_lists_all_but_private_pages_with_the_date_of_their_version():
     no = next(no for no in range(1, 31) if WORLD.host(no).pages > 60 and WORLD.host(no).language == "pt")
     space = {"s": "http://www.sitemaps.org/schemas/sitemap/0.9"}
-    listed = ElementTree.fromstring(ask(Resource(Kind.SITEMAP, no, 0)).body).findall("s:url", space)
+    listed = ElementTree.fromstring(ask(Resource(ResourceKind.SITEMAP, no, 0)).body).findall("s:url", space)
     places = {item.findtext("s:loc", "", space): item.findtext("s:lastmod", "", space) for item in listed}
     assert 0 < WORLD.host(no).pages - len(places) <= WORLD.host(no).pages // 10
     for page in (page for page in PAGES if page.no == no):
-        url = f"http://{WORLD.authority(no)}{path(WORLD, page)}"
+        url = f"http://{WORLD.authority(no)}{path_of(WORLD, page)}"
         if url in places:
-            since = version(WORLD, no, page.n, facts(WORLD, no, page.n).changes_per_day, NOW).since
+            since = version_at(WORLD, no, page.n, page_attributes(WORLD, no, page.n).changes_per_day, NOW).since
             assert datetime.fromisoformat(places[url]).timestamp() == since
         else:
             assert "/privado/" in url
@@ -230,29 +230,29 @@ def test_the_sitemap_lists_all_but_private_pages_with_the_date_of_their_version(
 def test_a_long_sitemap_is_cut_into_parts():
     world = World(hosts=1, pages=2500)
     space = {"s": "http://www.sitemaps.org/schemas/sitemap/0.9"}
-    index = ElementTree.fromstring(answer(world, 1, NAMES, Request("GET", "/sitemap.xml"), NOW).body)
+    index = ElementTree.fromstring(make_response(world, 1, BY_NAME, WebRequest("GET", "/sitemap.xml"), NOW).body)
     parts = [item.text or "" for item in index.findall("s:sitemap/s:loc", space)]
     assert parts == [f"http://h0001.br.test/sitemap-{number}.xml" for number in (1, 2, 3)]
     pages = 0
     for part in parts:
-        told = answer(world, 1, NAMES, Request("GET", part.removeprefix("http://h0001.br.test")), NOW)
+        told = make_response(world, 1, BY_NAME, WebRequest("GET", part.removeprefix("http://h0001.br.test")), NOW)
         pages += len(ElementTree.fromstring(told.body).findall("s:url", space))
     assert 2400 < pages < 2500
-    assert answer(world, 1, NAMES, Request("GET", "/sitemap-4.xml"), NOW).status == 404
+    assert make_response(world, 1, BY_NAME, WebRequest("GET", "/sitemap-4.xml"), NOW).status == 404
 
 
 def test_files_are_what_they_say():
     met = set()
     for no in range(1, 31):
-        for resource in resources(WORLD, no):
-            if resource.kind is not Kind.FILE:
+        for resource in all_resources(WORLD, no):
+            if resource.kind is not ResourceKind.FILE:
                 continue
             told = ask(resource)
             met.add(told.type)
             if told.type == "application/zip":
                 assert zipfile.ZipFile(io.BytesIO(told.body)).testzip() is None
             elif told.type == "text/plain":
-                assert card(WORLD, no, resource.n).title in told.body.decode()
+                assert link_target(WORLD, no, resource.n).title in told.body.decode()
             else:
                 assert told.body.startswith(b"\x89PNG\r\n" if told.type == "image/png" else b"%PDF-1.4")
     assert met == {"image/png", "application/pdf", "text/plain", "application/zip"}

@@ -10,27 +10,27 @@ import pytest
 
 from tarrafa.model import Status
 from tarrafa.parse.url import canonical
-from tarrafa.web import CORNERS, FORBIDDEN_ROOTS, Expects, World, corner_of, read_log
-from tarrafa.web.corners import SLOW_PAUSE_S, SLOW_PIECES, SUFFIXES, roots
-from tarrafa.web.corners.pages import site
-from tests.web.serving import Serving, read
+from tarrafa.web import HOSTILE_HOSTS, FORBIDDEN_ROOTS, CrawlExpectation, World, hostile_host_of, read_log
+from tarrafa.web.corners import SLOW_PAUSE_S, SLOW_PIECES, SUFFIXES, hostile_roots
+from tarrafa.web.corners.pages import register_site
+from tests.web.serving import WebInThread, read
 from tests.web.serving import canonical as canonical_by_others
-from tests.web.visiting import Seen, visit
+from tests.web.visiting import RecordedExchange, request_hostile_url
 
 CALENDAR = "http://calendar.corner.test/"
 WANTED = ("text/html", "application/xhtml+xml", "text/plain")
-EACH = pytest.mark.parametrize("corner", CORNERS.values(), ids=CORNERS)
+EACH = pytest.mark.parametrize("corner", HOSTILE_HOSTS.values(), ids=HOSTILE_HOSTS)
 
 
 def test_a_world_without_corners_has_none():
-    with Serving(World(hosts=2, pages=4)) as web:
+    with WebInThread(World(hosts=2, pages=4)) as web:
         assert web.get(CALENDAR).status == 404
         assert web.server.connections == {"*.test": f"127.0.0.1:{web.port}"}
 
 
 def test_the_calendar_never_ends_and_is_logged(tmp_path):
     log_path = tmp_path / "log.jsonl"
-    with Serving(World(hosts=2, pages=4, corners=True), log_path=log_path) as web:
+    with WebInThread(World(hosts=2, pages=4, hostile=True), log_path=log_path) as web:
         url, seen = CALENDAR, set()
         for _ in range(40):
             page = read(web.get(url))
@@ -45,33 +45,33 @@ def test_the_calendar_never_ends_and_is_logged(tmp_path):
 
 
 def test_the_slow_host_answers_piece_by_piece():
-    seen = visit("http://slow.corner.test/")
+    seen = request_hostile_url("http://slow.corner.test/")
     assert seen.sleeps == [SLOW_PAUSE_S] * (SLOW_PIECES - 1)
     assert seen.header("content-length") == str(len(seen.body))
     assert seen.status == 200
 
 
 def test_corners_are_found_by_name_exact_then_family():
-    assert CALENDAR in roots()
-    assert corner_of("Calendar.Corner.Test") is CORNERS["calendar.corner.test"]
-    assert corner_of("a.b.wild.test") is corner_of("www.wild.test") is CORNERS["*.wild.test"]
-    assert corner_of("wild.test") is corner_of("nobody.corner.test") is corner_of("h0001.br.test") is None
+    assert CALENDAR in hostile_roots()
+    assert hostile_host_of("Calendar.Corner.Test") is HOSTILE_HOSTS["calendar.corner.test"]
+    assert hostile_host_of("a.b.wild.test") is hostile_host_of("www.wild.test") is HOSTILE_HOSTS["*.wild.test"]
+    assert hostile_host_of("wild.test") is hostile_host_of("nobody.corner.test") is hostile_host_of("h0001.br.test") is None
 
 
 def test_two_corners_cannot_have_one_name():
     with pytest.raises(AssertionError, match="calendar"):
-        site("calendar", "nothing", {})
+        register_site("calendar", "nothing", {})
 
 
 def test_every_corner_of_a_suffix_is_a_site_of_its_own():
-    own = [name for name in CORNERS if not name.startswith("*.")]
+    own = [name for name in HOSTILE_HOSTS if not name.startswith("*.")]
     assert all(name.partition(".")[2] in SUFFIXES for name in own)
 
 
 def test_forbidden_addresses_are_urls_and_no_corners():
     for url in FORBIDDEN_ROOTS:
         host = urlsplit(canonical(url) or "").hostname
-        assert host and corner_of(host) is None, url
+        assert host and hostile_host_of(host) is None, url
 
 
 @EACH
@@ -81,7 +81,7 @@ def test_what_is_expected_is_well_formed(corner):
     assert corner.about and not corner.about.endswith(".")
     for url in (*expects.statuses, *corner.roots):
         assert canonical(url) == url
-        assert corner_of(urlsplit(url).hostname or "") is corner, url
+        assert hostile_host_of(urlsplit(url).hostname or "") is corner, url
     assert set(corner.roots) <= set(expects.statuses)
     for url, statuses in expects.statuses.items():
         assert statuses and set(statuses) <= known, url
@@ -97,17 +97,17 @@ def test_what_is_expected_is_well_formed(corner):
 
 def test_expectations_are_an_answer_not_an_excuse():
     """Nobody passes by accident: few statuses each, and those that let a page be kept or not are the exception."""
-    every = [statuses for corner in CORNERS.values() for statuses in corner.expects.statuses.values()]
+    every = [statuses for corner in HOSTILE_HOSTS.values() for statuses in corner.expects.statuses.values()]
     assert max(map(len, every)) <= 4
     assert sum(len(statuses) == 1 for statuses in every) > 0.7 * len(every)
-    assert sum(len(corner.expects.kept) for corner in CORNERS.values()) > 200
-    assert Expects({}).requests_max == 20
+    assert sum(len(corner.expects.kept) for corner in HOSTILE_HOSTS.values()) > 200
+    assert CrawlExpectation({}).requests_max == 20
 
 
 @EACH
 def test_a_corner_does_the_same_every_time(corner):
     for url in (*corner.expects.statuses, f"{corner.origin.replace('*', 'www')}/robots.txt"):
-        one, other = visit(url), visit(url)
+        one, other = request_hostile_url(url), request_hostile_url(url)
         assert one == other, url
 
 
@@ -115,11 +115,11 @@ def test_a_corner_does_the_same_every_time(corner):
 def test_what_must_be_kept_is_a_page_in_the_end(corner):
     memory: Counter[str] = Counter()
     for url in sorted(corner.expects.kept):
-        seen = visit(url, memory)
+        seen = request_hostile_url(url, memory)
         for _ in range(3):
             if seen.data.startswith(b"HTTP/1.1 200"):
                 break
-            seen = visit(url, memory)
+            seen = request_hostile_url(url, memory)
         assert not seen.endless, url
         assert b" 200" in seen.data[:200] or b"\r\n\r\nHTTP/1.1 200" in seen.data, url
 
@@ -127,7 +127,7 @@ def test_what_must_be_kept_is_a_page_in_the_end(corner):
 # --- how a crawler finds it all
 
 
-def _leads(seen: Seen, url: str) -> set[str]:
+def _leads(seen: RecordedExchange, url: str) -> set[str]:
     """Whatever looks like a way out."""
     if seen.endless or len(seen.data) > 700_000 or not seen.data.startswith(b"HTTP/"):
         return set()
@@ -148,17 +148,17 @@ def _leads(seen: Seen, url: str) -> set[str]:
 
 
 def test_every_url_that_is_spoken_of_can_be_found_from_the_roots():
-    spoken = {url: statuses for corner in CORNERS.values() for url, statuses in corner.expects.statuses.items()}
+    spoken = {url: statuses for corner in HOSTILE_HOSTS.values() for url, statuses in corner.expects.statuses.items()}
     listings = re.compile(r"https?://[^/]+/(robots\.txt|[\w-]+\.(xml|xml\.gz|txt))$").fullmatch
     waiting = deque(
-        [*roots(), *(f"{corner.origin}/robots.txt" for corner in CORNERS.values() if "*" not in corner.name)]
+        [*hostile_roots(), *(f"{corner.origin}/robots.txt" for corner in HOSTILE_HOSTS.values() if "*" not in corner.name)]
     )
     found, memory = set(waiting), Counter[str]()
     while waiting:
         url = waiting.popleft()
         if (url not in spoken and not listings(url)) or Status.TOO_LARGE in spoken.get(url, ()):
             continue
-        new = _leads(visit(url, memory, cookie="nada"), url) - found
+        new = _leads(request_hostile_url(url, memory, cookie="nada"), url) - found
         found |= new
-        waiting.extend(link for link in sorted(new) if link and corner_of(urlsplit(link).hostname or ""))
+        waiting.extend(link for link in sorted(new) if link and hostile_host_of(urlsplit(link).hostname or ""))
     assert spoken.keys() <= found, sorted(spoken.keys() - found)

@@ -9,22 +9,22 @@ import pytest
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import DataError
-from tarrafa.web import Entry, World, politeness, read_log
+from tarrafa.web import LoggedRequest, World, measure_politeness, read_log
 from tarrafa.web.log import RequestLog
-from tests.web.serving import Serving
-from tests.web.test_server import Wire
+from tests.web.serving import WebInThread
+from tests.web.test_server import RawConnection
 
 WORLD = World(hosts=16, pages=200)
 
 
-def an_entry(start: float, end: float, host: str = "a", path: str = "/", sent: float | None = None) -> Entry:
+def an_entry(start: float, end: float, host: str = "a", path: str = "/", sent: float | None = None) -> LoggedRequest:
     sent = end if sent is None else sent
     times = (start, sent, end, 10 * start, 10 * sent, 10 * end)
-    return Entry(host, path, 200, 100, *times, "test/1.0", 1, "127.0.0.1")
+    return LoggedRequest(host, path, 200, 100, *times, "test/1.0", 1, "127.0.0.1")
 
 
 def test_requests_in_turn_are_one_at_a_time_with_their_shortest_gap():
-    treated = politeness([an_entry(5.0, 6.0, path="/b"), an_entry(1.0, 2.0), an_entry(2.5, 3.0), an_entry(9.0, 9.5)])[
+    treated = measure_politeness([an_entry(5.0, 6.0, path="/b"), an_entry(1.0, 2.0), an_entry(2.5, 3.0), an_entry(9.0, 9.5)])[
         "a"
     ]
     assert (treated.requests, treated.simultaneous_max) == (4, 1)
@@ -34,31 +34,31 @@ def test_requests_in_turn_are_one_at_a_time_with_their_shortest_gap():
 
 
 def test_an_overlap_is_counted_and_its_gap_is_negative():
-    treated = politeness([an_entry(1.0, 4.0), an_entry(2.0, 2.5), an_entry(2.2, 5.0), an_entry(9.0, 9.1, "b")])
+    treated = measure_politeness([an_entry(1.0, 4.0), an_entry(2.0, 2.5), an_entry(2.2, 5.0), an_entry(9.0, 9.1, "b")])
     assert treated["a"].simultaneous_max == 3
     assert treated["a"].gap_s_min == pytest.approx(-2.0)
     assert (treated["b"].simultaneous_max, treated["b"].gap_s_min) == (1, math.inf)
 
 
 def test_an_answer_that_ends_as_the_next_begins_is_no_overlap():
-    assert politeness([an_entry(1.0, 2.0), an_entry(2.0, 3.0)])["a"].simultaneous_max == 1
+    assert measure_politeness([an_entry(1.0, 2.0), an_entry(2.0, 3.0)])["a"].simultaneous_max == 1
 
 
 def test_the_gap_runs_from_what_the_client_can_have_seen_first():
-    assert politeness([an_entry(1.0, 2.0, sent=1.9), an_entry(2.9, 3.0)])["a"].gap_s_min == pytest.approx(1.0)
+    assert measure_politeness([an_entry(1.0, 2.0, sent=1.9), an_entry(2.9, 3.0)])["a"].gap_s_min == pytest.approx(1.0)
 
 
 def test_hosts_that_share_an_address_can_be_taken_together():
     entries = [an_entry(1.0, 4.0, "127.1.0.8:8090"), an_entry(2.0, 3.0, "127.1.0.8:8091")]
-    assert politeness(entries)["127.1.0.8:8090"].simultaneous_max == 1
-    assert politeness(entries, by="address")["127.0.0.1"].simultaneous_max == 2
+    assert measure_politeness(entries)["127.1.0.8:8090"].simultaneous_max == 1
+    assert measure_politeness(entries, by="address")["127.0.0.1"].simultaneous_max == 2
 
 
 def test_every_request_is_logged_with_its_times(tmp_path):
     path = tmp_path / "log.jsonl"
     clock = Clock.scaled(1000.0, epoch=1.8e9)
     before = boottime()
-    with Serving(WORLD, log_path=path, clock=clock) as web:
+    with WebInThread(WORLD, log_path=path, clock=clock) as web:
         root = WORLD.root(2)
         web.get(root)
         web.get(f"{root}nada", User_Agent="other/2.0")
@@ -81,7 +81,7 @@ def test_every_request_is_logged_with_its_times(tmp_path):
     assert web.stats.bytes == sum(entry.bytes for entry in read_log(path))
 
 
-def wait_until_under_way(web: Serving, count: int) -> None:
+def wait_until_under_way(web: WebInThread, count: int) -> None:
     for _ in range(2000):
         if json.loads(web.get(f"http://127.0.0.1:{web.port}/__stats__").body)["under_way"] == count:
             return
@@ -90,13 +90,13 @@ def wait_until_under_way(web: Serving, count: int) -> None:
 
 def test_two_requests_at_once_are_seen_and_clients_that_leave_are_logged(tmp_path):
     path = tmp_path / "log.jsonl"
-    with Serving(WORLD, log_path=path, latency_s=3600.0) as web:
-        wires = [Wire(web.port) for _ in range(3)]
+    with WebInThread(WORLD, log_path=path, latency_s=3600.0) as web:
+        wires = [RawConnection(web.port) for _ in range(3)]
         for wire, name in zip(wires, ("h0001.br.test", "h0001.br.test", "h0002.pt.test"), strict=True):
             wire.send(f"GET / HTTP/1.1\r\nHost: {name}\r\n\r\n")
         wait_until_under_way(web, 3)
     assert [entry.status for entry in read_log(path)] == [0, 0, 0], "nobody waited for the answer"
-    treated = politeness(read_log(path))
+    treated = measure_politeness(read_log(path))
     assert treated["h0001.br.test"].simultaneous_max == 2
     assert treated["h0001.br.test"].gap_s_min < 0
     assert treated["h0002.pt.test"].simultaneous_max == 1
@@ -104,14 +104,14 @@ def test_two_requests_at_once_are_seen_and_clients_that_leave_are_logged(tmp_pat
 
 def test_answers_take_the_time_of_their_host(tmp_path):
     path = tmp_path / "log.jsonl"
-    with Serving(WORLD, log_path=path, latency_s=0.02) as web:
+    with WebInThread(WORLD, log_path=path, latency_s=0.02) as web:
         for no in (1, 2, 1):
             assert web.get(WORLD.root(no)).status == 200
     entries = read_log(path)
     for entry, no in zip(entries, (1, 2, 1), strict=True):
         assert entry.sent - entry.start >= 0.02 * WORLD.host(no).pace
-    assert politeness(entries)["h0001.br.test"].simultaneous_max == 1
-    assert politeness(entries)["h0001.br.test"].gap_s_min >= 0.02 * WORLD.host(2).pace
+    assert measure_politeness(entries)["h0001.br.test"].simultaneous_max == 1
+    assert measure_politeness(entries)["h0001.br.test"].gap_s_min >= 0.02 * WORLD.host(2).pace
 
 
 def test_a_torn_last_line_is_left_out(tmp_path):

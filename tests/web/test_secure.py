@@ -8,30 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from tarrafa.errors import ServeError
-from tarrafa.web import CA_FILE, CORNERS, Entry, World, read_log, server, start_process
-from tarrafa.web.connection import Connection
+from tarrafa.errors import ListenError
+from tarrafa.web import CA_FILE, HOSTILE_HOSTS, LoggedRequest, World, read_log, server, start_process
+from tarrafa.web.connection import WebConnection
 from tarrafa.web.corners.kinds import OFFERED_BYTES
 from tarrafa.web.tls import server_name
-from tests.web.serving import Serving
+from tests.web.serving import WebInThread
 from tests.web.test_log import wait_until_under_way
-from tests.web.test_server import Wire
+from tests.web.test_server import RawConnection
 
-WORLD = World(hosts=2, pages=4, corners=True)
+WORLD = World(hosts=2, pages=4, hostile=True)
 KERNEL_BYTES = 20_000_000  # what may lie in the buffers of both ends
 
 
 @pytest.fixture
 def web(tmp_path):
-    with Serving(WORLD, log_path=tmp_path / "log.jsonl") as web:
+    with WebInThread(WORLD, log_path=tmp_path / "log.jsonl") as web:
         yield web
 
 
-def port_of(web: Serving, pattern: str) -> int:
+def port_of(web: WebInThread, pattern: str) -> int:
     return int(web.server.connections[pattern].rpartition(":")[2])
 
 
-def knock(web: Serving, name: str, trusted: Path | None = CA_FILE) -> tuple[str, bytes]:
+def knock(web: WebInThread, name: str, trusted: Path | None = CA_FILE) -> tuple[str, bytes]:
     """What a strict client sees: the reason why not, or the answer."""
     context = ssl.create_default_context(cafile=trusted)
     raw = socket.create_connection(("127.0.0.1", port_of(web, "*.tls.test")), timeout=60)
@@ -60,7 +60,7 @@ def test_no_secure_connection_comes_about(web, name, reason):
     said, answer = knock(web, name)
     assert reason in said
     assert not answer
-    assert CORNERS[name].expects.requests_max == 0
+    assert HOSTILE_HOSTS[name].expects.requests_max == 0
 
 
 def test_a_good_certificate_is_good_for_those_who_know_its_authority(web, tmp_path):
@@ -121,11 +121,11 @@ def test_a_machine_without_ipv6_leaves_its_corner_out_and_says_so(monkeypatch):
 
     def refuse(address: str, port: int) -> socket.socket:
         if ":" in address:
-            raise ServeError("no IPv6 here")
+            raise ListenError("no IPv6 here")
         return bind(address, port)
 
     monkeypatch.setattr(server, "_bind", refuse)
-    with Serving(WORLD) as web:
+    with WebInThread(WORLD) as web:
         assert list(web.server.connections) == ["*.tls.test", "*.test"]
         assert web.server.left_out == ("www.six.test",)
         assert web.get("http://www.six.test/").status == 404
@@ -135,14 +135,14 @@ def test_a_process_tells_its_connections():
     with start_process(WORLD) as process:
         assert list(process.connections) == ["*.tls.test", "*.six.test", "*.test"]
         assert process.connections["*.test"] == process.connect_to
-        assert set(process.corners) == set(CORNERS) - set(process.left_out)
+        assert set(process.hostile_hosts) == set(HOSTILE_HOSTS) - set(process.left_out)
     with start_process(World(hosts=2, pages=4)) as process:
         assert process.connections == {"*.test": process.connect_to}
-        assert process.corners == {}
+        assert process.hostile_hosts == {}
 
 
 def test_a_reset_is_a_reset(web):
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     wire.send("GET /reset.html HTTP/1.1\r\nHost: reset.corner.test\r\n\r\n")
     with pytest.raises(ConnectionResetError) as error:
         while wire.socket.recv(65536):
@@ -153,7 +153,7 @@ def test_a_reset_is_a_reset(web):
 @pytest.mark.parametrize("url", ["http://image.corner.test/", "http://large.corner.test/large.html"])
 def test_a_transfer_that_is_cut_is_seen_in_the_log(web, tmp_path, url):
     host, _, path = url.removeprefix("http://").partition("/")
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     wire.send(f"GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
     _, headers, _ = wire.receive(body=False)
     assert int(headers["content-length"]) >= OFFERED_BYTES
@@ -165,7 +165,7 @@ def test_a_transfer_that_is_cut_is_seen_in_the_log(web, tmp_path, url):
 @pytest.mark.parametrize("name", ["endless.corner.test/endless.html", "mute.corner.test/mute.html"])
 def test_what_never_ends_stops_when_the_client_goes(web, tmp_path, name):
     host, _, path = name.partition("/")
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     wire.send(f"GET /{path} HTTP/1.1\r\nHost: {host}\r\n\r\n")
     if "endless" in name:
         assert len(wire.stream.read(1_000_000)) == 1_000_000
@@ -204,7 +204,7 @@ class Insatiable(asyncio.Transport):
 def test_an_endless_answer_leaves_the_server_free_even_if_the_client_takes_it_at_once():
     async def meet() -> int:
         web = server.WebServer(WORLD)
-        connection, transport = Connection(web), Insatiable()
+        connection, transport = WebConnection(web), Insatiable()
         connection.connection_made(transport)
         connection.data_received(b"GET /endless.html HTTP/1.1\r\nHost: endless.corner.test\r\n\r\n")
         for _ in range(100):
@@ -220,7 +220,7 @@ def test_an_endless_answer_leaves_the_server_free_even_if_the_client_takes_it_at
     assert 10 < asyncio.run(asyncio.wait_for(meet(), 20)) < 200
 
 
-def _entry(web: Serving, tmp_path: Path, url: str) -> Entry:
+def _entry(web: WebInThread, tmp_path: Path, url: str) -> LoggedRequest:
     """The log's line about a request, as soon as it is there."""
     for _ in range(5000):
         web.get(f"http://127.0.0.1:{web.port}/__log__/flush")

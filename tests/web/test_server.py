@@ -14,15 +14,15 @@ from collections.abc import Iterator
 import pytest
 
 from tarrafa.clock import Clock
-from tarrafa.errors import ServeError
-from tarrafa.web import Form, WebServer, World, read_log, start_process
+from tarrafa.errors import ListenError
+from tarrafa.web import UrlForm, WebServer, World, read_log, start_process
 from tarrafa.web.connection import HEAD_BYTES_MAX
-from tests.web.serving import Serving
+from tests.web.serving import WebInThread
 
-WORLD = World(hosts=16, pages=200, corners=True)
+WORLD = World(hosts=16, pages=200, hostile=True)
 
 
-class Wire:
+class RawConnection:
     """A bare connection."""
 
     def __init__(self, port: int) -> None:
@@ -54,12 +54,12 @@ class Wire:
 
 @pytest.fixture(scope="module")
 def web():
-    with Serving(WORLD) as web:
+    with WebInThread(WORLD) as web:
         yield web
 
 
 def test_a_connection_is_kept_and_pipelined_requests_are_answered_in_order(web):
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     names = [WORLD.host(no).name for no in range(1, 17)] * 8
     wire.send("".join(f"GET / HTTP/1.1\r\nHost: {name}\r\n\r\n" for name in names))
     for name in names:
@@ -69,7 +69,7 @@ def test_a_connection_is_kept_and_pipelined_requests_are_answered_in_order(web):
 
 
 def test_a_request_may_come_in_pieces(web):
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     for piece in ("GET /robo", "ts.txt HTT", "P/1.1\r\nHo", "st: h0001.br.test\r\nX: ", "y\r\n\r", "\n"):
         wire.send(piece)
     assert wire.receive()[0] in (200, 404)
@@ -80,7 +80,7 @@ def test_connection_close_and_http_1_0_end_the_connection(web):
         "GET / HTTP/1.1\r\nHost: h0001.br.test\r\nConnection: close\r\n\r\n",
         "GET / HTTP/1.0\r\nHost: h0001.br.test\r\n\r\n",
     ):
-        wire = Wire(web.port)
+        wire = RawConnection(web.port)
         wire.send(text)
         status, headers, body = wire.receive()
         assert (status, headers["connection"]) == (200, "close")
@@ -89,7 +89,7 @@ def test_connection_close_and_http_1_0_end_the_connection(web):
 
 
 def test_head_has_the_header_of_get_and_no_body(web):
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     wire.send("HEAD / HTTP/1.1\r\nHost: h0001.br.test\r\n\r\nGET / HTTP/1.1\r\nHost: h0001.br.test\r\n\r\n")
     status, head, _ = wire.receive(body=False)
     again, get, body = wire.receive()
@@ -112,7 +112,7 @@ ODD = [
 
 @pytest.mark.parametrize(("text", "status"), ODD)
 def test_odd_requests_get_their_status(web, text, status):
-    wire = Wire(web.port)
+    wire = RawConnection(web.port)
     wire.send(text)
     assert wire.receive()[0] == status
 
@@ -128,8 +128,8 @@ def test_the_server_counts_its_own_cpu(web):
 
 
 def test_every_host_answers_at_its_own_address_and_links_only_there():
-    with Serving(WORLD, addresses=True) as web:
-        form = Form(web.port)
+    with WebInThread(WORLD, addresses=True) as web:
+        form = UrlForm(web.port)
         for no in range(1, 17):
             answer = web.get(WORLD.root(no, form))
             assert answer.status == 200
@@ -143,7 +143,7 @@ def test_a_clock_that_runs_faster_moves_the_web():
     frozen, later = Clock(1.8e9, 0.0, 1e-9), Clock(1.8e9 + 400 * 86_400, 0.0, 1e-9)
     etags = []
     for clock in (frozen, later):
-        with Serving(WORLD, clock=clock) as web:
+        with WebInThread(WORLD, clock=clock) as web:
             answer = web.get(next(WORLD.root(no) for no in range(1, 17) if WORLD.host(no).validators))
             etags.append(answer.headers["etag"])
             assert answer.headers["date"].endswith(("08:00:00 GMT",))
@@ -151,21 +151,21 @@ def test_a_clock_that_runs_faster_moves_the_web():
 
 
 def test_a_port_in_use_is_said_in_one_line(web):
-    with pytest.raises(ServeError) as error:
+    with pytest.raises(ListenError) as error:
         asyncio.run(WebServer(WORLD, port=web.port).start())
     assert str(error.value) == f"127.0.0.1:{web.port}: the port is already in use; choose another with --port"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.1", "example.org", ""])
 def test_only_loopback_is_listened_on(host):
-    with pytest.raises(ServeError, match="loopback only"):
+    with pytest.raises(ListenError, match="loopback only"):
         WebServer(WORLD, host)
 
 
 def test_a_process_serves_the_same_world_and_tells_what_it_did(tmp_path):
     log_path = tmp_path / "log.jsonl"
     with start_process(WORLD, log_path=log_path, clock=Clock(1.8e9, 0.0, 1e-9)) as process:
-        wire = Wire(process.port)
+        wire = RawConnection(process.port)
         wire.send("GET / HTTP/1.1\r\nHost: h0001.br.test\r\n\r\n")
         _, headers, body = wire.receive()
         assert process.stats().requests == 1
@@ -175,13 +175,13 @@ def test_a_process_serves_the_same_world_and_tells_what_it_did(tmp_path):
     assert (stats.requests, stats.statuses) == (1, {200: 1})
     assert stats.cpu_s > 0
     assert "served 1 requests" in stats.sentence()
-    with Serving(World(hosts=16, pages=200), clock=Clock(1.8e9, 0.0, 1e-9)) as web:
+    with WebInThread(World(hosts=16, pages=200), clock=Clock(1.8e9, 0.0, 1e-9)) as web:
         here = web.get(WORLD.root(1))
     assert (here.body, here.headers) == (body, headers)
 
 
 def test_a_process_that_cannot_listen_says_why(web):
-    with pytest.raises(ServeError, match="already in use"):
+    with pytest.raises(ListenError, match="already in use"):
         start_process(WORLD, port=web.port)
 
 
@@ -196,7 +196,7 @@ def test_a_process_dies_with_its_parent_and_leaves_a_whole_log(tmp_path):
     assert parent.stdout is not None
     pid, port = map(int, parent.stdout.readline().split())
     child = os.pidfd_open(pid)
-    wire = Wire(port)
+    wire = RawConnection(port)
     wire.send("GET / HTTP/1.1\r\nHost: h0001.br.test\r\n\r\n")
     wire.receive()
     parent.send_signal(signal.SIGKILL)
@@ -208,12 +208,12 @@ def test_a_process_dies_with_its_parent_and_leaves_a_whole_log(tmp_path):
 
 def test_a_page_costs_little():
     """A loose bound, for a shared machine: a quiet core serves some 6,000 a second."""
-    from tarrafa.web import NAMES
-    from tarrafa.web.answer import Request, answer
-    from tarrafa.web.site import card
+    from tarrafa.web import BY_NAME
+    from tarrafa.web.answer import WebRequest, make_response
+    from tarrafa.web.site import link_target
 
-    pages = [(no, card(WORLD, no, n).path) for no in range(1, 17) for n in range(WORLD.host(no).open)]
+    pages = [(no, link_target(WORLD, no, n).path) for no in range(1, 17) for n in range(WORLD.host(no).open)]
     started = time.process_time()
     for no, path in pages:
-        answer(WORLD, no, NAMES, Request("GET", path), 1.8e9).encode(1.8e9, keep_alive=True)
+        make_response(WORLD, no, BY_NAME, WebRequest("GET", path), 1.8e9).encode(1.8e9, keep_alive=True)
     assert (time.process_time() - started) / len(pages) < 0.002

@@ -2,22 +2,22 @@
 
 import pytest
 
-from tarrafa.web import NAMES, World, expected, of_host, reachable
-from tarrafa.web.site import Kind, Role
-from tests.web.serving import Crawl, Serving, crawl
+from tarrafa.web import BY_NAME, World, expected_requests, describe_host, reachable
+from tarrafa.web.site import ResourceKind, PageRole
+from tests.web.serving import ReferenceCrawl, WebInThread, reference_crawl
 
 WORLD = World(seed=5, hosts=24, pages=450)
 
 
 @pytest.fixture(scope="module")
 def web():
-    with Serving(WORLD, addresses=True) as web:
+    with WebInThread(WORLD, addresses=True) as web:
         yield web
 
 
 @pytest.fixture(scope="module")
-def whole(web: Serving) -> Crawl:
-    return crawl(web, [WORLD.root(1)])
+def whole(web: WebInThread) -> ReferenceCrawl:
+    return reference_crawl(web, [WORLD.root(1)])
 
 
 def test_a_real_crawl_requests_exactly_what_is_reachable_at_the_same_depths(whole):
@@ -33,7 +33,7 @@ def test_a_real_crawl_requests_exactly_what_is_reachable_at_the_same_depths(whol
 
 def test_every_kind_of_thing_is_met(whole):
     kinds = {reached.kind for reached in reachable(WORLD, [WORLD.root(1)]).values()}
-    assert kinds == set(Kind) - {Kind.ROBOTS, Kind.SITEMAP}
+    assert kinds == set(ResourceKind) - {ResourceKind.ROBOTS, ResourceKind.SITEMAP}
     assert {200, 301, 302, 404, 410} <= {answer.status for answer in whole.answers.values()}
 
 
@@ -41,12 +41,12 @@ def test_every_kind_of_thing_is_met(whole):
 def test_depth_bounds_the_crawl(web, depth_max):
     roots = [WORLD.root(1), WORLD.root(7)]
     truth = reachable(WORLD, roots, depth_max=depth_max)
-    assert crawl(web, roots, depth_max).depths == {url: reached.depth for url, reached in truth.items()}
+    assert reference_crawl(web, roots, depth_max).depths == {url: reached.depth for url, reached in truth.items()}
 
 
 def test_the_crawl_by_address_is_the_same_web(web, whole):
     form = web.server.form
-    by_address = crawl(web, [WORLD.root(1, form)])
+    by_address = reference_crawl(web, [WORLD.root(1, form)])
     truth = reachable(WORLD, [WORLD.root(1, form)], form=form)
     assert by_address.depths == {url: reached.depth for url, reached in truth.items()}
     assert len(by_address.depths) == len(whole.depths)
@@ -56,43 +56,43 @@ def test_the_crawl_by_address_is_the_same_web(web, whole):
 def test_all_open_pages_are_reached_and_hidden_ones_are_not(whole):
     met: set[str] = set()
     for no in range(1, WORLD.hosts + 1):
-        for page in of_host(WORLD, no, 0.0):
-            if page.kind is not Kind.PAGE:
+        for page in describe_host(WORLD, no, 0.0):
+            if page.kind is not ResourceKind.PAGE:
                 continue
             met.add(page.role)
             reached = page.url in whole.depths
             private_is_open = not WORLD.host(no).robots.private
-            if page.role in (Role.OPEN, Role.EXCEPTION, Role.DEAD_END, Role.MOVED):
+            if page.role in (PageRole.OPEN, PageRole.EXCEPTION, PageRole.DEAD_END, PageRole.MOVED):
                 assert reached, page
-            elif page.role in (Role.ORPHAN, Role.SHY, Role.BEHIND_DEAD_END):
+            elif page.role in (PageRole.ORPHAN, PageRole.NOFOLLOW_ONLY, PageRole.BEHIND_DEAD_END):
                 assert not reached, page
-            elif page.role == Role.PRIVATE:
+            elif page.role == PageRole.PRIVATE:
                 assert reached == private_is_open, page
                 assert page.disallowed != private_is_open
-    assert met == set(Role)
+    assert met == set(PageRole)
 
 
 def test_expected_sorts_what_may_be_requested():
-    truth = expected(WORLD, [WORLD.root(1)], types=("text/html", "text/plain"))
-    groups = (truth.kept, truth.redirects, truth.missing, truth.unwanted, truth.notices)
+    truth = expected_requests(WORLD, [WORLD.root(1)], types=("text/html", "text/plain"))
+    groups = (truth.kept, truth.redirects, truth.missing, truth.unwanted, truth.robots_and_sitemaps)
     assert all(groups)
     assert sum(len(group) for group in groups) == len(truth.requests), "no URL is in two groups"
     assert any(url.endswith(".txt") and "/arquivos/" in url for url in truth.kept)
     assert {url.rpartition(".")[2] for url in truth.unwanted} == {"png", "pdf", "zip"}
-    assert {url for url in truth.notices if url.endswith("robots.txt")} == {
-        f"{root}robots.txt" for root in WORLD.roots(NAMES)
+    assert {url for url in truth.robots_and_sitemaps if url.endswith("robots.txt")} == {
+        f"{root}robots.txt" for root in WORLD.roots(BY_NAME)
     }
 
 
 def test_scope_leaves_other_hosts_alone(web):
-    inside = expected(WORLD, [WORLD.root(1)], hosts=lambda host: host.endswith(".br.test"))
+    inside = expected_requests(WORLD, [WORLD.root(1)], hosts=lambda host: host.endswith(".br.test"))
     assert inside.kept
     assert all("br.test" in url for url in inside.requests)
 
 
 def test_announced_sitemaps_lead_to_orphans():
-    without, with_maps = (expected(WORLD, [WORLD.root(1)], sitemaps=flag).kept for flag in (False, True))
-    orphans = {page.url for no in range(1, 25) for page in of_host(WORLD, no, 0.0) if page.role == Role.ORPHAN}
+    without, with_maps = (expected_requests(WORLD, [WORLD.root(1)], sitemaps=flag).kept for flag in (False, True))
+    orphans = {page.url for no in range(1, 25) for page in describe_host(WORLD, no, 0.0) if page.role == PageRole.ORPHAN}
     assert orphans
     assert not orphans & without
     assert orphans & with_maps
@@ -108,8 +108,8 @@ def test_the_truth_over_http_is_the_truth(web):
     again = msgspec.json.decode(web.get(f"http://127.0.0.1:{web.port}/__truth__?host={WORLD.host(3).name}").body)
     assert [page["url"] for page in told["pages"]] == [page["url"] for page in again["pages"]]
     pages = msgspec.convert(told["pages"], list[TruthPage])
-    assert pages == list(of_host(WORLD, 3, told["now"]))
-    assert sum(page.kind is Kind.PAGE for page in pages) == WORLD.host(3).pages
+    assert pages == list(describe_host(WORLD, 3, told["now"]))
+    assert sum(page.kind is ResourceKind.PAGE for page in pages) == WORLD.host(3).pages
     for page in pages:
         answer = web.get(page.url)
         assert (answer.status, answer.type) == (page.status, page.type or "text/html"), page

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tarrafa.errors import ConfigError
-from tarrafa.web import NAMES, Form, World
-from tarrafa.web.answer import Request, answer
-from tarrafa.web.site import Kind, Resource, path, resolve, resources
+from tarrafa.web import BY_NAME, UrlForm, World
+from tarrafa.web.answer import WebRequest, make_response
+from tarrafa.web.site import ResourceKind, Resource, path_of, resolve, all_resources
 from tarrafa.web.world import endpoint
 
 PORT = 8090
@@ -50,9 +50,9 @@ LARGE = World(hosts=100_000, pages=100_000)
 @given(st.integers(min_value=1, max_value=LARGE.hosts))
 def test_an_authority_leads_back_to_its_host(no):
     world = LARGE
-    for form in (NAMES, Form(PORT)):
+    for form in (BY_NAME, UrlForm(PORT)):
         assert world.find(world.authority(no, form), PORT) == (no, form)
-    assert world.find(f"{world.authority(no).upper()}:{PORT}", PORT) == (no, NAMES)
+    assert world.find(f"{world.authority(no).upper()}:{PORT}", PORT) == (no, BY_NAME)
     address, _ = endpoint(no)
     assert ipaddress.ip_address(address).is_loopback
     assert address != "127.0.0.1"
@@ -68,7 +68,7 @@ def test_nobody_lives_at_other_authorities(authority):
 
 
 def test_every_eighth_host_shares_the_address_of_the_one_before_on_the_next_port():
-    world, form = World(hosts=40, pages=40), Form(PORT)
+    world, form = World(hosts=40, pages=40), UrlForm(PORT)
     places = [world.authority(no, form) for no in range(1, 41)]
     assert len(set(places)) == 40
     assert len({place.partition(":")[0] for place in places}) == 35
@@ -78,7 +78,7 @@ def test_every_eighth_host_shares_the_address_of_the_one_before_on_the_next_port
 def test_a_world_is_its_arguments_and_nothing_else():
     def everything(seed: int) -> list[bytes]:
         world = World(seed=seed, hosts=6, pages=90)
-        found = [resource for no in range(1, 7) for resource in resources(world, no)]
+        found = [resource for no in range(1, 7) for resource in all_resources(world, no)]
         return [_body(world, resource) for resource in found]
 
     assert everything(3) == everything(3)
@@ -86,7 +86,7 @@ def test_a_world_is_its_arguments_and_nothing_else():
 
 
 def _body(world: World, resource: Resource) -> bytes:
-    told = answer(world, resource.no, NAMES, Request("GET", path(world, resource)), 1.8e9)
+    told = make_response(world, resource.no, BY_NAME, WebRequest("GET", path_of(world, resource)), 1.8e9)
     return told.encode(1.8e9, keep_alive=True)
 
 
@@ -106,16 +106,16 @@ WORLD = World(seed=9, hosts=20, pages=1500)
 
 def test_each_resource_has_one_path_and_each_path_one_resource():
     for no in range(1, WORLD.hosts + 1):
-        found = list(resources(WORLD, no))
-        paths = [path(WORLD, resource) for resource in found]
+        found = list(all_resources(WORLD, no))
+        paths = [path_of(WORLD, resource) for resource in found]
         assert len(set(paths)) == len(paths)
         assert [resolve(WORLD, no, place) for place in paths] == found
 
 
 def test_other_spellings_of_a_path_lead_to_the_same_page_and_other_paths_nowhere():
     no = max(range(1, 21), key=lambda no: WORLD.host(no).pages)
-    place = path(WORLD, Resource(Kind.PAGE, no, 50))
-    assert resolve(WORLD, no, f"/%{ord(place[1]):02x}{place[2:]}") == Resource(Kind.PAGE, no, 50)
+    place = path_of(WORLD, Resource(ResourceKind.PAGE, no, 50))
+    assert resolve(WORLD, no, f"/%{ord(place[1]):02x}{place[2:]}") == Resource(ResourceKind.PAGE, no, 50)
     for wrong in (place.replace("-50", "-51"), place + "x", place + "&", place.replace("/", "//"), "/x" + place):
         assert resolve(WORLD, no, wrong) is None, wrong
 
@@ -127,4 +127,4 @@ def test_other_spellings_of_a_path_lead_to_the_same_page_and_other_paths_nowhere
 )
 def test_any_target_is_answered(no, target):
     resource = resolve(WORLD, no, target)
-    assert resource is None or path(WORLD, resource)
+    assert resource is None or path_of(WORLD, resource)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from tarrafa.clock import Clock
-from tarrafa.web.answer import Request
-from tarrafa.web.corners import Exchange, corner_of
+from tarrafa.web.answer import WebRequest
+from tarrafa.web.corners import HostileExchange, hostile_host_of
 
 CLOCK = Clock(1.8e9, 0.0, 1e-9)
 AGENT = "Tarrafa/1.0"
@@ -16,12 +16,12 @@ BYTES_MAX = 4_000_000
 SLEEPS_MAX = 30
 
 
-class Enough(Exception):
+class ClientGone(Exception):
     """The client goes."""
 
 
 @dataclass
-class Seen:
+class RecordedExchange:
     """All that a handler did."""
 
     data: bytes = b""
@@ -89,36 +89,36 @@ def unpack(body: bytes, coding: str) -> bytes:
     return body
 
 
-def visit(url: str, memory: Counter[str] | None = None, agent: str = AGENT, cookie: str = "") -> Seen:
+def request_hostile_url(url: str, memory: Counter[str] | None = None, agent: str = AGENT, cookie: str = "") -> RecordedExchange:
     parts = urlsplit(url)
     assert parts.hostname
-    found = corner_of(parts.hostname)
+    found = hostile_host_of(parts.hostname)
     assert found, url
-    seen, pieces = Seen(), []
+    seen, pieces = RecordedExchange(), []
 
     def write(data: bytes) -> None:
         pieces.append(data)
         if sum(map(len, pieces)) > BYTES_MAX:
-            raise Enough
+            raise ClientGone
 
     async def sleep(seconds: float) -> None:
         seen.sleeps.append(seconds)
         if len(seen.sleeps) > SLEEPS_MAX:
-            raise Enough
+            raise ClientGone
 
     def end(how: str) -> None:
         seen.ends = seen.ends or how
 
     target = url.removeprefix(f"{parts.scheme}://{parts.netloc}")
-    request = Request("GET", target, parts.netloc, agent, cookie=cookie)
-    exchange = Exchange(request, CLOCK, write, lambda: end("close"), sleep, abort=lambda: end("abort"))
-    exchange.memory = Counter() if memory is None else memory
+    request = WebRequest("GET", target, parts.netloc, agent, cookie=cookie)
+    exchange = HostileExchange(request, CLOCK, write, lambda: end("close"), sleep, abort=lambda: end("abort"))
+    exchange.request_counts = Counter() if memory is None else memory
     work = found.handler(exchange)
     try:
         next(work.__await__())
     except StopIteration:
         pass
-    except Enough:
+    except ClientGone:
         seen.endless = True
     else:
         raise AssertionError(f"{url}: a corner waits for something that is neither time nor the client")

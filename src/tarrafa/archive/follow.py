@@ -17,32 +17,32 @@ from fastwarc.warc import ArchiveIterator, WarcRecord, WarcRecordType
 
 from tarrafa.archive.writer import COLLECTION_URI, STATEMENTS_TYPE, read_durable
 from tarrafa.errors import DataError
-from tarrafa.model import CollectionNote, Record
+from tarrafa.model import CollectionNote, VisitRecord
 
 Cursor = dict[str, int]
-Wanted = Callable[[str], bool]
-Hear = Callable[[CollectionNote], None]
+UrlFilter = Callable[[str], bool]
+OnCollectionNote = Callable[[CollectionNote], None]
 VISIT = WarcRecordType.metadata | WarcRecordType.conversion
-HEARD = VISIT | WarcRecordType.resource
+VISITS_AND_NOTES = VISIT | WarcRecordType.resource
 INFO_BYTES_MAX = 4 << 10  # of the warcinfo record, which is some 300
 
 
-class Entry(NamedTuple):
+class ArchiveEntry(NamedTuple):
     """A record, where to go on after it, and where it begins."""
 
     file: str
     end: int
-    record: Record
+    record: VisitRecord
     start: int = 0
 
 
-def published(directory: Path) -> Cursor:
+def visit_lengths(directory: Path) -> Cursor:
     """How far each meta file with a record in it may be read now. (A worker that met robots.txt only writes none.)"""
     lengths: Cursor = {}
     for path in sorted(directory.glob("*.durable")):
         name = path.name.removesuffix(".durable")
         with contextlib.suppress(FileNotFoundError):  # `recover` takes away what was never published, just now
-            length = read_durable(path).told
+            length = read_durable(path).visits_end
             if length > INFO_BYTES_MAX or (length and length > _info_bytes(directory / f"{name}.meta.warc.gz", length)):
                 lengths[name] = length
     return lengths
@@ -67,35 +67,35 @@ def _unzipped(path: Path, position: int, content: bytes) -> "zlib._Decompress":
     return unzip
 
 
-def behind(directory: Path, cursor: Cursor, until: Cursor | None = None) -> int:
+def bytes_behind(directory: Path, cursor: Cursor, until: Cursor | None = None) -> int:
     """How many durable bytes the cursor has not seen; `until`: of those that there were at some moment."""
-    lengths = published(directory) if until is None else until
+    lengths = visit_lengths(directory) if until is None else until
     return sum(max(0, length - cursor.get(file, 0)) for file, length in lengths.items())
 
 
 def follow(
     directory: Path,
     cursor: Cursor,
-    hear: Hear | None = None,
+    hear: OnCollectionNote | None = None,
     *,
-    wanted: Wanted | None = None,
+    wanted: UrlFilter | None = None,
     upto: Cursor | None = None,
-) -> Iterator[Entry]:
+) -> Iterator[ArchiveEntry]:
     """Every record that became durable after the cursor, file by file, until there is no more *now*, or up to another.
 
     `hear` is told how collections were configured, before the first record that was made so. `wanted` tells which URLs'
     visits are shown; the others are not even decoded.
     """
-    for file, length in (published(directory) if upto is None else upto).items():
+    for file, length in (visit_lengths(directory) if upto is None else upto).items():
         start = cursor.get(file, 0)
         if length > start:
             yield from _read(directory / f"{file}.meta.warc.gz", file, start, length, hear, wanted)
 
 
-def entry_at(directory: Path, file: str, start: int) -> Entry | None:
+def read_entry(directory: Path, file: str, start: int) -> ArchiveEntry | None:
     """The record that begins there; None if the archive has it no more."""
     try:
-        length = read_durable(directory / f"{file}.durable").told
+        length = read_durable(directory / f"{file}.durable").visits_end
     except FileNotFoundError:
         return None
     if start >= length:
@@ -103,20 +103,20 @@ def entry_at(directory: Path, file: str, start: int) -> Entry | None:
     return next(_read(directory / f"{file}.meta.warc.gz", file, start, length), None)
 
 
-_decode = msgspec.json.Decoder(Record).decode
+_decode = msgspec.json.Decoder(VisitRecord).decode
 _decode_note = msgspec.json.Decoder(CollectionNote).decode
 
 
 def _read(
-    path: Path, file: str, start: int, length: int, hear: Hear | None = None, wanted: Wanted | None = None
-) -> Iterator[Entry]:
+    path: Path, file: str, start: int, length: int, hear: OnCollectionNote | None = None, wanted: UrlFilter | None = None
+) -> Iterator[ArchiveEntry]:
     """A metadata record is complete when the next one begins: its conversions, if any, come straight after it."""
-    held: Record | None = None
+    held: VisitRecord | None = None
     begun = start
-    for position, raw, body in whole_records(path, start, length, VISIT if hear is None else HEARD):
+    for position, raw, body in read_records(path, start, length, VISIT if hear is None else VISITS_AND_NOTES):
         if raw.record_type == WarcRecordType.metadata:
             if held is not None:
-                yield Entry(file, position, held, begun)
+                yield ArchiveEntry(file, position, held, begun)
             held, begun = None, position
             if wanted is None or wanted(raw.headers.get("WARC-Target-URI") or ""):
                 held = parse_record(path, position, body)
@@ -130,17 +130,17 @@ def _read(
             field = "statements" if stated else "text"
             held = msgspec.structs.replace(held, page=msgspec.structs.replace(held.page, **{field: text}))
     if held is not None:
-        yield Entry(file, length, held, begun)
+        yield ArchiveEntry(file, length, held, begun)
 
 
-def whole_records(
+def read_records(
     path: Path, start: int, length: int, kinds: WarcRecordType
 ) -> Iterator[tuple[int, WarcRecord, bytes]]:
     """The records of some kinds between two places of a file: where each begins, its headers and its body."""
     position = start
     with path.open("rb") as stream:
         stream.seek(start)
-        for raw in _records(path, _Upto(stream, length)):
+        for raw in _records(path, _DurablePart(stream, length)):
             position = start + raw.stream_pos
             if raw.record_type & kinds:
                 body = raw.reader.read()
@@ -158,7 +158,7 @@ def _check_end(path: Path, stream: IO[bytes], position: int, length: int) -> Non
         raise DataError(f"{path}: damaged: nothing can be read after the record at {position}")
 
 
-class _Upto:
+class _DurablePart:
     """A file that ends where its durable part does: behind it may be anything."""
 
     def __init__(self, stream: IO[bytes], length: int) -> None:
@@ -178,7 +178,7 @@ class _Upto:
         """The file is closed by whoever opened it."""
 
 
-def _records(path: Path, stream: _Upto) -> Iterator[WarcRecord]:
+def _records(path: Path, stream: _DurablePart) -> Iterator[WarcRecord]:
     try:
         yield from ArchiveIterator(stream, parse_http=False)
     except OSError as error:
@@ -192,7 +192,7 @@ def _text(path: Path, position: int, body: bytes, errors: str) -> str:
         raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
 
 
-def parse_record(path: Path, position: int, body: bytes) -> Record:
+def parse_record(path: Path, position: int, body: bytes) -> VisitRecord:
     try:
         return _decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

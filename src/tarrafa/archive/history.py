@@ -16,27 +16,27 @@ from typing import NamedTuple
 import msgspec
 from fastwarc.warc import WarcRecord, WarcRecordType
 
-from tarrafa.archive.follow import Cursor, parse_record, whole_records
+from tarrafa.archive.follow import Cursor, parse_record, read_records
 from tarrafa.archive.writer import read_durable
 from tarrafa.errors import DataError
-from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, Record
+from tarrafa.model import CollectionNote, DeletedNote, Note, RebuiltNote, VisitRecord
 
-TOLD = WarcRecordType.metadata | WarcRecordType.resource
+RECORDS_AND_NOTES = WarcRecordType.metadata | WarcRecordType.resource
 FILE_NAME = re.compile(r"tarrafa-\d{14}-(.+)-\d{5}")
 
-Tell = Callable[[int], None]
+OnBytesRead = Callable[[int], None]
 
 
-class Happening(NamedTuple):
+class ArchiveEvent(NamedTuple):
     """A visit, or a note; `file` is where it was written down."""
 
     at: float
     file: str
-    what: Record | Note
+    content: VisitRecord | Note
 
 
 @dataclass(slots=True)
-class Survey:
+class ArchiveSurvey:
     """What an archive speaks of, in short."""
 
     starts: dict[str, float] = field(default_factory=dict)  # when each file begins
@@ -46,17 +46,17 @@ class Survey:
     visits: int = 0
 
 
-class _Named(msgspec.Struct):
+class _CollectionOnly(msgspec.Struct):
     """As much of a record as says whose it is."""
 
     collection: str
 
 
 _decode_note: Callable[[bytes], Note] = msgspec.json.Decoder(Note).decode
-_decode_name = msgspec.json.Decoder(_Named).decode
+_decode_name = msgspec.json.Decoder(_CollectionOnly).decode
 
 
-def lengths(directory: Path) -> Cursor:
+def durable_lengths(directory: Path) -> Cursor:
     """How far each meta file is durable, its last notes included."""
     found = {
         path.name.removesuffix(".durable"): read_durable(path).meta for path in sorted(directory.glob("*.durable"))
@@ -70,12 +70,12 @@ def worker_of(file: str) -> str:
     return match[1] if match else ""
 
 
-def survey(directory: Path, tell: Tell = lambda size: None, after: Cursor | None = None) -> Survey:
+def survey_archive(directory: Path, tell: OnBytesRead = lambda size: None, after: Cursor | None = None) -> ArchiveSurvey:
     """Read everything once, quickly, or what lies behind a cursor; `tell` hears of the bytes read."""
-    found = Survey()
-    for file, length in lengths(directory).items():
+    found = ArchiveSurvey()
+    for file, length in durable_lengths(directory).items():
         path, read = directory / f"{file}.meta.warc.gz", min((after or {}).get(file, 0), length)
-        for position, raw, body in whole_records(path, read, length, TOLD):
+        for position, raw, body in read_records(path, read, length, RECORDS_AND_NOTES):
             tell(position - read)
             read = position
             found.starts.setdefault(file, _moment(path, position, raw))
@@ -96,19 +96,19 @@ def survey(directory: Path, tell: Tell = lambda size: None, after: Cursor | None
 
 def first_notes(directory: Path) -> Iterator[Note]:
     """What each file says before its first visit."""
-    for file, length in lengths(directory).items():
+    for file, length in durable_lengths(directory).items():
         path = directory / f"{file}.meta.warc.gz"
-        for position, raw, body in whole_records(path, 0, length, TOLD):
+        for position, raw, body in read_records(path, 0, length, RECORDS_AND_NOTES):
             if raw.record_type != WarcRecordType.resource:
                 break
             yield _note(path, position, body)
 
 
-def happenings(directory: Path, starts: dict[str, float], tell: Tell = lambda size: None) -> Iterator[Happening]:
+def read_events(directory: Path, starts: dict[str, float], tell: OnBytesRead = lambda size: None) -> Iterator[ArchiveEvent]:
     """Everything that was noted down, from the beginning; `starts` are those of a survey."""
-    until = lengths(directory)
+    until = durable_lengths(directory)
     closed = sorted(((at, file) for file, at in starts.items()), reverse=True)
-    opened: list[tuple[float, str, Happening, Iterator[Happening]]] = []
+    opened: list[tuple[float, str, ArchiveEvent, Iterator[ArchiveEvent]]] = []
     while closed or opened:
         while closed and (not opened or closed[-1][0] <= opened[0][0]):
             file = closed.pop()[1]
@@ -120,23 +120,23 @@ def happenings(directory: Path, starts: dict[str, float], tell: Tell = lambda si
 
 
 def _push(
-    opened: list[tuple[float, str, Happening, Iterator[Happening]]], file: str, rest: Iterator[Happening]
+    opened: list[tuple[float, str, ArchiveEvent, Iterator[ArchiveEvent]]], file: str, rest: Iterator[ArchiveEvent]
 ) -> None:
     happening = next(rest, None)
     if happening is not None:
         heapq.heappush(opened, (happening.at, file, happening, rest))
 
 
-def _read(directory: Path, file: str, length: int, tell: Tell) -> Iterator[Happening]:
+def _read(directory: Path, file: str, length: int, tell: OnBytesRead) -> Iterator[ArchiveEvent]:
     path, read = directory / f"{file}.meta.warc.gz", 0
-    for position, raw, body in whole_records(path, 0, length, TOLD):
+    for position, raw, body in read_records(path, 0, length, RECORDS_AND_NOTES):
         tell(position - read)
         read = position
         at = _moment(path, position, raw)
         if raw.record_type == WarcRecordType.resource:
-            yield Happening(at, file, _note(path, position, body))
+            yield ArchiveEvent(at, file, _note(path, position, body))
         else:
-            yield Happening(at, file, parse_record(path, position, body))
+            yield ArchiveEvent(at, file, parse_record(path, position, body))
     tell(length - read)
 
 

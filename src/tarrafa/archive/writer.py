@@ -23,8 +23,8 @@ from fastwarc.warc import WarcRecord, WarcRecordType
 
 from tarrafa import __version__
 from tarrafa.data import sync_directory
-from tarrafa.errors import DataError, from_os
-from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, Record
+from tarrafa.errors import DataError, data_error_from_os
+from tarrafa.model import CollectionNote, DeletedNote, HostNote, ListingNote, Note, VisitRecord
 
 FILE_BYTES_MAX = 1 << 30
 GZIP_LEVEL = 3  # level 9 costs three times the time for 4 % less
@@ -41,7 +41,7 @@ COLLECTION_URI = f"{NOTE_URI}collection:"
 DELETED_URI = f"{NOTE_URI}deleted:"
 
 
-class Exchange(msgspec.Struct, frozen=True):
+class WarcExchange(msgspec.Struct, frozen=True):
     """One request and its answer, byte for byte as they went over the wire."""
 
     url: str
@@ -62,15 +62,15 @@ def payload_digest(body: bytes) -> str:
     return "sha1:" + b32encode(hashlib.sha1(body, usedforsecurity=False).digest()).decode()
 
 
-class Durable(msgspec.Struct, frozen=True):
+class DurableLengths(msgspec.Struct, frozen=True):
     """How many bytes of a pair of files are on the disk for certain; behind `told` there are notes, but no visit."""
 
     warc: int
     meta: int
-    told: int
+    visits_end: int
 
 
-class _File:
+class _WarcFile:
     """One WARC file being written."""
 
     def __init__(self, path: Path) -> None:
@@ -106,7 +106,7 @@ def _record(kind: WarcRecordType, url: str, at: float, content_type: str) -> War
     return record
 
 
-class Writer:
+class WarcWriter:
     """Appends visits to the archive. `append` is quick and on the loop; the function that `seal` gives is slow."""
 
     def __init__(self, directory: Path, worker: str, stamp: float) -> None:
@@ -114,42 +114,42 @@ class Writer:
         day = datetime.fromtimestamp(stamp, UTC).strftime("%Y%m%d%H%M%S")
         self._prefix = f"tarrafa-{day}-{worker}"
         self._serial = 0
-        self._warc: _File | None = None
-        self._meta: _File | None = None
-        self._told = 0  # where the last visit's record ends
+        self._warc: _WarcFile | None = None
+        self._meta: _WarcFile | None = None
+        self._visits_end = 0  # where the last visit's record ends
         self._durable_fd = -1
 
     @property
-    def pair(self) -> int:
+    def file_pair(self) -> int:
         """The number of the pair of files that the next record goes to."""
         return self._serial if self._warc is not None else self._serial + 1
 
-    def append(self, record: Record, exchange: Exchange | None) -> None:
+    def append(self, record: VisitRecord, exchange: WarcExchange | None) -> None:
         """Write one visit: always its metadata, the exchange if there is one to keep, the page's text if any."""
         try:
             warc, meta = self._files()
             if exchange is not None:
                 self._append_exchange(warc, exchange)
             self._append_metadata(meta, record)
-            self._told = meta.file.tell()
+            self._visits_end = meta.file.tell()
         except OSError as error:
-            raise from_os(error, self._directory) from None
+            raise data_error_from_os(error, self._directory) from None
 
-    def append_exchange(self, exchange: Exchange) -> None:
+    def append_exchange(self, exchange: WarcExchange) -> None:
         """Write what is not a visit of its own: robots.txt, a sitemap."""
         try:
             self._append_exchange(self._files()[0], exchange)
         except OSError as error:
-            raise from_os(error, self._directory) from None
+            raise data_error_from_os(error, self._directory) from None
 
     def append_note(self, note: Note, at: float) -> None:
         """Write what is no visit, but must be known to make the frontier again. Who follows visits does not see it."""
         try:
-            record = _record(WarcRecordType.resource, _subject(note), at, METADATA_TYPE)
+            record = _record(WarcRecordType.resource, _note_uri(note), at, METADATA_TYPE)
             record.set_bytes_content(msgspec.json.encode(note))
             self._files()[1].write(record)
         except OSError as error:
-            raise from_os(error, self._directory) from None
+            raise data_error_from_os(error, self._directory) from None
 
     def seal(self) -> Callable[[], None]:
         """Fix what has been appended until now; the function returned makes it durable and may run in a thread."""
@@ -157,9 +157,9 @@ class Writer:
             return lambda: None
         warc, meta, descriptor = self._warc, self._meta, self._durable_fd
         try:
-            durable = Durable(warc.length(), meta.length(), self._told)
+            durable = DurableLengths(warc.length(), meta.length(), self._visits_end)
         except OSError as error:
-            raise from_os(error, self._directory) from None
+            raise data_error_from_os(error, self._directory) from None
         full = max(durable.warc, durable.meta) >= FILE_BYTES_MAX
         if full:
             self._warc = self._meta = None
@@ -172,7 +172,7 @@ class Writer:
                 if full:
                     _close(warc, meta, descriptor)
             except OSError as error:
-                raise from_os(error, warc.path) from None
+                raise data_error_from_os(error, warc.path) from None
 
         return publish
 
@@ -182,7 +182,7 @@ class Writer:
             _close(self._warc, self._meta, self._durable_fd)
             self._warc = self._meta = None
 
-    def _files(self) -> tuple[_File, _File]:
+    def _files(self) -> tuple[_WarcFile, _WarcFile]:
         if self._warc is None or self._meta is None:
             self._open()
             assert self._warc is not None
@@ -202,8 +202,8 @@ class Writer:
             if os.fstat(self._durable_fd).st_nlink:  # else `recover` came by before it was locked
                 break
             os.close(self._durable_fd)
-        self._warc, self._meta = _File(Path(f"{name}.warc.gz")), _File(Path(f"{name}.meta.warc.gz"))
-        self._told = 0
+        self._warc, self._meta = _WarcFile(Path(f"{name}.warc.gz")), _WarcFile(Path(f"{name}.meta.warc.gz"))
+        self._visits_end = 0
         for file in (self._warc, self._meta):
             info = _record(WarcRecordType.warcinfo, "", datetime.now(UTC).timestamp(), "application/warc-fields")
             info.headers["WARC-Filename"] = file.path.name
@@ -212,7 +212,7 @@ class Writer:
         sync_directory(self._directory)
 
     @staticmethod
-    def _append_exchange(warc: _File, exchange: Exchange) -> None:
+    def _append_exchange(warc: _WarcFile, exchange: WarcExchange) -> None:
         kind = WarcRecordType.revisit if exchange.same_as else WarcRecordType.response
         response = _record(kind, exchange.url, exchange.at, HTTP_RESPONSE)
         if exchange.address:
@@ -233,7 +233,7 @@ class Writer:
         warc.write(request)
 
     @staticmethod
-    def _append_metadata(meta: _File, record: Record) -> None:
+    def _append_metadata(meta: _WarcFile, record: VisitRecord) -> None:
         page = record.page
         if page is not None and (page.text or page.statements):
             record = msgspec.structs.replace(record, page=msgspec.structs.replace(page, text="", statements=""))
@@ -250,7 +250,7 @@ class Writer:
                 meta.write(conversion)
 
 
-def _subject(note: Note) -> str:
+def _note_uri(note: Note) -> str:
     """The URI that a note is about."""
     if isinstance(note, CollectionNote):
         return f"{COLLECTION_URI}{note.collection}"
@@ -261,46 +261,46 @@ def _subject(note: Note) -> str:
     return note.url if isinstance(note, ListingNote) else f"{NOTE_URI}frontier"
 
 
-def _close(warc: _File, meta: _File, descriptor: int) -> None:
+def _close(warc: _WarcFile, meta: _WarcFile, descriptor: int) -> None:
     warc.file.close()
     meta.file.close()
     os.close(descriptor)
 
 
-def _write_durable(descriptor: int, durable: Durable) -> None:
+def _write_durable(descriptor: int, durable: DurableLengths) -> None:
     """One small overwrite in place: either the old line or the new one stands after a crash."""
-    line = f"{durable.warc} {durable.meta} {durable.told}"
+    line = f"{durable.warc} {durable.meta} {durable.visits_end}"
     os.pwrite(descriptor, f"{line} {crc32(line.encode()):08x}".ljust(63).encode() + b"\n", 0)
     os.fdatasync(descriptor)
 
 
-def read_durable(path: Path) -> Durable:
+def read_durable(path: Path) -> DurableLengths:
     """What `NAME.durable` says; nothing at all is durable before the first publication."""
     text = path.read_text(encoding="ascii", errors="replace")
     if not text.strip():
-        return Durable(0, 0, 0)
+        return DurableLengths(0, 0, 0)
     *parts, sum_of_them = text.split()
     if len(parts) not in (2, 3) or f"{crc32(' '.join(parts).encode()):08x}" != sum_of_them:
         raise DataError(f"{path}: damaged: {text.strip()[:60]!r}")
     warc, meta, told = int(parts[0]), int(parts[1]), int(parts[-1])  # an older file has visits only
-    return Durable(warc, meta, told)
+    return DurableLengths(warc, meta, told)
 
 
-def recover(directory: Path) -> int:
+def recover_archive(directory: Path) -> int:
     """Cut away what crashed writers had not made durable; returns the number of bytes cut.
 
     What is cut was promised to nobody: its visits were never finished. A writer that lives is left alone.
     """
     cut = 0
     for path in sorted(directory.glob("*.durable")):
-        with _deserted(path) as deserted:
+        with _lock_abandoned(path) as deserted:
             if deserted:
-                cut += _cut(path)
+                cut += _truncate(path)
     return cut
 
 
 @contextlib.contextmanager
-def _deserted(path: Path) -> Iterator[bool]:
+def _lock_abandoned(path: Path) -> Iterator[bool]:
     """Whether the files belong to nobody any more; nobody takes them up meanwhile."""
     with path.open("rb") as file:
         try:
@@ -311,7 +311,7 @@ def _deserted(path: Path) -> Iterator[bool]:
             yield True
 
 
-def _cut(path: Path) -> int:
+def _truncate(path: Path) -> int:
     durable, cut = read_durable(path), 0
     name = path.name.removesuffix(".durable")
     pairs = ((f"{name}.warc.gz", durable.warc), (f"{name}.meta.warc.gz", durable.meta))

@@ -34,10 +34,10 @@ def main() -> None:
 
 def _refuse_secrets(arguments: list[str]) -> None:
     """Whoever writes a token on the command line learns what to do instead."""
-    from tarrafa.frontier.token import ON_THE_COMMAND_LINE
+    from tarrafa.frontier.token import TOKEN_ON_COMMAND_LINE
 
     if any(word == "--token" or word.startswith("--token=") for word in arguments):
-        raise ConfigError(f"--token: {ON_THE_COMMAND_LINE}")
+        raise ConfigError(f"--token: {TOKEN_ON_COMMAND_LINE}")
     if any(word == "--password" or word.startswith("--password=") for word in arguments):
         told = "everybody on this machine can read a password on the command line"
         raise ConfigError(f"--password: {told}: leave it out and you are asked for it, or send it to stdin")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def add(
     file: Annotated[Path, typer.Argument(help="A collection file (TOML); `tarrafa init` writes one.")],
     data: Data = DEFAULT_DATA,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Hand a collection to the node that works in a data directory: it starts when its schedule says so,
@@ -27,26 +27,26 @@ def add(
     One that is there already takes up what the file says, and stays in the state that it is in; but one that was
     finished goes on, if there is more to visit now.
     """
-    from tarrafa.cli.curating import user
-    from tarrafa.config import encode
-    from tarrafa.coordinate.terminal import Wish, ask
-    from tarrafa.crawl.collection import load
-    from tarrafa.crawl.supervise import submit
-    from tarrafa.frontier.address import connect, from_command_line, local
+    from tarrafa.cli.curating import current_user
+    from tarrafa.config import encode_collection
+    from tarrafa.coordinate.terminal import ControlRequest, send_control_request
+    from tarrafa.crawl.collection import load_collection
+    from tarrafa.crawl.supervise import submit_collection
+    from tarrafa.frontier.address import connect, from_command_line, local_address
 
-    collection, directory = load(file), DataDirectory(data)
+    collection, directory = load_collection(file), DataDirectory(data)
     address = from_command_line(where, token_file)
     if address is None:
         directory.check_version()
 
     async def handed_over() -> tuple[str, str]:
         if address is None:
-            answer = await ask(directory, Wish("add", collection.name, user(), encode(collection)))
+            answer = await send_control_request(directory, ControlRequest("add", collection.name, current_user(), encode_collection(collection)))
             if answer is not None:
                 return answer.state, answer.reason
-        frontier = await connect(address or local(directory))
+        frontier = await connect(address or local_address(directory))
         try:
-            row = await submit(frontier, collection, start=False)
+            row = await submit_collection(frontier, collection, start=False)
             return row.state, row.reason
         finally:
             await frontier.close()
@@ -57,10 +57,10 @@ def add(
         if address is not None:
             raise
         raise Unreachable(f"{directory.root}: nobody works here; start `tarrafa node` first") from None
-    typer.echo(f"{collection.name}: handed over; {_then(collection, state, reason)}")
+    typer.echo(f"{collection.name}: handed over; {_next_step_text(collection, state, reason)}")
 
 
-def _then(collection: "Collection", state: str, reason: str) -> str:
+def _next_step_text(collection: "Collection", state: str, reason: str) -> str:
     """What becomes of it."""
     schedule = collection.schedule
     if state not in ("ready", "waiting"):

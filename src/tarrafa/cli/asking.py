@@ -12,7 +12,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, QueryError
 
 if TYPE_CHECKING:
-    from tarrafa.triples.asking import Limits
+    from tarrafa.triples.asking import SparqlLimits
 
 TIME_MAX_S, RESULTS_MAX = 10.0, 10_000  # of tarrafa.triples.asking, which takes long to import
 QUERY_BYTES_MAX = 1 << 20
@@ -48,34 +48,34 @@ def sparql(
     Each page is a graph, named by its URL; without GRAPH, all of them are asked. Prefixes such as schema: are known.
     """
     from tarrafa.index.shards import parts
-    from tarrafa.triples.answering import Question
-    from tarrafa.triples.asking import ask
-    from tarrafa.triples.publishing import newest
-    from tarrafa.triples.writing import forms
+    from tarrafa.triples.answering import SparqlRequest
+    from tarrafa.triples.asking import ask_sparql
+    from tarrafa.triples.publishing import newest_number
+    from tarrafa.triples.writing import formats_for
 
-    directory, text = DataDirectory(data), _text(query, file)
+    directory, text = DataDirectory(data), _read_query(query, file)
     directory.check_version()
     wanted = "json" if as_json else form
-    solutions_as, graph_as = ("json", "ttl") if wanted == "table" else forms(wanted)
-    question = Question(text, solutions_as, graph_as, limit, part=part)
-    answer = ask(directory, question, limits(time_limit, limit))
+    solutions_as, graph_as = ("json", "ttl") if wanted == "table" else formats_for(wanted)
+    question = SparqlRequest(text, solutions_as, graph_as, limit, part=part)
+    answer = ask_sparql(directory, question, query_limits(time_limit, limit))
     if wanted == "table" and answer.form == "json":
-        _show(json.loads(answer.body))
+        _print_table(json.loads(answer.body))
     else:
         sys.stdout.write(answer.body.decode().rstrip("\n") + "\n")
-    if not any(map(newest, parts(directory))):
+    if not any(map(newest_number, parts(directory))):
         sys.stderr.write("no page with data has been crawled yet: there is nothing to find\n")
     if answer.is_cut:
         sys.stderr.write(f"only the first {answer.count:,} results; there are more (--limit)\n")
 
 
-def limits(time_s: float, results: int) -> "Limits":
-    from tarrafa.triples.asking import Limits
+def query_limits(time_s: float, results: int) -> "SparqlLimits":
+    from tarrafa.triples.asking import SparqlLimits
 
-    return Limits(time_s=time_s, results=results)
+    return SparqlLimits(time_s=time_s, results=results)
 
 
-def _text(query: str | None, file: Path | None) -> str:
+def _read_query(query: str | None, file: Path | None) -> str:
     if (query is None) == (file is None):
         raise ConfigError("sparql: give a query, or - to read one from the standard input, or --file FILE")
     if file is None and query != "-":
@@ -90,7 +90,7 @@ def _text(query: str | None, file: Path | None) -> str:
         raise QueryError(f"{file or '-'}: the query must be UTF-8; byte {error.start} is not") from None
 
 
-def _show(found: dict[str, Any]) -> None:
+def _print_table(found: dict[str, Any]) -> None:
     """A table, for people; of yes or no, the word."""
     from rich.console import Console
     from rich.table import Table
@@ -107,23 +107,23 @@ def _show(found: dict[str, Any]) -> None:
     for name in names:
         table.add_column(Text(name), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_term(row[name]) if name in row else "") for name in names))
+        table.add_row(*(Text(_format_term(row[name]) if name in row else "") for name in names))
     if rows:
         console.print(table)
     sys.stderr.write(f"{len(rows):,} result{'' if len(rows) == 1 else 's'}\n")
 
 
-def _term(term: dict[str, Any]) -> str:
+def _format_term(term: dict[str, Any]) -> str:
     """Names shortened, literals by what they say; nothing that a terminal would obey."""
-    from tarrafa.parse.prefixes import shorten
+    from tarrafa.parse.prefixes import shorten_iri
 
     value = term["value"]
     if term["type"] == "triple":
-        value = f"<<{' '.join(_term(value[name]) for name in ('subject', 'predicate', 'object'))}>>"
+        value = f"<<{' '.join(_format_term(value[name]) for name in ('subject', 'predicate', 'object'))}>>"
     elif term["type"] == "bnode":
         value = f"_:{value}"
     elif term["type"] == "uri":
-        value = shorten(value)
+        value = shorten_iri(value)
     elif "xml:lang" in term:
         value = f"{value} @{term['xml:lang']}"
     return "".join(letter if letter.isprintable() else " " for letter in value)

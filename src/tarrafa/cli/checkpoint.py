@@ -9,27 +9,27 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tarrafa.archive.follow import behind
-from tarrafa.archive.history import lengths, survey
+from tarrafa.archive.follow import bytes_behind
+from tarrafa.archive.history import durable_lengths, survey_archive
 from tarrafa.clock import Clock
-from tarrafa.crawl.collection import load as read_collection
+from tarrafa.crawl.collection import load_collection as read_collection
 from tarrafa.crawl.rebuild import rebuild
-from tarrafa.data import DataDirectory, replacing
+from tarrafa.data import DataDirectory, replace_atomically
 from tarrafa.errors import ConfigError, DataError, FrontierError
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.checkpoint import Contents, Summary, catalogue_of, inspect, load, write
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.frontier.checkpoint import CheckpointContents, CheckpointSummary, fetch_catalogue, verify_checkpoint, load_checkpoint, write_checkpoint
 from tarrafa.frontier.protocol import Frontier
-from tarrafa.frontier.readable import lines
+from tarrafa.frontier.readable import url_lines
 from tarrafa.frontier.remote import RemoteFrontier
-from tarrafa.frontier.store.snapshot import Snapshot
+from tarrafa.frontier.store.snapshot import FrontierSnapshot
 from tarrafa.frontier.store.sqlite import SqliteFrontier
-from tarrafa.graph.follower import tell_again
-from tarrafa.graph.store import is_there
+from tarrafa.graph.follower import mark_all_undelivered
+from tarrafa.graph.store import graph_exists
 
 STDOUT = Path("-")
 
 
-class Advance:
+class ProgressBar:
     """A bar in a terminal, nothing elsewhere. Use it in a `with`; call it with how much more is done."""
 
     def __init__(self, what: str, total: int) -> None:
@@ -39,7 +39,7 @@ class Advance:
         self._progress.disable = not console.is_terminal
         self._task: TaskID = self._progress.add_task(what, total=max(1, total))
 
-    def __enter__(self) -> "Advance":
+    def __enter__(self) -> "ProgressBar":
         self._progress.start()
         return self
 
@@ -50,7 +50,7 @@ class Advance:
         self._progress.advance(self._task, more)
 
 
-async def take_out(data: DataDirectory, file: Path, only: str | None, form: str, *, force: bool) -> str:
+async def export_frontier(data: DataDirectory, file: Path, only: str | None, form: str, *, force: bool) -> str:
     """Export; what to say of it."""
     data.check_version()
     if file == STDOUT and form != "jsonl":
@@ -60,51 +60,51 @@ async def take_out(data: DataDirectory, file: Path, only: str | None, form: str,
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: no frontier here; `tarrafa rebuild frontier` makes it from the archive")
     clock = Clock.from_environment()
-    archive = lengths(data.archive)  # before the frontier: what it does not know yet is visited once more, not lost
-    with Snapshot(data.frontier, clock) as snapshot, ExitStack() as stack:
-        await catalogue_of(snapshot, only)  # or there is nothing to write
-        tell = stack.enter_context(Advance("exporting", snapshot.known(only)))
-        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replacing(file))
+    archive = durable_lengths(data.archive)  # before the frontier: what it does not know yet is visited once more, not lost
+    with FrontierSnapshot(data.frontier, clock) as snapshot, ExitStack() as stack:
+        await fetch_catalogue(snapshot, only)  # or there is nothing to write
+        tell = stack.enter_context(ProgressBar("exporting", snapshot.count_urls(only)))
+        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
         if form != "jsonl":
-            return _sentence(file, await write(snapshot, output, clock.now(), archive, only, tell))
+            return _summary_text(file, await write_checkpoint(snapshot, output, clock.now(), archive, only, tell))
         count = 0
-        async for line in lines(snapshot, only):
+        async for line in url_lines(snapshot, only):
             output.write(line)
             tell(1)
             count += 1
         return f"{file}: {count:,} URLs"
 
 
-def _sentence(file: Path, found: Summary) -> str:
+def _summary_text(file: Path, found: CheckpointSummary) -> str:
     fresh = f", {found.pages:,} pages kept fresh" if found.pages else ""
     return f"{file}: {found.hosts:,} hosts, {found.urls:,} URLs, {found.visits:,} visits remembered{fresh}"
 
 
-async def put_in(data: DataDirectory, file: Path) -> str:
+async def import_frontier(data: DataDirectory, file: Path) -> str:
     """Import; what to say of it."""
-    with Advance("looking through", file.stat().st_size if file.is_file() else 0) as tell:
-        contents = inspect(file, tell)
+    with ProgressBar("looking through", file.stat().st_size if file.is_file() else 0) as tell:
+        contents = verify_checkpoint(file, tell)
     data.create()
     _check_archive(data, contents)
-    async with _frontier(data, contents) as frontier:
-        with Advance("importing", contents.summary.urls) as tell:
-            names = await load(frontier, contents, tell)
+    async with _open_frontier(data, contents) as frontier:
+        with ProgressBar("importing", contents.summary.urls) as tell:
+            names = await load_checkpoint(frontier, contents, tell)
     with suppress(DataError):  # it is being written: whoever does that goes on telling
-        if is_there(data):
-            tell_again(data)
-    return f"{_sentence(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
+        if graph_exists(data):
+            mark_all_undelivered(data)
+    return f"{_summary_text(file, contents.summary)}; collections: {', '.join(names) or 'none'}"
 
 
-def _check_archive(data: DataDirectory, contents: Contents) -> None:
+def _check_archive(data: DataDirectory, contents: CheckpointContents) -> None:
     """The numbers of visits that were archived since must not be given again: whoever follows would not see them."""
     header = contents.header
     if header.archive is None:
         return
-    with Advance("looking through the archive", behind(data.archive, header.archive)) as tell:
+    with ProgressBar("looking through the archive", bytes_behind(data.archive, header.archive)) as tell:
         try:
-            newer = survey(data.archive, tell, header.archive).visited
+            newer = survey_archive(data.archive, tell, header.archive).visited
         except DataError:  # another machine's file of the same name: nothing in it is known
-            newer = survey(data.archive, tell).visited
+            newer = survey_archive(data.archive, tell).visited
     if names := sorted(newer & {image.name for image in header.catalogue.collections}):
         raise DataError(
             f"{data.archive}: holds visits of {', '.join(names)} that {contents.path} does not know of; nothing was"
@@ -112,9 +112,9 @@ def _check_archive(data: DataDirectory, contents: Contents) -> None:
         )
 
 
-def make_again(data: DataDirectory, files: list[Path], base: Path | None, *, force: bool) -> str:
+def rebuild_frontier(data: DataDirectory, files: list[Path], base: Path | None, *, force: bool) -> str:
     """Rebuild; what to say of it."""
-    made = rebuild(data, [read_collection(file) for file in files], base, Advance, force=force)
+    made = rebuild(data, [read_collection(file) for file in files], base, ProgressBar, force=force)
     said = [
         f"frontier: made again from {made.visits:,} visits: {made.urls:,} URLs, {made.pages:,} pages,"
         f" {made.waiting:,} waiting"
@@ -125,7 +125,7 @@ def make_again(data: DataDirectory, files: list[Path], base: Path | None, *, for
 
 
 @asynccontextmanager
-async def _frontier(data: DataDirectory, contents: Contents) -> AsyncIterator[Frontier]:
+async def _open_frontier(data: DataDirectory, contents: CheckpointContents) -> AsyncIterator[Frontier]:
     """Whoever owns the frontier, else its file; a new one is made with the list that sites were found by."""
     try:
         remote = await RemoteFrontier.connect(data.socket)
@@ -141,7 +141,7 @@ async def _frontier(data: DataDirectory, contents: Contents) -> AsyncIterator[Fr
     if lock is None:
         raise ConfigError(f"{data.root}: another Tarrafa process is starting or ending here; try again in a moment")
     with lock:
-        suffixes = contents.header.catalogue.suffixes or bundled_list()
+        suffixes = contents.header.catalogue.suffixes or bundled_suffix_list()
         local = SqliteFrontier(data.frontier, Clock.from_environment(), suffixes)
         try:
             yield local

@@ -17,9 +17,9 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, Locked
 
 if TYPE_CHECKING:
-    from tarrafa.coordinate.terminal import Typed
+    from tarrafa.coordinate.terminal import ControlAction
 
-Where = Annotated[
+FrontierAddress = Annotated[
     list[str] | None,
     typer.Option(
         "--frontier",
@@ -40,7 +40,7 @@ TokenFile = Annotated[
 Listen = Annotated[
     str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve the frontier to other machines, too.")
 ]
-Name = Annotated[
+NodeName = Annotated[
     str | None,
     typer.Option("--name", help="Of this machine's workers, as others see them; by default its host name."),
 ]
@@ -56,10 +56,10 @@ IndexShards = Annotated[
 ]
 
 
-frontier = typer.Typer(help="The URL server for other machines; the servers of PostgreSQL.", no_args_is_help=True)
+app = typer.Typer(help="The URL server for other machines; the servers of PostgreSQL.", no_args_is_help=True)
 
 
-@frontier.command("serve")
+@app.command("serve")
 def serve(
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where to answer; beyond loopback with a token only.")
@@ -74,12 +74,12 @@ def serve(
 
     Nothing is encrypted: use it on a private network, or through ssh or a VPN.
     """
-    from tarrafa.cli.joining import a_supervisor
+    from tarrafa.cli.joining import build_supervisor
     from tarrafa.cli.running import run_until_interrupted
 
     async def until_interrupted() -> int:
         directory = DataDirectory(data)
-        supervisor = a_supervisor(directory, workers, None, token_file, listen=listen, lasting=True)
+        supervisor = build_supervisor(directory, workers, None, token_file, listen=listen, lasting=True)
         try:
             async with supervisor:
                 async for _ in supervisor.overviews():
@@ -94,7 +94,7 @@ def serve(
     raise typer.Exit(run_until_interrupted(until_interrupted))
 
 
-@frontier.command("spread")
+@app.command("spread")
 def spread(
     where: Annotated[
         list[str] | None,
@@ -124,7 +124,7 @@ def spread(
 
     answer, lines = spread(from_command_line(where), remove=remove, dry_run=dry_run)
     if as_json:
-        show.as_json(answer)
+        show.print_json(answer)
     else:
         typer.echo("\n".join(lines))
     if not (answer.finished or dry_run):
@@ -132,9 +132,9 @@ def spread(
 
 
 def worker(
-    where: Where = None,
+    where: FrontierAddress = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Crawling processes.")] = 2,
-    name: Name = None,
+    name: NodeName = None,
     data: Annotated[
         Path, typer.Option("--data", help="Where this machine keeps its archive.", envvar="TARRAFA_DATA")
     ] = Path("tarrafa-data"),
@@ -145,9 +145,9 @@ def worker(
 
     Archive, link graph and index of what this machine fetches stay here. While the frontier is away, it waits.
     """
-    from tarrafa.cli.joining import a_supervisor, node_name
+    from tarrafa.cli.joining import build_supervisor, node_name
     from tarrafa.cli.running import run_until_interrupted
-    from tarrafa.crawl.keeping import say
+    from tarrafa.crawl.keeping import print_status_line
     from tarrafa.frontier.address import FRONTIER_VARIABLE, from_command_line
 
     address = from_command_line(where, token_file)
@@ -155,26 +155,26 @@ def worker(
         raise ConfigError(f"--frontier ADDRESS is wanted, or {FRONTIER_VARIABLE}; on this machine use `tarrafa crawl`")
 
     async def until_interrupted() -> int:
-        joining = a_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
+        joining = build_supervisor(DataDirectory(data), workers, address, name=name, index_shards=index_shards)
         async with joining as supervisor:
             several = f"{workers} workers, {node_name(name)}1 and so on," if workers > 1 else f"{node_name(name)}1"
-            say(f"{several} for {address}   (Ctrl-C stops)")
+            print_status_line(f"{several} for {address}   (Ctrl-C stops)")
             try:
-                await supervisor.stay()
+                await supervisor.run_until_failure()
             except asyncio.CancelledError:
-                say("handing back what is under way")
+                print_status_line("handing back what is under way")
                 raise
         return 0
 
     raise typer.Exit(run_until_interrupted(until_interrupted))
 
 
-Collection = Annotated[str, typer.Argument(metavar="NAME", help="A collection; `tarrafa status` lists them.")]
+CollectionName = Annotated[str, typer.Argument(metavar="NAME", help="A collection; `tarrafa status` lists them.")]
 Data = Annotated[Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA")]
 
 
 def pause(
-    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+    name: CollectionName, data: Data = Path("tarrafa-data"), where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """Let a collection rest: nothing more is handed out; what is under way is brought home. Between two runs its
     schedule rests."""
@@ -182,21 +182,21 @@ def pause(
 
 
 def resume(
-    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+    name: CollectionName, data: Data = Path("tarrafa-data"), where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """Let a collection that was paused or stopped go on."""
     _control("resume", name, "", data, where, token_file)
 
 
 def start(
-    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+    name: CollectionName, data: Data = Path("tarrafa-data"), where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """Start a collection that the node here knows; one that is finished is visited again from its roots."""
     _control("start", name, "by `tarrafa start`", data, where, token_file)
 
 
 def stop(
-    name: Collection, data: Data = Path("tarrafa-data"), where: Where = None, token_file: TokenFile = None
+    name: CollectionName, data: Data = Path("tarrafa-data"), where: FrontierAddress = None, token_file: TokenFile = None
 ) -> None:
     """End the crawl of a collection; nothing is lost, and `tarrafa crawl FILE`, or `tarrafa resume` where a node works,
     goes on where it was."""
@@ -204,9 +204,9 @@ def stop(
 
 
 def delete(
-    name: Collection,
+    name: CollectionName,
     data: Data = Path("tarrafa-data"),
-    where: Where = None,
+    where: FrontierAddress = None,
     token_file: TokenFile = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.")] = False,
 ) -> None:
@@ -214,7 +214,7 @@ def delete(
 
     Its name is free afterwards. What was archived stays archived. Interrupted, the same command goes on.
     """
-    from tarrafa.cli.deleting import delete as delete_it
+    from tarrafa.cli.deleting import delete_collection as delete_it
     from tarrafa.frontier.address import from_command_line
 
     directory, address = DataDirectory(data), from_command_line(where, token_file)
@@ -224,12 +224,12 @@ def delete(
 
 
 def _control(
-    action: "Typed", name: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None
+    action: "ControlAction", name: str, reason: str, data: Path, where: list[str] | None, token_file: Path | None
 ) -> None:
-    from tarrafa.cli.controlling import act
+    from tarrafa.cli.controlling import control_collection
     from tarrafa.frontier.address import from_command_line
 
     directory, address = DataDirectory(data), from_command_line(where, token_file)
     if address is None:
         directory.check_version()
-    typer.echo(f"{name}: {asyncio.run(act(directory, address, action, name, reason))}")
+    typer.echo(f"{name}: {asyncio.run(control_collection(directory, address, action, name, reason))}")

@@ -59,7 +59,7 @@ from tarrafa.cli import (
     simulating,
     users,
 )
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, CollectionFilter
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 
@@ -70,9 +70,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(simulating.app, name="simulate")
-app.add_typer(cluster.frontier, name="frontier")
-app.add_typer(curating.curate, name="curate")
-app.add_typer(curating.takedown, name="takedown")
+app.add_typer(cluster.app, name="frontier")
+app.add_typer(curating.curation_app, name="curate")
+app.add_typer(curating.takedown_app, name="takedown")
 app.add_typer(users.app, name="user")
 app.add_typer(entering.app, name="secret")
 
@@ -84,7 +84,7 @@ def _version(wanted: bool) -> None:
 
 
 @app.callback()
-def options(
+def global_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -106,7 +106,7 @@ def demo(
 
     Ctrl-C stops cleanly; run again, it goes on where it was.
     """
-    from tarrafa.cli.demo import demo as play
+    from tarrafa.cli.demo import run_demo as play
     from tarrafa.cli.running import run_until_interrupted
 
     raise typer.Exit(
@@ -114,7 +114,7 @@ def demo(
     )
 
 
-for defined in (defining.init, defining.judge, defining.estimate):
+for defined in (defining.init, defining.check, defining.estimate):
     app.command()(defined)
 
 
@@ -126,9 +126,9 @@ def crawl(
         int, typer.Option(min=0, max=64, help="Crawling processes here; 0: crawlers elsewhere do it all.")
     ] = 2,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
-    name: cluster.Name = None,
+    name: cluster.NodeName = None,
     listen: cluster.Listen = None,
     index_shards: cluster.IndexShards = None,
 ) -> None:
@@ -141,19 +141,19 @@ def crawl(
     With --frontier this machine joins a frontier elsewhere for as long as the collection runs.
     """
     from tarrafa.cli import running
-    from tarrafa.cli.joining import a_supervisor
-    from tarrafa.config import Schedule
-    from tarrafa.crawl.collection import load
+    from tarrafa.cli.joining import build_supervisor
+    from tarrafa.config import ScheduleConfig
+    from tarrafa.crawl.collection import load_collection
     from tarrafa.frontier.address import from_command_line
 
-    collection, address = load(file), from_command_line(where, token_file)
-    if collection.schedule != Schedule():
+    collection, address = load_collection(file), from_command_line(where, token_file)
+    if collection.schedule != ScheduleConfig():
         typer.echo(f"{collection.name}: crawled now; its [schedule] is for `tarrafa node` and `tarrafa add`", err=True)
 
     async def to_its_end() -> int:
         directory = DataDirectory(data)
-        supervisor = a_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
-        return 0 if await running.crawl(supervisor, collection, quiet=quiet) else 1
+        supervisor = build_supervisor(directory, workers, address, token_file, name, listen, index_shards=index_shards)
+        return 0 if await running.crawl_in_foreground(supervisor, collection, quiet=quiet) else 1
 
     raise typer.Exit(running.run_until_interrupted(to_its_end))
 
@@ -165,60 +165,60 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Live, until q or Ctrl-C; with --json, one line a second.")
     ] = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Show every collection's state and numbers, the workers, and the index and the triple store that are here."""
     if watch:
-        watched(data, as_json=as_json, where=where, token_file=token_file)
+        top(data, as_json=as_json, where=where, token_file=token_file)
         return
     import asyncio
 
     import msgspec
 
     from tarrafa.cli import show
-    from tarrafa.cli.running import overview_of
+    from tarrafa.cli.running import fetch_overview
     from tarrafa.frontier.address import from_command_line
-    from tarrafa.index.state import state_of
-    from tarrafa.triples.state import state_of as statements_of
+    from tarrafa.index.state import index_status
+    from tarrafa.triples.state import triples_status as statements_of
 
-    found = asyncio.run(overview_of(DataDirectory(data), from_command_line(where, token_file)))
-    index, triples = state_of(DataDirectory(data)), statements_of(DataDirectory(data))
+    found = asyncio.run(fetch_overview(DataDirectory(data), from_command_line(where, token_file)))
+    index, triples = index_status(DataDirectory(data)), statements_of(DataDirectory(data))
     if as_json:
-        show.as_json(msgspec.to_builtins(found) | {"index": index, "triples": triples})
+        show.print_json(msgspec.to_builtins(found) | {"index": index, "triples": triples})
     else:
-        show.overview(found)
-        show.index(index)
-        show.triples(triples)
+        show.print_overview(found)
+        show.print_index_state(index)
+        show.print_triples_state(triples)
 
 
 @app.command("top")
-def watched(
+def top(
     data: Data = DEFAULT_DATA,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
     as_json: Json = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Watch every collection, the workers, and what follows the archive, live in the terminal.
 
     q or Ctrl-C ends it; the crawl goes on. With --json, one line a second.
     """
-    from tarrafa.cli.top import top
+    from tarrafa.cli.top import run_top
     from tarrafa.frontier.address import from_command_line
 
-    top(DataDirectory(data), from_command_line(where, token_file), once=once, as_json=as_json)
+    run_top(DataDirectory(data), from_command_line(where, token_file), once=once, as_json=as_json)
 
 
 for command in (
     adding.add, cluster.start, cluster.pause, cluster.resume, cluster.stop, cluster.delete, cluster.worker, noding.node,
-    querying.queries,
+    querying.query_log,
 ):  # fmt: skip
     app.command()(command)
 
 
-app.command(context_settings=searching.SEARCHING)(searching.search)
-app.command()(declaring.things)
+app.command(context_settings=searching.SEARCH_CONTEXT)(searching.search)
+app.command()(declaring.entities)
 
 for related in (asking.sparql, relating.links, relating.page, relating.site, reporting.report):
     app.command()(related)
@@ -228,9 +228,9 @@ for related in (asking.sparql, relating.links, relating.page, relating.site, rep
 def explain(
     url: Annotated[str, typer.Argument(help="Any URL.")],
     data: Data = DEFAULT_DATA,
-    collection: Named = None,
+    collection: CollectionFilter = None,
     as_json: Json = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Say why a URL is in or out, what robots.txt says, what became of it, and when its turn comes.
@@ -240,7 +240,7 @@ def explain(
     import asyncio
 
     from tarrafa.cli import explaining, show
-    from tarrafa.cli.joining import now_at
+    from tarrafa.cli.joining import frontier_time
     from tarrafa.crawl.explain import Explanation
     from tarrafa.crawl.explain import explain as ask
     from tarrafa.frontier.address import from_command_line
@@ -248,13 +248,13 @@ def explain(
     address = from_command_line(where, token_file)
 
     async def asked() -> Explanation:
-        return await ask(DataDirectory(data), url, collection, await now_at(address), address)
+        return await ask(DataDirectory(data), url, collection, await frontier_time(address), address)
 
     found = asyncio.run(asked())
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
     else:
-        explaining.show(found)
+        explaining.print_explanation(found)
 
 
 @app.command()
@@ -265,7 +265,7 @@ def serve(
     crawlers: Annotated[
         bool, typer.Option("--crawlers", help="Also give work to crawlers elsewhere that know the token.")
     ] = False,
-    shard: sharing.Elsewhere = None,
+    shard: sharing.ShardUrls = None,
     as_shard: Annotated[
         bool, typer.Option("--as-shard", help="Let other machines ask this one's index for a search over several.")
     ] = False,
@@ -280,14 +280,14 @@ def serve(
     ] = True,
     sparql_time: asking.ServedTime = asking.TIME_MAX_S,
     sparql_limit: asking.ServedLimit = asking.RESULTS_MAX,
-    rate_limit: users.Rate = users.RATE,
+    rate_limit: users.RateLimitOption = users.RATE_DEFAULT,
     rate_here: users.RateHere = False,
     behind_proxy: users.BehindProxy = False,
 ) -> None:
     """Serve the search page and its JSON; starts no crawl."""
-    from tarrafa.cli.running import overview_of
+    from tarrafa.cli.running import fetch_overview
     from tarrafa.frontier.address import from_environment
-    from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, find_token
+    from tarrafa.frontier.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, load_token
     from tarrafa.search.searcher import Searcher
     from tarrafa.serve.server import NO_TOKEN, run
 
@@ -299,12 +299,12 @@ def serve(
         raise ConfigError(f"--public-url: {public}: must begin with http:// or https://")
     if token_file is not None and not (crawlers or as_shard or shard):
         raise ConfigError("--token-file: there is nobody to show a token to without --crawlers, --as-shard or --shard")
-    token = find_token(token_file) if crawlers else NO_TOKEN
+    token = load_token(token_file) if crawlers else NO_TOKEN
     if crawlers and not token:
-        raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {MAKE_ONE}")
-    to_others = sharing.own_token(token_file, host) if as_shard else None
-    others = sharing.elsewhere(shard, find_token(token_file)) if shard else []
-    sharing.tell(others)
+        raise ConfigError(f"--crawlers needs a token: --token-file FILE, or {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}")
+    to_others = sharing.shard_token(token_file, host) if as_shard else None
+    others = sharing.remote_shards(shard, load_token(token_file)) if shard else []
+    sharing.print_shard_states(others)
 
     def ready(page: str) -> None:
         typer.echo(f"search page: {page}   (Ctrl-C stops)")
@@ -317,16 +317,16 @@ def serve(
         directory,
         host,
         port,
-        status=(lambda: overview_of(directory, address)) if has_data or address is not None else None,
+        status=(lambda: fetch_overview(directory, address)) if has_data or address is not None else None,
         on_ready=ready,
         token=token,
         address=address,
-        searcher=Searcher.at(directory, others),
+        searcher=Searcher.open(directory, others),
         as_shard=to_others,
         public=public,
         note_queries=note_queries,
-        limits=asking.limits(sparql_time, sparql_limit),
-        rate=users.rate(rate_limit, rate_here, behind_proxy),
+        limits=asking.query_limits(sparql_time, sparql_limit),
+        rate=users.parse_rate_limit(rate_limit, rate_here, behind_proxy),
     )
 
 
@@ -362,15 +362,15 @@ def rebuild(
     Killed, a frontier and an index are left as they were, and the others half made: run it again, and the end is the
     same.
     """
-    from tarrafa.archive.writer import recover
+    from tarrafa.archive.writer import recover_archive
     from tarrafa.cli import remaking
     from tarrafa.graph import follower as graph
 
     directory = DataDirectory(data)
     if what == "frontier":
-        from tarrafa.cli.checkpoint import make_again
+        from tarrafa.cli.checkpoint import rebuild_frontier
 
-        typer.echo(make_again(directory, collections or [], base, force=force))
+        typer.echo(rebuild_frontier(directory, collections or [], base, force=force))
         return
     if collections or base or force:
         raise ConfigError(f"--collection, --from and --force are for the frontier only, not for the {what}")
@@ -381,11 +381,11 @@ def rebuild(
     if lock is None:
         raise ConfigError(f"{directory.root}: a crawl runs here; stop it first")
     with lock:
-        recover(directory.archive)
+        recover_archive(directory.archive)
         if what == "index":
-            count = remaking.index(directory, shards)
+            count = remaking.rebuild_index(directory, shards)
         else:
-            count = remaking.triples(directory) if what == "triples" else graph.rebuild(directory)
+            count = remaking.rebuild_triples(directory) if what == "triples" else graph.rebuild(directory)
     typer.echo(f"{what}: made again from {count:,} visits")
 
 
@@ -397,7 +397,7 @@ def export(
         typer.Argument(help="The file to write; - is the standard output (statements, and jsonl of the frontier)."),
     ],
     data: Data = DEFAULT_DATA,
-    collection: Named = None,
+    collection: CollectionFilter = None,
     form: Annotated[
         Literal["tarrafa", "jsonl"] | None,
         typer.Option(
@@ -414,15 +414,15 @@ def export(
     """
     import asyncio
 
-    from tarrafa.cli.checkpoint import take_out
-    from tarrafa.cli.stating import take_out_statements
+    from tarrafa.cli.checkpoint import export_frontier
+    from tarrafa.cli.stating import export_statements
 
     if what == "statements":
         if form is not None:
             raise ConfigError("--format is for the frontier only; statements are N-Quads")
-        said = take_out_statements(DataDirectory(data), file, collection, force=force)
+        said = export_statements(DataDirectory(data), file, collection, force=force)
     else:
-        said = asyncio.run(take_out(DataDirectory(data), file, collection, form or "tarrafa", force=force))
+        said = asyncio.run(export_frontier(DataDirectory(data), file, collection, form or "tarrafa", force=force))
     typer.echo(said, err=True)
 
 
@@ -438,13 +438,13 @@ def import_(
     """
     import asyncio
 
-    from tarrafa.cli.checkpoint import put_in
+    from tarrafa.cli.checkpoint import import_frontier
 
-    typer.echo(asyncio.run(put_in(DataDirectory(data), file)), err=True)
+    typer.echo(asyncio.run(import_frontier(DataDirectory(data), file)), err=True)
 
 
 @app.command()
-def web(
+def testweb(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one.")] = 8090,
     hosts: Annotated[int, typer.Option(min=1, help="How many hosts.")] = 40,
     pages: Annotated[int, typer.Option(min=1, help="How many pages in all.")] = 2000,
@@ -466,11 +466,11 @@ def web(
     """
     from tarrafa.clock import Clock
     from tarrafa.web import CA_FILE
-    from tarrafa.web.corners import SUFFIXES, roots
-    from tarrafa.web.server import WebServer, run
+    from tarrafa.web.corners import SUFFIXES, hostile_roots
+    from tarrafa.web.server import WebServer, run_web_server
     from tarrafa.web.world import World
 
-    world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, corners=corners)
+    world = World(seed, hosts, pages, crawl_delay, crawl_delay_share, changes, hostile=corners)
 
     def ready(server: WebServer) -> None:
         typer.echo(f"{hosts:,} hosts, {pages:,} pages; begin at {world.root(1)}, and in the collection file write:\n")
@@ -478,12 +478,12 @@ def web(
         typer.echo(f"[network]\nconnect_to = {{{targets}}}")
         typer.echo(f"suffixes = {json.dumps(['br.test', 'pt.test', 'com.test', *(SUFFIXES if corners else ())])}\n")
         if corners:
-            typer.echo(f"The badly behaved hosts, as roots: {json.dumps(roots())}\n")
+            typer.echo(f"The badly behaved hosts, as roots: {json.dumps(hostile_roots())}\n")
             typer.echo(f"good.tls.test is believed with ca_file = {json.dumps(str(CA_FILE))}\n")
         if addresses:
             typer.echo(f"or, for any crawler: {world.root(1, server.form)}\n")
         typer.echo("Ctrl-C stops.")
 
     clock = Clock.scaled(speed) if speed != 1.0 else Clock.from_environment()
-    stats = run(world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready)
+    stats = run_web_server(world, port=port, addresses=addresses, log_path=log, clock=clock, latency_s=latency, ready=ready)
     sys.stderr.write(f"{stats.sentence()}\n")

@@ -11,25 +11,25 @@ from pathlib import Path
 from tarrafa.cli.joining import node_name
 from tarrafa.cli.running import run_until_interrupted
 from tarrafa.clock import Clock
-from tarrafa.coordinate.home import Home
+from tarrafa.coordinate.home import CoordinatorNode
 from tarrafa.coordinate.searching import NodeShards
-from tarrafa.crawl.keeping import FarFrontier, Keeper, OwnFrontier, say
+from tarrafa.crawl.keeping import RemoteFrontierLink, FrontierLink, LocalFrontierLink, print_status_line
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, Locked
 from tarrafa.frontier.address import from_command_line
-from tarrafa.frontier.door import parse_listen
-from tarrafa.frontier.token import Token, find_token
+from tarrafa.frontier.door import parse_listen_address
+from tarrafa.frontier.token import Token, load_token
 from tarrafa.index import shards
 from tarrafa.search.searcher import Searcher
-from tarrafa.serve.console.entry import Entry
+from tarrafa.serve.console.entry import Authenticator
 from tarrafa.serve.console.frame import Console
-from tarrafa.serve.console.joined import create_app as create_joined_app
+from tarrafa.serve.console.joined import create_node_app as create_joined_app
 from tarrafa.serve.console.rates import RateLimit
-from tarrafa.serve.console.site import furnish
+from tarrafa.serve.console.site import add_coordinator_routes
 from tarrafa.serve.server import HOST, NO_TOKEN, bind, serve
 
 
-def coordinate(
+def run_coordinating_node(
     data: DataDirectory,
     workers: int,
     name: str | None,
@@ -44,28 +44,28 @@ def coordinate(
 ) -> int:
     """Until interrupted; the exit status."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
-    clock, token = Clock.from_environment(), find_token(token_file)
+    clock, token = Clock.from_environment(), load_token(token_file)
     if listen is not None and where:
         raise ConfigError("--listen: only whoever keeps the frontier can serve it; leave out --frontier")
     address = from_command_line(where, token_file)
-    keeper: Keeper
+    keeper: FrontierLink
     if address is not None:
-        keeper = FarFrontier(address, clock)
+        keeper = RemoteFrontierLink(address, clock)
     else:
-        keeper = OwnFrontier(data, clock, parse_listen(listen, token) if listen else None, token, patient=True)
-    divided = None if index_shards is None else shards.parse(index_shards, "--index-shards")
+        keeper = LocalFrontierLink(data, clock, parse_listen_address(listen, token) if listen else None, token, patient=True)
+    divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     data.create()
-    entry = Entry(data, clock.now, token, public, rate.behind_proxy)
-    entry.check_listening(host)
+    entry = Authenticator(data, clock.now, token, public, rate.behind_proxy)
+    entry.check_listen_address(host)
 
     async def until_interrupted() -> int:
         listening = bind(host, port)  # before anything else is started
-        home = Home(data, node_name(name).removesuffix("-"), workers, clock, say, keeper, divided)
+        home = CoordinatorNode(data, node_name(name).removesuffix("-"), workers, clock, print_status_line, keeper, divided)
         try:
-            async with home, serving(home, Console(entry), host, listening, token, public, rate) as page:
+            async with home, serve_node_pages(home, Console(entry), host, listening, token, public, rate) as page:
                 if advice := entry.advice(host):
-                    say(advice)
-                say(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")
+                    print_status_line(advice)
+                print_status_line(f"search page: {page}\nconsole:     {page}console   (Ctrl-C stops)")
                 await home.run()
         except Locked:
             raise Locked(f"{data.root}: another Tarrafa process is working here; stop it first") from None
@@ -77,8 +77,8 @@ def coordinate(
 
 
 @contextlib.asynccontextmanager
-async def serving(
-    home: Home,
+async def serve_node_pages(
+    home: CoordinatorNode,
     console: Console,
     host: str = HOST,
     listening: socket.socket | None = None,
@@ -89,17 +89,17 @@ async def serving(
     """Search page, console and, where there is a token, the door for other nodes, which are asked what is searched for;
     gives the pages' address."""
     known = home.coordinator.nodes
-    nodes = create_joined_app(known, token, home.invite, time.time, home.mark) if token else None
-    furnished = furnish(console, home, token)
+    nodes = create_joined_app(known, token, home.make_join_response, time.time, home.credentials_mark) if token else None
+    furnished = add_coordinator_routes(console, home, token)
     stop, ready = asyncio.Event(), asyncio.get_running_loop().create_future()
     async with contextlib.AsyncExitStack() as stack:
         searcher = None
         if token:
-            searcher = Searcher.among(home.data, await stack.enter_async_context(NodeShards(known, token)))
+            searcher = Searcher.over_changing_shards(home.data, await stack.enter_async_context(NodeShards(known, token)))
         pages = asyncio.create_task(
             serve(
-                home.data, host, 0, home.status, stop, ready.set_result, listening,
-                public=public, searcher=searcher, console=furnished, nodes=nodes, rate=rate, address=home.others,
+                home.data, host, 0, home.overview, stop, ready.set_result, listening,
+                public=public, searcher=searcher, console=furnished, nodes=nodes, rate=rate, address=home.remote_frontier,
             )
         )  # fmt: skip
         await asyncio.wait({pages, ready}, return_when=asyncio.FIRST_COMPLETED)

@@ -25,15 +25,15 @@ Data = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for other programs.")]
 DEFAULT_DATA = Path("tarrafa-data")
 
-curate = typer.Typer(help="Synonyms, pinned, lowered and blocked sites: DATA/search.toml.", no_args_is_help=True)
+curation_app = typer.Typer(help="Synonyms, pinned, lowered and blocked sites: DATA/search.toml.", no_args_is_help=True)
 
 
-@curate.callback()
+@curation_app.callback()
 def curation() -> None:
     """Synonyms, pinned, lowered and blocked sites: DATA/search.toml."""
 
 
-@curate.command()
+@curation_app.command()
 def check(
     data: Data = DEFAULT_DATA,
     file: Annotated[
@@ -47,7 +47,7 @@ def check(
     """
     from tarrafa.cli import show
     from tarrafa.errors import ConfigError
-    from tarrafa.search.curation import path_of, read
+    from tarrafa.search.curation import path_of, read_rules
 
     directory = DataDirectory(data)
     if file is None:
@@ -55,9 +55,9 @@ def check(
     path = file or path_of(directory)
     if file is not None and not file.exists():
         raise ConfigError(f"{file}: no such file")
-    found, _ = read(path)
+    found, _ = read_rules(path)
     if as_json:
-        show.as_json({"file": str(path), "exists": path.exists(), "rules": found})
+        show.print_json({"file": str(path), "exists": path.exists(), "rules": found})
         return
     counts = (
         (len(found.groups), "group of synonyms", "groups of synonyms"),
@@ -69,46 +69,46 @@ def check(
     typer.echo(f"{path}: {told}" if path.exists() else f"{path}: there is no such file, and so no rules")
 
 
-takedown = typer.Typer(help="Take a URL, a host or a site down, everywhere at once.", no_args_is_help=True)
+takedown_app = typer.Typer(help="Take a URL, a host or a site down, everywhere at once.", no_args_is_help=True)
 
 What = Annotated[str, typer.Argument(metavar="URL|host:NAME|site:NAME", help="site:NAME is with everything below it.")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; it stands in the log.")]
 By = Annotated[str | None, typer.Option("--by", help="Who says so; by default the user of this machine.")]
 
 
-@takedown.command()
+@takedown_app.command()
 def add(
     what: What,
     reason: Reason = "",
     by: By = None,
     data: Data = DEFAULT_DATA,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Take down a URL, a host or a site: from the next search on it is not found, and it is not fetched any more.
 
     The archive's files stay as they are. Every action is a line of DATA/takedown.jsonl.
     """
-    _act("add", what, reason, by, DataDirectory(data), where, token_file)
+    _change_takedown("add", what, reason, by, DataDirectory(data), where, token_file)
 
 
-@takedown.command()
+@takedown_app.command()
 def lift(
     what: What,
     reason: Reason = "",
     by: By = None,
     data: Data = DEFAULT_DATA,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Undo a take-down: what the archive has of it is found again; it is fetched again when its crawl is next started.
 
     It must be named as it was when it was taken down.
     """
-    _act("lift", what, reason, by, DataDirectory(data), where, token_file)
+    _change_takedown("lift", what, reason, by, DataDirectory(data), where, token_file)
 
 
-@takedown.command("list")
+@takedown_app.command("list")
 def list_(
     data: Data = DEFAULT_DATA,
     whole: Annotated[bool, typer.Option("--all", help="The whole log: what was lifted, too.")] = False,
@@ -116,19 +116,19 @@ def list_(
 ) -> None:
     """Show what is taken down, by whom, when and why."""
     from tarrafa.cli import show
-    from tarrafa.takedown import entries, in_force
+    from tarrafa.takedown import read_entries, in_force
 
     directory = DataDirectory(data)
     directory.check_version()
-    found = entries(directory)
+    found = read_entries(directory)
     shown = found if whole else list(in_force(found).values())
     if as_json:
-        show.as_json(shown)
+        show.print_json(shown)
     else:
-        show.takedowns(shown, whole=whole)
+        show.print_takedowns(shown, whole=whole)
 
 
-def _act(
+def _change_takedown(
     action: Literal["add", "lift"],
     what: str,
     reason: str,
@@ -138,30 +138,30 @@ def _act(
     token_file: Path | None,
 ) -> None:
     from tarrafa.clock import Clock
-    from tarrafa.crawl.spreading import tell
+    from tarrafa.crawl.spreading import sync_takedowns_once
     from tarrafa.frontier.address import from_command_line
-    from tarrafa.index.follower import withhold
-    from tarrafa.takedown import act, read_target
-    from tarrafa.triples.follower import withhold as withhold_statements
+    from tarrafa.index.follower import apply_takedowns
+    from tarrafa.takedown import record_action, parse_target
+    from tarrafa.triples.follower import apply_takedowns as withhold_statements
 
-    target, address = read_target(what), from_command_line(where, token_file)
+    target, address = parse_target(what), from_command_line(where, token_file)
     data.check_version()
-    entry = act(data, action, target, by or user(), reason, Clock.from_environment().now())
+    entry = record_action(data, action, target, by or current_user(), reason, Clock.from_environment().now())
     if entry is None:
         typer.echo(f"{target}: is taken down already" if action == "add" else f"{target}: is not taken down")
     else:
         typer.echo(f"{target}: taken down" if action == "add" else f"{target}: lifted")
-    withhold(data)  # where a crawl runs, its follower does it
+    apply_takedowns(data)  # where a crawl runs, its follower does it
     withhold_statements(data)
     if address is not None:
         try:
-            asyncio.run(tell(data, address))
+            asyncio.run(sync_takedowns_once(data, address))
         except Unreachable as error:
             later = "other machines hear of it when a crawl of this directory reaches the frontier"
             raise Unreachable(f"{error}; here it is done, {later}") from None
 
 
-def user() -> str:
+def current_user() -> str:
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name

@@ -11,13 +11,13 @@ from typing import Annotated
 
 import typer
 
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, CollectionFilter
 from tarrafa.data import DataDirectory
 
 LIMIT_MAX, OFFSET_MAX = 1_000, 100_000
 
 
-def things(
+def entities(
     words: Annotated[list[str] | None, typer.Argument(help="Words in any property.", show_default=False)] = None,
     data: Data = DEFAULT_DATA,
     of_class: Annotated[
@@ -36,7 +36,7 @@ def things(
     ] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LIMIT_MAX, help="How many.")] = 10,
     offset: Annotated[int, typer.Option(min=0, max=OFFSET_MAX, help="Skip so many.")] = 0,
-    collection: Named = None,
+    collection: CollectionFilter = None,
     as_json: Json = False,
 ) -> None:
     """Find people, events, products… that pages speak of, and the pages that say so; works while the crawl runs.
@@ -44,24 +44,24 @@ def things(
     With --list, WORDS are a part of a name.
     """
     from tarrafa.cli import described, show
-    from tarrafa.serve.things import find, names
-    from tarrafa.serve.wanted import Wanted, condition
-    from tarrafa.triples.reader import THINGS_MAX, ThingReader
+    from tarrafa.serve.things import find_entities, list_facet
+    from tarrafa.serve.wanted import EntityParams, parse_condition
+    from tarrafa.triples.reader import ENTITIES_MAX, EntityReader
 
     directory = DataDirectory(data)
     directory.check_version()
-    reader, text = ThingReader(directory), _sound(" ".join(words or []))
-    speaks, is_one, is_none = (_sound(name).strip() for name in (vocabulary, of_class, not_class))
-    conditions = tuple(condition(_sound(one)) for one in where or [] if one.strip())
-    wanted = Wanted("" if listed else text, speaks, is_one, is_none, conditions, _sound(collection or ""))
+    reader, text = EntityReader(directory), _valid_text(" ".join(words or []))
+    speaks, is_one, is_none = (_valid_text(name).strip() for name in (vocabulary, of_class, not_class))
+    conditions = tuple(parse_condition(_valid_text(one)) for one in where or [] if one.strip())
+    wanted = EntityParams("" if listed else text, speaks, is_one, is_none, conditions, _valid_text(collection or ""))
     if listed:
-        offered = names(reader, listed, wanted, limit, offset, text)
-        show.as_json(offered) if as_json else described.names(offered)
+        offered = list_facet(reader, listed, wanted, limit, offset, text)
+        show.print_json(offered) if as_json else described.print_names(offered)
         return
-    found = find(reader, wanted, min(limit, THINGS_MAX), offset)
-    show.as_json(found) if as_json else described.things(found, offset)
+    found = find_entities(reader, wanted, min(limit, ENTITIES_MAX), offset)
+    show.print_json(found) if as_json else described.print_entities(found, offset)
 
 
-def _sound(text: str) -> str:
+def _valid_text(text: str) -> str:
     """Arguments may hold bytes that are no text."""
     return text.encode("utf-8", "replace").decode()

@@ -12,13 +12,13 @@ import typer
 
 from tarrafa.cli import cluster
 from tarrafa.cli.options import DEFAULT_DATA, Data, Json
-from tarrafa.errors import ConfigError, from_os
+from tarrafa.errors import ConfigError, data_error_from_os
 
 if TYPE_CHECKING:
-    from tarrafa.coordinate.estimating import Estimate, Range
+    from tarrafa.coordinate.estimating import CrawlEstimate, EstimateRange
 
 SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3))
-SAMPLE = """\
+COLLECTION_TEMPLATE = """\
 # A Tarrafa collection: what to crawl, how deep, how politely.
 # `tarrafa crawl {file}` starts it, and goes on after a stop.
 name  = "{name}"
@@ -50,27 +50,27 @@ def init(
     listed: Annotated[bool, typer.Option("--list", help="Show the presets, and write nothing.")] = False,
 ) -> None:
     """Write a collection file to begin with: a plain one, or a preset with its reasons."""
-    from tarrafa.coordinate.presets import Wish, titles, write
+    from tarrafa.coordinate.presets import PresetRequest, preset_titles, preset_toml
 
     if listed:
-        for one, title in titles(language).items():
+        for one, title in preset_titles(language).items():
             typer.echo(f"{one:14} {title}")
         return
     if file.exists():
         raise ConfigError(f"{file}: exists already; nothing was changed")
     name = re.sub(r"[^a-z0-9._-]+", "-", file.stem.lower()).strip("-._")[:60] or "collection"
     if preset:
-        text = write(preset, Wish(root, name, country, contact), language, file.name)
+        text = preset_toml(preset, PresetRequest(root, name, country, contact), language, file.name)
     else:
-        text = SAMPLE.format(file=file.name, name=name, root=json.dumps(root), contact=json.dumps(contact))
+        text = COLLECTION_TEMPLATE.format(file=file.name, name=name, root=json.dumps(root), contact=json.dumps(contact))
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise from_os(error, file) from None
+        raise data_error_from_os(error, file) from None
     typer.echo(f"{file} is written; edit it, then: tarrafa crawl {shlex.quote(str(file))}")
 
 
-def judge(
+def check(
     file: Annotated[Path, typer.Argument(help="A collection file.")],
     urls: Annotated[
         list[str] | None, typer.Argument(help="URLs; without any, one per line from standard input.")
@@ -86,18 +86,18 @@ def judge(
     from tarrafa.cli import show
     from tarrafa.coordinate import judging
     from tarrafa.coordinate.words.choosing import words_of
-    from tarrafa.crawl.collection import load
+    from tarrafa.crawl.collection import load_collection
     from tarrafa.data import DataDirectory
-    from tarrafa.takedown import TakenDown
+    from tarrafa.takedown import CurrentTakedowns
 
-    collection, words = load(file), words_of(language)
+    collection, words = load_collection(file), words_of(language)
     taken_down, directory = (lambda url: False), DataDirectory(data)
     if directory.version.exists():
-        taken_down = TakenDown(directory).covers
-    verdicts = judging.judge(collection, urls or sys.stdin, taken_down, words)
-    notes = judging.unknown(collection, words)
+        taken_down = CurrentTakedowns(directory).covers
+    verdicts = judging.check_urls(collection, urls or sys.stdin, taken_down, words)
+    notes = judging.unknown_before_crawl(collection, words)
     if as_json:
-        show.as_json({"verdicts": verdicts, "notes": notes})
+        show.print_json({"verdicts": verdicts, "notes": notes})
         return
     for one in verdicts:
         typer.echo(f"{'in ' if one.inside else 'out'}  {one.canonical or one.url}  ({one.sentence})")
@@ -112,7 +112,7 @@ def estimate(
     workers: Annotated[int, typer.Option(min=1, max=10_000, help="How many would crawl it, on all machines.")] = 2,
     language: Language = "en",
     as_json: Json = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Say how many pages, requests, days and bytes a collection would take, and what that is concluded from.
@@ -123,35 +123,35 @@ def estimate(
 
     from tarrafa.cli import show
     from tarrafa.coordinate.estimating import estimate as calculate
-    from tarrafa.coordinate.gathering import gather
+    from tarrafa.coordinate.gathering import gather_estimate_inputs
     from tarrafa.coordinate.words.choosing import words_of
-    from tarrafa.crawl.collection import load
+    from tarrafa.crawl.collection import load_collection
     from tarrafa.data import DataDirectory
     from tarrafa.frontier.address import from_command_line
 
-    collection, address = load(file), from_command_line(where, token_file)
-    known = asyncio.run(gather(DataDirectory(data), collection, workers, address))
+    collection, address = load_collection(file), from_command_line(where, token_file)
+    known = asyncio.run(gather_estimate_inputs(DataDirectory(data), collection, workers, address))
     found = calculate(collection, known, words_of(language))
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
     else:
-        _show(found)
+        _print_estimate(found)
 
 
-def _show(found: "Estimate") -> None:
+def _print_estimate(found: "CrawlEstimate") -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    from tarrafa.cli.progress import duration_text
+    from tarrafa.cli.progress import format_duration
     from tarrafa.cli.show import console
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
     for name in ("", "low", "likely", "high"):
         table.add_column(name, justify="right" if name else "left")
-    rows: list[tuple[str, Range, Callable[[float], str]]] = [
+    rows: list[tuple[str, EstimateRange, Callable[[float], str]]] = [
         ("pages", found.pages, _count),
         ("requests", found.requests, _count),
-        ("time", found.seconds, duration_text),
+        ("time", found.seconds, format_duration),
         ("transferred", found.transferred_bytes, _bytes),
         ("on disk", found.kept_bytes, _bytes),
     ]

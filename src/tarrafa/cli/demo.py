@@ -11,23 +11,23 @@ import sys
 import webbrowser
 from pathlib import Path
 
-from tarrafa.cli.coordinating import serving
-from tarrafa.cli.hostile import show as show_verdicts
+from tarrafa.cli.coordinating import serve_node_pages
+from tarrafa.cli.hostile import show_verdicts as show_verdicts
 from tarrafa.cli.hostile import verdicts
-from tarrafa.cli.progress import Progress
-from tarrafa.cli.running import UNDER_WAY, status_of, summary
+from tarrafa.cli.progress import CrawlProgress
+from tarrafa.cli.running import UNFINISHED_STATES, status_of, print_summary
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.coordinate.home import Home
-from tarrafa.crawl.collection import load
+from tarrafa.coordinate.home import CoordinatorNode
+from tarrafa.crawl.collection import load_collection
 from tarrafa.data import DataDirectory
-from tarrafa.errors import Locked, from_os
-from tarrafa.search.question import Question
+from tarrafa.errors import Locked, data_error_from_os
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
-from tarrafa.serve.console.entry import Entry
+from tarrafa.serve.console.entry import Authenticator
 from tarrafa.serve.console.frame import Console
 from tarrafa.serve.server import bind
-from tarrafa.web.corners import roots as corner_roots
+from tarrafa.web.corners import hostile_roots as corner_roots
 from tarrafa.web.spawn import WebProcess, start_process
 from tarrafa.web.world import World
 
@@ -50,7 +50,7 @@ connect_to = {{{connect_to}}}
 suffixes   = ["br.test", "pt.test", "com.test", "corner.test", "tls.test", "six.test"]
 """
 # For hosts that stall, flood and loop on purpose a real crawl has more patience.
-IMPATIENCE = """\
+SHORT_TIMEOUTS = """\
 delay_max = "1s"
 backoff   = "500ms"
 
@@ -61,29 +61,29 @@ stall_timeout   = "2s"
 retries = 1
 host_failures_max = 3
 """
-CAPS = """
+HOST_LIMITS = """
 host_pages_max = 300
 site_hosts_max = 20
 alike_max = 50
 """
 
 
-async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
+async def run_demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hostile: bool = False) -> int:
     """Exit status 0: the crawl reached its end, and what it found can be searched."""
-    _refuse_company(data)
-    world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), corners=hostile)
+    _refuse_second_demo(data)
+    world = World(SEED, hosts=max(4, pages // PAGES_PER_HOST), pages=max(20, pages + pages // 4), hostile=hostile)
     listening = bind(port=port)  # a port that is taken is told before anything else starts
     clock = Clock.from_environment()
     with start_process(world) as web:
-        home = Home(data, "demo", WORKERS, clock, lambda line: None)
-        async with home, serving(home, Console(Entry(data, clock.now)), listening=listening) as address:
+        home = CoordinatorNode(data, "demo", WORKERS, clock, lambda line: None)
+        async with home, serve_node_pages(home, Console(Authenticator(data, clock.now)), listening=listening) as address:
             sys.stderr.write(f"synthetic Web: {world.hosts:,} hosts, {world.pages:,} pages on {web.connect_to}\n")
             sys.stderr.write(f"search page:   {address}  (it answers while the crawl runs)\n")
             sys.stderr.write(f"console:       {address}console\n")
-            finished = await _crawl(home, load(_collection_file(data, world, pages, web)))
-            good = await asyncio.to_thread(_tell, data, address)
+            finished = await _crawl(home, load_collection(_collection_file(data, world, pages, web)))
+            good = await asyncio.to_thread(_print_examples, data, address)
             if hostile:
-                good = await asyncio.to_thread(_judge, data) and good
+                good = await asyncio.to_thread(_print_hostile_results, data) and good
             _open(address, leave=leave)
             if not leave:
                 sys.stderr.write("Ctrl-C stops.\n")
@@ -91,24 +91,24 @@ async def demo(data: DataDirectory, pages: int, port: int, *, leave: bool, hosti
             return 0 if good and finished else 1
 
 
-async def _crawl(home: Home, collection: Collection) -> bool:
+async def _crawl(home: CoordinatorNode, collection: Collection) -> bool:
     """In front of a person, to its end; whether that was reached."""
     await home.supervisor.submit(collection)
     started, status = boottime(), None
-    with Progress(collection.name) as progress:
-        async with contextlib.aclosing(home.looks()) as overviews:
+    with CrawlProgress(collection.name) as progress:
+        async with contextlib.aclosing(home.overviews()) as overviews:
             async for overview in overviews:
                 status = status_of(overview, collection.name)
                 progress.show(status)
-                if status.state not in UNDER_WAY:
+                if status.state not in UNFINISHED_STATES:
                     break
     assert status is not None
     await home.supervisor.catch_up()
-    summary(status, boottime() - started)
+    print_summary(status, boottime() - started)
     return status.state == "finished"
 
 
-def _refuse_company(data: DataDirectory) -> None:
+def _refuse_second_demo(data: DataDirectory) -> None:
     """Two demos would take each other's Web away."""
     if not data.root.exists():
         return
@@ -122,23 +122,23 @@ def _collection_file(data: DataDirectory, world: World, pages: int, web: WebProc
     """The demo's collection. With the badly behaved hosts it has no `pages_max`: it shall meet them all."""
     data.create()
     path = data.root / "demo.toml"
-    roots = ", ".join(f'"{root}"' for root in [world.root(1), *(corner_roots() if world.corners else [])])
-    limits = CAPS if world.corners else f"\npages_max = {pages}\n"
+    roots = ", ".join(f'"{root}"' for root in [world.root(1), *(corner_roots() if world.hostile else [])])
+    limits = HOST_LIMITS if world.hostile else f"\npages_max = {pages}\n"
     connect_to = ", ".join(f'"{name}" = "{target}"' for name, target in web.connections.items())
-    more = IMPATIENCE if world.corners else ""
+    more = SHORT_TIMEOUTS if world.hostile else ""
     try:
         path.write_text(COLLECTION.format(roots=roots, limits=limits, connect_to=connect_to, more=more))
     except OSError as error:
-        raise from_os(error, path) from None
+        raise data_error_from_os(error, path) from None
     return path
 
 
-def _tell(data: DataDirectory, address: str) -> bool:
+def _print_examples(data: DataDirectory, address: str) -> bool:
     """Print the examples with what they find; whether there is anything to be found at all."""
-    searcher = Searcher.at(data)
+    searcher = Searcher.open(data)
     sys.stdout.write(f"\nSearch it: {address}\n")
     for query in EXAMPLES:
-        result = searcher.search(Question(query))
+        result = searcher.search(SearchRequest(query))
         sys.stdout.write(f"  {query:24} {result.total:>6,} pages in {result.time_s * 1000:.1f} ms\n")
     sys.stdout.write(f"Things that pages speak of: {address}data, and by SPARQL: {address}sparql\n")
     sys.stdout.write(f"The collection file is {data.root / 'demo.toml'}.\n")
@@ -147,7 +147,7 @@ def _tell(data: DataDirectory, address: str) -> bool:
     return searcher.documents > 0
 
 
-def _judge(data: DataDirectory) -> bool:
+def _print_hostile_results(data: DataDirectory) -> bool:
     """Print what became of the badly behaved hosts; whether all of it is as it should be."""
     found = verdicts(data, "demo")
     show_verdicts(found)

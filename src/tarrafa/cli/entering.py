@@ -43,15 +43,15 @@ def add(
     """
     from tarrafa import secrets
 
-    kind, label = _which(header, cookie, basic)
+    kind, label = _chosen_kind(header, cookie, basic)
     if kind is None:
         raise ConfigError("what is shown? --header NAME, --cookie or --basic USER")
     directory = DataDirectory(data)
-    secrets.path_of(directory, name)
-    given = secrets.check(secrets.Secret(tuple(host), kind, label or "", _value(), insecure), "secret add")
+    secrets.credentials_path(directory, name)
+    given = secrets.check(secrets.Credential(tuple(host), kind, label or "", _value(), insecure), "secret add")
     directory.create()
     replaced = secrets.add(directory, name, given)
-    typer.echo(f"{name}: {given.shown}{' (in place of the old one)' if replaced else ''}")
+    typer.echo(f"{name}: {given.redacted}{' (in place of the old one)' if replaced else ''}")
 
 
 @app.command("list")
@@ -62,9 +62,9 @@ def list_(name: Name, data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
 
     directory = DataDirectory(data)
     directory.check_version()
-    found = secrets.listed(directory, name)
+    found = secrets.list_redacted(directory, name)
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
         return
     for one in found:
         typer.echo(f"{name}: {one}")
@@ -84,7 +84,7 @@ def remove(
     """Show a host no secrets any more, or none of that kind."""
     from tarrafa import secrets
 
-    kind, label = _which(header, cookie, basic)
+    kind, label = _chosen_kind(header, cookie, basic)
     directory = DataDirectory(data)
     directory.check_version()
     counts = {pattern: secrets.remove(directory, name, pattern, kind, label) for pattern in host}
@@ -92,7 +92,7 @@ def remove(
         typer.echo(f"{name}: {pattern} is shown {count} fewer" if count else f"{name}: {pattern} was shown no such")
 
 
-def _which(header: str | None, cookie: bool, basic: str | None) -> tuple[Kind | None, str | None]:
+def _chosen_kind(header: str | None, cookie: bool, basic: str | None) -> tuple[Kind | None, str | None]:
     given: list[tuple[Kind, str | None]] = [("cookie", None)] if cookie else []
     given += [("header", header)] if header is not None else []
     given += [("basic", basic)] if basic is not None else []

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from tarrafa.cli.simulating import Json, Plot, Steps, app
+from tarrafa.cli.simulating import Json, Plot, StepProgress, app
 from tarrafa.data import DataDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tarrafa.simulate.whatif import WhatIf
+    from tarrafa.simulate.whatif import CollectionForecast
 
 Policies = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"]
 
@@ -34,7 +34,7 @@ def _require(plot: Path | None) -> None:
     if plot is not None:
         from tarrafa.simulate import plots
 
-        plots.require(plot)
+        plots.check_can_plot(plot)
 
 
 @app.callback(invoke_without_command=True)
@@ -61,21 +61,21 @@ def simulate(
 
     from tarrafa.cli import show
     from tarrafa.clock import Clock
-    from tarrafa.simulate.whatif import learned, what_if
+    from tarrafa.simulate.whatif import read_collection_pages, forecast
 
     _require(plot)
-    described, pages = asyncio.run(learned(DataDirectory(data), collection))
-    with Steps("simulate") as steps:
-        found = what_if(described, pages, Clock.from_environment().now(), policy, rate, steps.show)
+    described, pages = asyncio.run(read_collection_pages(DataDirectory(data), collection))
+    with StepProgress("simulate") as steps:
+        found = forecast(described, pages, Clock.from_environment().now(), policy, rate, steps.show)
     if plot is not None:
         _draw_what_if(found, plot)
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
     else:
         _show_what_if(found)
 
 
-def _show_what_if(found: "WhatIf") -> None:
+def _show_what_if(found: "CollectionForecast") -> None:
     from tarrafa.cli.show import console
 
     chosen = next(one for one in found.policies if one.policy == found.policy)
@@ -100,11 +100,11 @@ def _show_what_if(found: "WhatIf") -> None:
         console.print(f"Twice the revisits would make it {chosen.twice:.1%}.")
 
 
-def _draw_what_if(found: "WhatIf", plot: Path) -> None:
+def _draw_what_if(found: "CollectionForecast", plot: Path) -> None:
     from tarrafa.simulate import plots
 
     budgets = [one.visits_per_day for one in found.curve]
-    plots.lines(
+    plots.draw_lines(
         plot,
         [
             plots.Series("index", budgets, [one.index for one in found.curve]),
@@ -128,13 +128,13 @@ def run(
     from tarrafa.cli import show
     from tarrafa.simulate import comparing, scenario
 
-    described = scenario.read(file)
-    with Steps("simulate run") as steps:
-        report = comparing.simulate(described, steps.show)
+    described = scenario.read_scenario(file)
+    with StepProgress("simulate run") as steps:
+        report = comparing.run_scenario(described, steps.show)
     if plot is not None:
         from tarrafa.simulate import plots
 
-        plots.lines(
+        plots.draw_lines(
             plot,
             [
                 plots.Series(
@@ -151,9 +151,9 @@ def run(
             percent=True,
         )
     if as_json:
-        show.as_json(report)
+        show.print_json(report)
     else:
-        _table(comparing.HEADINGS, comparing.rows(report))
+        _table(comparing.HEADINGS, comparing.report_rows(report))
 
 
 @app.command()
@@ -171,17 +171,17 @@ def steady(
     """The long run: mean staleness of each policy, and the bound that none can beat."""
     _require(plot)
     from tarrafa.cli import show
-    from tarrafa.simulate.steady import steady as simulate_steady
+    from tarrafa.simulate.steady import compare_steady as simulate_steady
 
-    with Steps("simulate steady") as steps:
+    with StepProgress("simulate steady") as steps:
         found = simulate_steady(pages, slots_per_day, rates, servers, days, budget, theta, steps.show)
     if plot is not None:
         from tarrafa.simulate import plots
 
         names, values = list(found.policies), list(found.policies.values())
-        plots.bars(plot, names, values, "Staleness in the long run", "mean staleness", bound=("bound", found.bound))
+        plots.draw_bars(plot, names, values, "Staleness in the long run", "mean staleness", bound=("bound", found.bound))
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
         return
     _table(
         ("policy", "staleness", "above the bound", "visits a day"),
@@ -206,14 +206,14 @@ def learned(
     """What it costs that rates must be learned: staleness above that of known rates, as visits add up."""
     _require(plot)
     from tarrafa.cli import show
-    from tarrafa.simulate.learned import learn
+    from tarrafa.simulate.learned import measure_learning_cost
 
-    with Steps("simulate learned") as steps:
-        found = learn(pages, visits_per_day, last_modified, days or 30 / visits_per_day, seeds, progress=steps.show)
+    with StepProgress("simulate learned") as steps:
+        found = measure_learning_cost(pages, visits_per_day, last_modified, days or 30 / visits_per_day, seeds, progress=steps.show)
     if plot is not None:
         from tarrafa.simulate import plots
 
-        plots.lines(
+        plots.draw_lines(
             plot,
             [plots.Series("learned", [n for n, _ in found.curve], [excess / 100 for _, excess in found.curve])],
             "What learning costs",
@@ -222,7 +222,7 @@ def learned(
             percent=True,
         )
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
         return
     shown = [one for one in found.curve if one[0] in (1, 2, 3, 5, 9, 15, 22, 26)]
     _table(("after mean visits", "excess"), ((str(visits), f"{excess:.2f} %") for visits, excess in shown))
@@ -243,13 +243,13 @@ def periodic(
 
     from tarrafa.cli import show
     from tarrafa.revisit.estimate import DAY_S
-    from tarrafa.simulate.periodic import draw
-    from tarrafa.simulate.periodic import periodic as simulate_periodic
+    from tarrafa.simulate.periodic import draw_curves
+    from tarrafa.simulate.periodic import periodic_freshness as simulate_periodic
 
     rates = np.linspace(0.02, 1.98, 99) / (interval * DAY_S)  # some pages change more, some less
     curves = simulate_periodic(rates, period * DAY_S, burst * DAY_S)
     if plot is not None:
-        draw(curves, plot)
+        draw_curves(curves, plot)
     means = {
         "in place": curves.mean(curves.in_place),
         "shadow": curves.mean(curves.shadow),
@@ -257,7 +257,7 @@ def periodic(
         "best": curves.best,
     }
     if as_json:
-        show.as_json({"mean_freshness": means, "days": (curves.times_s / DAY_S).tolist(),
+        show.print_json({"mean_freshness": means, "days": (curves.times_s / DAY_S).tolist(),
                       "in_place": curves.in_place.tolist(), "shadow": curves.shadow.tolist()})  # fmt: skip
     else:
         _table(("crawler", "mean freshness"), ((name, f"{value:.4f}") for name, value in means.items()))
@@ -270,11 +270,11 @@ def mixture(
 ) -> None:
     """All policies on the same documents, whose changes are Poisson, Pareto, regular, or 60/30/10 of the three."""
     from tarrafa.cli import show
-    from tarrafa.simulate.mixture import compare, table
+    from tarrafa.simulate.mixture import compare_processes, comparison_table
 
-    with Steps("simulate mixture") as steps:
-        cells = compare(learn=learn, progress=steps.show)
+    with StepProgress("simulate mixture") as steps:
+        cells = compare_processes(learn=learn, progress=steps.show)
     if as_json:
-        show.as_json(cells)
+        show.print_json(cells)
     else:
-        show.console.print(table(cells), markup=False)
+        show.console.print(comparison_table(cells), markup=False)

@@ -4,13 +4,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from tarrafa.cli.show import console
-from tarrafa.crawl.explain import Explanation, HostTold, RobotsSaid, Told
-from tarrafa.crawl.freshness import Believed
+from tarrafa.crawl.explain import Explanation, HostExplanation, RobotsVerdict, UrlExplanation
+from tarrafa.crawl.freshness import ChangeEstimate
 
 HISTORY_SHOWN = 20
 
 
-def show(found: Explanation) -> None:
+def print_explanation(found: Explanation) -> None:
     console.print(f"[bold]{escape(found.url)}[/]")
     if found.host is not None:
         _host(found.host)
@@ -25,7 +25,7 @@ def _line(name: str, text: str) -> None:
     console.print(f"  {name:12} {escape(text)}")
 
 
-def _host(host: HostTold) -> None:
+def _host(host: HostExplanation) -> None:
     holder = f", now with worker {host.worker}" if host.worker else ""
     _line("host", f"{host.host} of {host.site}{holder}")
     _line("", f"{host.visited:,} visits made, {host.waiting:,} URLs wait; {host.failures} failures in a row")
@@ -35,7 +35,7 @@ def _host(host: HostTold) -> None:
     _line("politeness", f"{last}; may be visited again: {host.may_be_visited}; delay {host.delay_s:g} s")
 
 
-def _collection(told: Told, trouble: str) -> None:
+def _collection(told: UrlExplanation, trouble: str) -> None:
     _line("canonical", told.canonical)
     _line("in scope" if told.in_scope else "out of scope", told.rule)
     _line("robots.txt", _robots(told.robots, trouble))
@@ -61,19 +61,19 @@ def _collection(told: Told, trouble: str) -> None:
     for copy in told.copies:
         _line("same text as", copy)
     if told.believed is not None:
-        _believed(told.believed)
+        _change_estimate(told.believed)
     _line("next visit", told.next_visit)
     if told.history:
         _history(told)
 
 
-def _believed(page: Believed) -> None:
+def _change_estimate(page: ChangeEstimate) -> None:
     seen = f"{page.changes:,} changes seen in {page.visits:,} visits; {page.dates}"
     _line("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g} ({seen})")
     _line("fresh", f"{page.fresh:.0%} probably; weight {page.weight:.3g}")
 
 
-def _robots(said: RobotsSaid | None, trouble: str) -> str:
+def _robots(said: RobotsVerdict | None, trouble: str) -> str:
     if said is None:
         return "could not be had" if trouble else "not asked for yet"
     verdict = "allowed" if said.allowed else "forbidden"
@@ -82,7 +82,7 @@ def _robots(said: RobotsSaid | None, trouble: str) -> str:
     return f"{verdict}{line} (answered {said.status}, holds until {said.expires}{delay})"
 
 
-def _history(told: Told) -> None:
+def _history(told: UrlExplanation) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
     for name in ("visit", "when", "status", "bytes", "changed"):
         table.add_column(name, justify="right" if name in {"visit", "bytes"} else "left")

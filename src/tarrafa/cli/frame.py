@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from rich.text import Text
 
 from tarrafa.cli import show
-from tarrafa.cli.progress import time_left
-from tarrafa.cli.sight import Followers, Sight
-from tarrafa.frontier.protocol import CollectionStatus, NodeStatus
+from tarrafa.cli.progress import time_left_text
+from tarrafa.cli.sight import FollowerStates, TopSnapshot
+from tarrafa.frontier.protocol import CollectionStatus, WorkerLeaseStatus
 
 STYLES = {"running": "green", "paused": "yellow", "failed": "red", "finished": "cyan", "stopped": "dim"}
 ORDER = ("running", "failed", "paused", "waiting", "ready", "stopped", "finished")
@@ -27,8 +27,8 @@ UNITS = ("B", "KB", "MB", "GB", "TB")
 Lines = list[Text]
 
 
-def draw(
-    sight: Sight,
+def draw_frame(
+    sight: TopSnapshot,
     trends: Mapping[str, Sequence[float]],
     width: int,
     height: int,
@@ -51,11 +51,11 @@ def draw(
     lines += _rows(collections, trends, width, max(1, room - following - for_workers), each, bars)
     lines += [Text(), *_workers(workers, for_workers)]
     lines += _following(sight) if following > 1 else [_following_briefly(sight.followers)]
-    lines += [Text(show.seen(line), "yellow") for line in remarks]
+    lines += [Text(show.printable(line), "yellow") for line in remarks]
     return [_fitted(line, width) for line in lines]
 
 
-def spark(values: Sequence[float], width: int, bars: str = BARS) -> str:
+def sparkline(values: Sequence[float], width: int, bars: str = BARS) -> str:
     """The last values as a curve of that many signs, the highest one being full."""
     shown = list(values)[-width:] if width > 0 else []
     top = max(shown, default=0.0)
@@ -64,7 +64,7 @@ def spark(values: Sequence[float], width: int, bars: str = BARS) -> str:
     return "".join(bars[min(len(bars) - 1, int(value / top * len(bars)))] for value in shown)
 
 
-def size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """`1.3 MB`."""
     for unit in UNITS[:-1]:
         if count < 1000:
@@ -73,14 +73,14 @@ def size(count: float) -> str:
     return f"{count:,.1f} {UNITS[-1]}"
 
 
-def words(status: CollectionStatus) -> str:
+def progress_text(status: CollectionStatus) -> str:
     """How it goes, in words: time left, or why it does not run."""
     if status.state != "running":
-        return show.seen(status.reason)
+        return show.printable(status.reason)
     if status.keeps_fresh:
         share = f", {status.changes / status.revisits:.0%} had changed" if status.revisits else ""
         return f"kept fresh: {status.revisits:,} revisits{share}"
-    return time_left(status) + (f" ({show.seen(status.reason)})" if status.reason else "")
+    return time_left_text(status) + (f" ({show.printable(status.reason)})" if status.reason else "")
 
 
 def _urgency(status: CollectionStatus) -> tuple[int, str]:
@@ -88,15 +88,15 @@ def _urgency(status: CollectionStatus) -> tuple[int, str]:
     return place, status.name
 
 
-def _title(sight: Sight, where: str) -> Text:
+def _title(sight: TopSnapshot, where: str) -> Text:
     collections = sight.overview.collections
     clock = datetime.fromtimestamp(sight.at, UTC).astimezone().strftime("%H:%M:%S")
     running = sum(one.state == "running" for one in collections)
     pages, rate = sum(one.fetched for one in collections), sum(one.pages_per_s for one in collections)
     kinds = f"{len(collections)} {'collection' if len(collections) == 1 else 'collections'}, {running} running"
     facts = f" {clock} · {kinds} · {pages:,} pages · {rate:,.1f}/s"
-    facts += f" · {size(sight.bytes_per_s)}/s" if sight.bytes_per_s is not None else ""
-    return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {show.seen(where)}" if where else "", "dim"))
+    facts += f" · {format_bytes(sight.bytes_per_s)}/s" if sight.bytes_per_s is not None else ""
+    return Text.assemble(("Tarrafa", "bold cyan"), facts, (f"  {show.printable(where)}" if where else "", "dim"))
 
 
 def _columns(status: CollectionStatus, width: int) -> dict[str, str]:
@@ -150,7 +150,7 @@ def _rows(
     names = _name_width(width, collections)
     for status in collections[:fitting]:
         cells = "".join(f"{value:>{COLUMN.get(name, 8)}}" for name, value in _columns(status, width).items())
-        name = show.seen(status.name)
+        name = show.printable(status.name)
         name = name if len(name) <= names else name[: names - 1] + "…"
         style = STYLES.get(status.state, "")
         lines.append(Text.assemble((f"{name:<{names}} ", "bold"), (f"{status.state:<9}", style), cells))
@@ -164,44 +164,44 @@ def _details(status: CollectionStatus, trend: Sequence[float], width: int, bars:
     """How it goes, and what was answered."""
     line = Text("  ")
     if status.state == "running":
-        line.append(spark(trend, max(10, width // 4), bars) + "  ", "green")
-    line.append(words(status))
-    return [line, Text(f"  {show.statuses(status)}", "dim")]
+        line.append(sparkline(trend, max(10, width // 4), bars) + "  ", "green")
+    line.append(progress_text(status))
+    return [line, Text(f"  {show.format_statuses(status)}", "dim")]
 
 
-def _workers(workers: Sequence[NodeStatus], room: int) -> Lines:
+def _workers(workers: Sequence[WorkerLeaseStatus], room: int) -> Lines:
     if not workers:
         return [Text("nobody crawls at the moment", "dim")]
     name_width = max(6, min(24, max(len(one.name) for one in workers)))
     lines = [Text(f"{'worker':<{name_width}}{'hosts':>7}{'pid':>9}  note", "bold")]
     fitting = len(workers) if len(workers) <= room else max(0, room - 1)
     for one in workers[:fitting]:
-        name = show.seen(one.name)[:name_width]
+        name = show.printable(one.name)[:name_width]
         lines.append(Text.assemble((f"{name:<{name_width}}", "bold"), f"{one.hosts:>7,}{one.pid:>9}  ",
-                                   (show.seen(one.note), "dim")))  # fmt: skip
+                                   (show.printable(one.note), "dim")))  # fmt: skip
     if fitting < len(workers):
         hosts = sum(one.hosts for one in workers[fitting:])
         lines.append(Text(f"… and {len(workers) - fitting:,} more workers with {hosts:,} hosts", "dim"))
     return lines
 
 
-def _following(sight: Sight) -> Lines:
+def _following(sight: TopSnapshot) -> Lines:
     shown, lines = sight.followers, [Text()]
     if shown.index is not None:
         lines.append(_follower("index", f"{shown.index.documents:,} documents", shown.index.behind_bytes))
     lines.append(_follower("graph", "links", shown.graph_behind_bytes))
     if shown.triples is not None:
         lines.append(_follower("triples", f"{shown.triples.statements:,} statements", shown.triples.behind_bytes))
-    lines.append(Text.assemble((f"{'archive':<9}", "cyan"), size(shown.archive_bytes)))
+    lines.append(Text.assemble((f"{'archive':<9}", "cyan"), format_bytes(shown.archive_bytes)))
     return lines
 
 
 def _follower(name: str, what: str, behind_bytes: int) -> Text:
-    lag = f"{size(behind_bytes)} behind the archive" if behind_bytes else "up to date"
+    lag = f"{format_bytes(behind_bytes)} behind the archive" if behind_bytes else "up to date"
     return Text.assemble((f"{name:<9}", "cyan"), f"{what:<26}", (lag, "yellow" if behind_bytes else "dim"))
 
 
-def _following_briefly(shown: Followers) -> Text:
+def _following_briefly(shown: FollowerStates) -> Text:
     parts = []
     if shown.index is not None:
         parts.append(f"index {shown.index.documents:,}{_lag(shown.index.behind_bytes)}")
@@ -212,7 +212,7 @@ def _following_briefly(shown: Followers) -> Text:
 
 
 def _lag(behind_bytes: int) -> str:
-    return f" ({size(behind_bytes)} behind)" if behind_bytes else ""
+    return f" ({format_bytes(behind_bytes)} behind)" if behind_bytes else ""
 
 
 def _fitted(line: Text, width: int) -> Text:

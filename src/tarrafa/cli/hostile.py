@@ -12,33 +12,33 @@ from rich.table import Table
 from tarrafa.cli.show import console
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import UrlFacts
-from tarrafa.frontier.store.sqlite import read_facts, read_statuses
+from tarrafa.frontier.store.sqlite import read_url_lookup, read_statuses_by_host
 from tarrafa.model import STATUS_MEANING
 from tarrafa.parse.url import host_id, host_key, host_name, url_id
-from tarrafa.web.corners import CORNERS, Corner, corner_of
+from tarrafa.web.corners import HOSTILE_HOSTS, HostileHost, hostile_host_of
 
 
 @dataclass(slots=True)
-class Verdict:
+class HostileVerdict:
     """One corner, and how the crawl fared there."""
 
-    corner: Corner
+    corner: HostileHost
     statuses: Counter[int | None] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
 
-def verdicts(data: DataDirectory, name: str) -> list[Verdict]:
+def verdicts(data: DataDirectory, name: str) -> list[HostileVerdict]:
     """For a crawl that is over."""
-    found = {corner.name: _verdict(data, name, corner) for corner in CORNERS.values()}
-    for key, status, count in read_statuses(data.frontier, name):
-        corner = corner_of(host_name(f"{key}/"))
+    found = {corner.name: _verdict(data, name, corner) for corner in HOSTILE_HOSTS.values()}
+    for key, status, count in read_statuses_by_host(data.frontier, name):
+        corner = hostile_host_of(host_name(f"{key}/"))
         if corner is not None:
             found[corner.name].statuses[status] += count
     return list(found.values())
 
 
-def _verdict(data: DataDirectory, name: str, corner: Corner) -> Verdict:
-    verdict, expects = Verdict(corner), corner.expects
+def _verdict(data: DataDirectory, name: str, corner: HostileHost) -> HostileVerdict:
+    verdict, expects = HostileVerdict(corner), corner.expects
     for url in sorted({*expects.statuses, *expects.kept}):
         known = _known(data, name, url)
         status, kept = (known.status, known.state == "fetched") if known else (None, False)
@@ -51,11 +51,11 @@ def _verdict(data: DataDirectory, name: str, corner: Corner) -> Verdict:
 
 
 def _known(data: DataDirectory, name: str, url: str) -> UrlFacts | None:
-    facts = read_facts(data.frontier, host_id(host_key(url)), url_id(url))
+    facts = read_url_lookup(data.frontier, host_id(host_key(url)), url_id(url))
     return next((one for one in facts.urls if one.collection == name), None)
 
 
-def show(found: list[Verdict]) -> None:
+def show_verdicts(found: list[HostileVerdict]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2))
     for title in ("host", "what it does", "what became of it"):
         table.add_column(title, overflow="fold")

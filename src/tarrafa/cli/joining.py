@@ -8,14 +8,14 @@ import socket
 from pathlib import Path
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.keeping import FarFrontier, OwnFrontier
+from tarrafa.crawl.keeping import RemoteFrontierLink, LocalFrontierLink
 from tarrafa.crawl.supervise import Supervisor
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.address import Address, UnixSocket, connect
-from tarrafa.frontier.door import parse_listen
-from tarrafa.frontier.timing import agree
-from tarrafa.frontier.token import find_token
+from tarrafa.frontier.door import parse_listen_address
+from tarrafa.frontier.timing import sync_clock
+from tarrafa.frontier.token import load_token
 from tarrafa.index import shards
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -30,7 +30,7 @@ def node_name(name: str | None) -> str:
     return f"{name}-"
 
 
-def a_supervisor(
+def build_supervisor(
     data: DataDirectory,
     workers: int,
     address: Address | None,
@@ -43,7 +43,7 @@ def a_supervisor(
 ) -> Supervisor:
     """The one that these options ask for: of a frontier elsewhere, or of one that is here."""
     clock = Clock.from_environment()
-    divided = None if index_shards is None else shards.parse(index_shards, "--index-shards")
+    divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
     if address is not None:
         if listen is not None:
             raise ConfigError(
@@ -51,25 +51,25 @@ def a_supervisor(
             )
         if isinstance(address, UnixSocket) and Path(address.path).resolve() == Path(data.socket).resolve():
             raise ConfigError(f"--frontier {address}: a frontier elsewhere needs a data directory of its own: --data")
-        far = FarFrontier(address, clock)
+        far = RemoteFrontierLink(address, clock)
         return Supervisor(data, workers, clock, keeper=far, name=node_name(name), lasting=True, divided=divided)
     own_name = "w" if name is None else node_name(name)
     if listen is None:
         return Supervisor(data, workers, clock, name=own_name, divided=divided)
-    token = find_token(token_file)
-    keeper = OwnFrontier(data, clock, parse_listen(listen, token), token)
+    token = load_token(token_file)
+    keeper = LocalFrontierLink(data, clock, parse_listen_address(listen, token), token)
     return Supervisor(
         data, workers, clock, keeper=keeper, name=own_name, lasting=lasting, follows=not lasting, divided=divided
     )
 
 
-async def now_at(address: Address | None) -> float:
+async def frontier_time(address: Address | None) -> float:
     """What time it is where the frontier is."""
     own = Clock.from_environment()
     if address is None:
         return own.now()
     frontier = await connect(address)
     try:
-        return (await agree(frontier, own)).clock.now()
+        return (await sync_clock(frontier, own)).clock.now()
     finally:
         await frontier.close()

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from tarrafa.cli import users
-from tarrafa.cli.cluster import IndexShards, Listen, Name, Where
+from tarrafa.cli.cluster import IndexShards, Listen, NodeName, FrontierAddress
 from tarrafa.data import DataDirectory
 
-Join = Annotated[
+JoinUrl = Annotated[
     str | None,
     typer.Option("--join", metavar="URL", help="Work for the node there, which coordinates.", show_default=False),
 ]
@@ -24,21 +24,21 @@ TokenFile = Annotated[
 
 
 def node(
-    join_url: Join = None,
+    join_url: JoinUrl = None,
     data: Annotated[Path, typer.Option("--data", help="Where everything is kept.", envvar="TARRAFA_DATA")] = Path(
         "tarrafa-data"
     ),
     workers: Annotated[int, typer.Option(min=0, max=64, help="Crawling processes, if nobody orders otherwise.")] = 2,
-    name: Name = None,
+    name: NodeName = None,
     host: Annotated[str, typer.Option(help="Address that search page and console listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Their port; 0: any free one.")] = 8080,
     listen: Listen = None,
-    where: Where = None,
+    where: FrontierAddress = None,
     token_file: TokenFile = None,
     public: Annotated[
         str, typer.Option("--public-url", help="The address that others know the pages by, where a proxy is between.")
     ] = "",
-    rate_limit: users.Rate = users.RATE,
+    rate_limit: users.RateLimitOption = users.RATE_DEFAULT,
     behind_proxy: users.BehindProxy = False,
     index_shards: IndexShards = None,
 ) -> None:
@@ -52,11 +52,11 @@ def node(
     """
     directory = DataDirectory(data)
     if join_url is not None:
-        raise typer.Exit(join(join_url, directory, workers, name, token_file, index_shards))
-    from tarrafa.cli.coordinating import coordinate
+        raise typer.Exit(join_coordinator(join_url, directory, workers, name, token_file, index_shards))
+    from tarrafa.cli.coordinating import run_coordinating_node
 
     raise typer.Exit(
-        coordinate(
+        run_coordinating_node(
             directory,
             workers,
             name,
@@ -67,26 +67,26 @@ def node(
             token_file,
             public,
             index_shards,
-            users.rate(rate_limit, False, behind_proxy),
+            users.parse_rate_limit(rate_limit, False, behind_proxy),
         )
     )
 
 
-def join(
+def join_coordinator(
     url: str, data: DataDirectory, workers: int, name: str | None, token_file: Path | None, index_shards: str | None
 ) -> int:
     """Work for the coordinator at that address; the exit status."""
     from tarrafa.cli.joining import node_name
     from tarrafa.cli.running import run_until_interrupted
-    from tarrafa.coordinate.calling import Caller
-    from tarrafa.coordinate.joining import Guest
-    from tarrafa.crawl.keeping import say
-    from tarrafa.frontier.token import find_token
+    from tarrafa.coordinate.calling import CoordinatorClient
+    from tarrafa.coordinate.joining import WorkerNode
+    from tarrafa.crawl.keeping import print_status_line
+    from tarrafa.frontier.token import load_token
     from tarrafa.index import shards
 
-    caller = Caller(url, find_token(token_file))
-    divided = None if index_shards is None else shards.parse(index_shards, "--index-shards")
-    guest = Guest(caller, data, node_name(name).removesuffix("-"), workers, say, divided)
+    caller = CoordinatorClient(url, load_token(token_file))
+    divided = None if index_shards is None else shards.parse_layout(index_shards, "--index-shards")
+    guest = WorkerNode(caller, data, node_name(name).removesuffix("-"), workers, print_status_line, divided)
 
     async def until_interrupted() -> int:
         await guest.run()

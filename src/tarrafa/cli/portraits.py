@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from rich.markup import escape
 
 from tarrafa.cli.show import console
-from tarrafa.crawl.about import HostState, PageTold, SiteTold
-from tarrafa.crawl.explain import moment
-from tarrafa.graph.sites import Related
-from tarrafa.model import Neighbour
+from tarrafa.crawl.about import HostDetails, PageDetails, SiteDetails
+from tarrafa.crawl.explain import format_time
+from tarrafa.graph.sites import LinkedSite
+from tarrafa.model import LinkedPage
 
 VISITS_SHOWN, WORDS_SHOWN = 10, 20
 
@@ -17,7 +17,7 @@ def _line(name: str, text: str) -> None:
     console.print(f"  {name:12} {escape(text)}")
 
 
-def page(found: PageTold) -> None:
+def print_page(found: PageDetails) -> None:
     console.print(f"[bold]{escape(found.title or found.url)}[/]")
     _line("url", found.url)
     _line("collection", ", ".join(found.collections))
@@ -30,7 +30,7 @@ def page(found: PageTold) -> None:
         ("changed", found.changed_at),
     ):
         if at:
-            _line(name, moment(at))
+            _line(name, format_time(at))
     _changes(found)
     if found.frontier:
         _line("frontier", found.frontier)
@@ -42,10 +42,10 @@ def page(found: PageTold) -> None:
     _related("hosts are linked from here", found.out_hosts, found.out_hosts_total)
 
 
-def _changes(found: PageTold) -> None:
+def _changes(found: PageDetails) -> None:
     for visit in found.history[-VISITS_SHOWN:]:
         seen = {True: ", changed", False: ", as before", None: ""}[visit.changed]
-        _line(f"visit {visit.number}", f"{moment(visit.at)}  {visit.status} {visit.meaning}".rstrip() + seen)
+        _line(f"visit {visit.number}", f"{format_time(visit.at)}  {visit.status} {visit.meaning}".rstrip() + seen)
     if found.versions:
         _line("versions", f"{len(found.versions):,} in the last {len(found.history):,} visits")
     if found.changes is not None:
@@ -53,14 +53,14 @@ def _changes(found: PageTold) -> None:
         _line("changes", f"{page.changes_per_day:.3g} a day, probably {page.low:.3g} to {page.high:.3g}")
 
 
-def _neighbours(what: str, some: Sequence[Neighbour], total: int) -> None:
+def _neighbours(what: str, some: Sequence[LinkedPage], total: int) -> None:
     _head(f"pages {what}", len(some), total)
     for one in some:
         rel = f" [dim]({escape(one.rel)})[/]" if one.rel else ""
         console.print(f"  [green]{escape(one.url)}[/]  {escape(one.anchor)}{rel}")
 
 
-def _related(what: str, some: Sequence[Related], total: int) -> None:
+def _related(what: str, some: Sequence[LinkedSite], total: int) -> None:
     _head(what, len(some), total)
     for one in some:
         console.print(f"  {one.links:>9,}  [green]{escape(one.name)}[/]")
@@ -71,8 +71,8 @@ def _head(what: str, shown: int, total: int) -> None:
     console.print(f"[bold]{total:,} {what}[/]{part}{':' if shown else ''}")
 
 
-def site(found: SiteTold) -> None:
-    console.print(f"[bold]{escape(found.name)}[/]  ({found.kind}, as of {moment(found.as_of)})")
+def print_site(found: SiteDetails) -> None:
+    console.print(f"[bold]{escape(found.name)}[/]  ({found.kind}, as of {format_time(found.as_of)})")
     others = [name for name in found.collections if name != found.collection]
     _line("collection", found.collection + (f" (also in {', '.join(others)})" if others else ""))
     _line(
@@ -95,7 +95,7 @@ def site(found: SiteTold) -> None:
     _related(f"{plural} are linked from here", found.outgoing, found.out_total)
 
 
-def _state(state: HostState) -> None:
+def _state(state: HostDetails) -> None:
     console.print(f"[bold]{escape(state.host)}[/]")
     _line("politeness", f"delay {state.delay_s:g} s; {state.visits:,} visits made, {state.waiting:,} URLs wait")
     if state.trouble or state.failures:
@@ -104,7 +104,7 @@ def _state(state: HostState) -> None:
         _line("robots.txt", "not asked for yet")
         return
     lines = state.robots.strip().splitlines()
-    _line("robots.txt", f"answered {state.robots_status}, holds until {moment(state.robots_expires_at)}")
+    _line("robots.txt", f"answered {state.robots_status}, holds until {format_time(state.robots_expires_at)}")
     for line in lines[:VISITS_SHOWN]:
         _line("", line[:120])
     if len(lines) > VISITS_SHOWN:

@@ -12,7 +12,7 @@ import typer
 from msgspec.structs import replace
 
 from tarrafa.cli import cluster
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, CollectionFilter
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 
@@ -30,7 +30,7 @@ def links(
     outgoing: Annotated[bool, typer.Option("--out", help="Only where it leads.")] = False,
     limit: Limit = 50,
     offset: Offset = 0,
-    collection: Named = None,
+    collection: CollectionFilter = None,
     as_json: Json = False,
 ) -> None:
     """Show who links to a URL, and where it leads, with anchor texts."""
@@ -48,9 +48,9 @@ def links(
     both = incoming == outgoing
     if as_json:
         found = found if both else replace(found, **({"outgoing": []} if incoming else {"incoming": []}))
-        show.as_json(found)
+        show.print_json(found)
     else:
-        show.neighbours(found, offset, incoming=incoming or both, outgoing=outgoing or both)
+        show.print_neighbours(found, offset, incoming=incoming or both, outgoing=outgoing or both)
 
 
 def page(
@@ -58,30 +58,30 @@ def page(
     data: Data = DEFAULT_DATA,
     limit: Limit = 10,
     offset: Offset = 0,
-    collection: Named = None,
+    collection: CollectionFilter = None,
     as_json: Json = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Show all that is known of a page: rank, visits, versions, how often it changes, words, links."""
     from tarrafa.cli import portraits, show
-    from tarrafa.cli.joining import now_at
-    from tarrafa.crawl.about import PageTold, about_page
+    from tarrafa.cli.joining import frontier_time
+    from tarrafa.crawl.about import PageDetails, describe_page
     from tarrafa.frontier.address import from_command_line
-    from tarrafa.graph.sites import Paging
+    from tarrafa.graph.sites import SitePaging
 
     address, directory = from_command_line(where, token_file), DataDirectory(data)
     directory.check_version()
 
-    async def asked() -> PageTold:
-        paging = Paging(limit, offset, offset, offset)
-        return await about_page(directory, url, await now_at(address), collection, paging, address)
+    async def asked() -> PageDetails:
+        paging = SitePaging(limit, offset, offset, offset)
+        return await describe_page(directory, url, await frontier_time(address), collection, paging, address)
 
     found = asyncio.run(asked())
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
     else:
-        portraits.page(found)
+        portraits.print_page(found)
 
 
 def site(
@@ -89,24 +89,24 @@ def site(
     data: Data = DEFAULT_DATA,
     limit: Limit = 10,
     offset: Offset = 0,
-    collection: Named = None,
+    collection: CollectionFilter = None,
     as_json: Json = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Show all that is known of a site: its pages, errors, hosts, robots.txt and delays, and the sites around it."""
     from tarrafa.cli import portraits, show
-    from tarrafa.crawl.about import about_site
+    from tarrafa.crawl.about import describe_site
     from tarrafa.frontier.address import from_command_line
-    from tarrafa.graph.sites import Paging
+    from tarrafa.graph.sites import SitePaging
     from tarrafa.search.searcher import Searcher
 
     address, directory = from_command_line(where, token_file), DataDirectory(data)
     directory.check_version()
-    paging = Paging(limit, offset, offset, offset)
-    found = asyncio.run(about_site(directory, name, collection, paging, address))
-    found = replace(found, indexed=Searcher.at(directory).indexed(found.kind, found.name, collection))
+    paging = SitePaging(limit, offset, offset, offset)
+    found = asyncio.run(describe_site(directory, name, collection, paging, address))
+    found = replace(found, indexed=Searcher.open(directory).count_indexed(found.kind, found.name, collection))
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
     else:
-        portraits.site(found)
+        portraits.print_site(found)

@@ -31,7 +31,7 @@ def report(
     run: Annotated[int | None, typer.Option(min=1, metavar="K", help="Only the K-th run of the collection.")] = None,
     language: Annotated[str, typer.Option("--language", help="en or pt.")] = "en",
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and write no files.")] = False,
-    where: cluster.Where = None,
+    where: cluster.FrontierAddress = None,
     token_file: cluster.TokenFile = None,
 ) -> None:
     """Describe the Web of a collection: what was collected, how, and what it looks like.
@@ -41,50 +41,50 @@ def report(
     import sys
     import time
 
-    from tarrafa.cli.simulating import Steps
+    from tarrafa.cli.simulating import StepProgress
     from tarrafa.clock import Clock
     from tarrafa.coordinate import use
-    from tarrafa.coordinate.reaching import noted
+    from tarrafa.coordinate.reaching import read_recorded_nodes
     from tarrafa.frontier.address import from_command_line
-    from tarrafa.frontier.token import find_token
+    from tarrafa.frontier.token import load_token
     from tarrafa.report import comparing, plots, writers
-    from tarrafa.report.making import make
-    from tarrafa.report.neighbours import Neighbours
-    from tarrafa.report.participants import Node, participants
-    from tarrafa.report.telling import without
+    from tarrafa.report.making import build_report
+    from tarrafa.report.neighbours import RemoteNodes
+    from tarrafa.report.participants import ReportNode, find_participants
+    from tarrafa.report.telling import missing_node_sentence
     from tarrafa.report.texts.choosing import LANGUAGES
 
     if language not in LANGUAGES:
         raise ConfigError(f"--language: {language!r} is none of {', '.join(LANGUAGES)}")
     wanted = [form.strip() for form in forms.split(",") if form.strip()]
-    writers.check(wanted)
-    earlier = comparing.read(compare) if compare is not None else None
+    writers.check_formats(wanted)
+    earlier = comparing.read_report(compare) if compare is not None else None
     directory = DataDirectory(data)
-    known = noted(directory)
-    begin, end = _moment(since, "--since"), _moment(until, "--until")
-    meanwhile = use.noted(directory, name, Clock.from_environment().now(), run, begin, end)
+    known = read_recorded_nodes(directory)
+    begin, end = _parse_time(since, "--since"), _parse_time(until, "--until")
+    meanwhile = use.read_usage_during_runs(directory, name, Clock.from_environment().now(), run, begin, end)
     addresses = dict(known.addresses(time.time()))
-    machines, others = participants(
+    machines, others = find_participants(
         (
-            Node(node, beat.machine if beat is not None else None, addresses.get(node, ""), node == known.own)
+            ReportNode(node, beat.machine if beat is not None else None, addresses.get(node, ""), node == known.own)
             for node, (beat, _) in known.nodes.items()
         ),
         meanwhile,
     )
-    with Steps(f"report {name}") as steps:
-        found = make(
+    with StepProgress(f"report {name}") as steps:
+        found = build_report(
             directory, name, since=begin, until=end, run=run, machines=machines or None, earlier=earlier,
-            address=from_command_line(where, token_file), others=Neighbours(others, find_token(token_file)),
+            address=from_command_line(where, token_file), others=RemoteNodes(others, load_token(token_file)),
             progress=steps.show,
         )  # fmt: skip
     if as_json:
-        sys.stdout.write(writers.json(found).decode())
+        sys.stdout.write(writers.report_json(found).decode())
         return
     texts = LANGUAGES[language]
-    written = writers.write(found, texts, out or Path(f"{name}-report"), wanted)
+    written = writers.write_report(found, texts, out or Path(f"{name}-report"), wanted)
     work = found.work
     for missing in found.missing:
-        typer.echo(without(missing, texts), err=True)
+        typer.echo(missing_node_sentence(missing, texts), err=True)
     typer.echo(
         f"{name}: {work.documents:,} documents of {found.servers.with_documents:,} servers, {work.requests:,} requests"
     )
@@ -94,7 +94,7 @@ def report(
         typer.echo(texts("no_plots"), err=True)
 
 
-def _moment(text: str | None, option: str) -> float | None:
+def _parse_time(text: str | None, option: str) -> float | None:
     """A moment in UTC, unless it names another offset."""
     if text is None:
         return None

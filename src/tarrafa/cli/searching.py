@@ -12,12 +12,12 @@ from typing import Annotated
 import typer
 
 from tarrafa.cli import cluster, sharing
-from tarrafa.cli.options import DEFAULT_DATA, Data, Json, Named
+from tarrafa.cli.options import DEFAULT_DATA, Data, Json, CollectionFilter
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 from tarrafa.search.question import Sort
 
-SEARCHING = {"ignore_unknown_options": True, "help_option_names": ["--help"]}  # -not is a word that is left out
+SEARCH_CONTEXT = {"ignore_unknown_options": True, "help_option_names": ["--help"]}  # -not is a word that is left out
 
 Words = Annotated[
     list[str] | None,
@@ -48,32 +48,32 @@ def search(
         str, typer.Option(metavar="URL", help="Pages like this one; words are a further condition.", show_default=False)
     ] = "",
     suggest: Annotated[bool, typer.Option("--suggest", help="How the words may go on, instead of results.")] = False,
-    collection: Named = None,
-    shard: sharing.Elsewhere = None,
+    collection: CollectionFilter = None,
+    shard: sharing.ShardUrls = None,
     token_file: cluster.TokenFile = None,
     as_json: Json = False,
 ) -> None:
     """Search what was crawled; works while the crawl runs."""
     from tarrafa.cli import show
-    from tarrafa.frontier.token import find_token
-    from tarrafa.search.question import Question
-    from tarrafa.search.searcher import PATIENT_S, Searcher
+    from tarrafa.frontier.token import load_token
+    from tarrafa.search.question import SearchRequest
+    from tarrafa.search.searcher import ONE_SEARCH_WAIT_S, Searcher
 
     directory, text = DataDirectory(data), " ".join(query or [])
     if not text and not related:
         raise ConfigError("search: give words to look for, or --related URL")
     if not shard or directory.version.exists():
         directory.check_version()
-    searcher = Searcher.at(directory, sharing.elsewhere(shard, find_token(token_file)) if shard else [], PATIENT_S)
+    searcher = Searcher.open(directory, sharing.remote_shards(shard, load_token(token_file)) if shard else [], ONE_SEARCH_WAIT_S)
     if suggest:
-        show.suggestions(searcher.suggest(text, n), as_json)
+        show.print_suggestions(searcher.suggest(text, n), as_json)
         return
-    question = Question(
+    question = SearchRequest(
         text, n, offset, collection, all_words=all_words, natural=natural, expand=expand, sort=sort, recent=recent,
         copies=copies, like=like, crowded=crowded, related=related,
     )  # fmt: skip
     result = searcher.search(question)
     if as_json:
-        show.as_json(result)
+        show.print_json(result)
     else:
-        show.hits(result, offset, is_scored=sort is Sort.RELEVANCE)
+        show.print_hits(result, offset, is_scored=sort is Sort.RELEVANCE)

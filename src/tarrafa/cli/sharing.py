@@ -14,12 +14,12 @@ import typer
 
 from tarrafa.errors import ConfigError, TarrafaError
 from tarrafa.frontier.door import is_loopback
-from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, Token, find_token
+from tarrafa.frontier.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token, load_token
 from tarrafa.search.remote import RemoteShard
 
 SHARDS_MAX = 256
 
-Elsewhere = Annotated[
+ShardUrls = Annotated[
     list[str] | None,
     typer.Option(
         "--shard",
@@ -30,7 +30,7 @@ Elsewhere = Annotated[
 ]
 
 
-def elsewhere(urls: Sequence[str] | None, token: Token) -> list[RemoteShard]:
+def remote_shards(urls: Sequence[str] | None, token: Token) -> list[RemoteShard]:
     """The shards of other machines, as the command line names them."""
     shards = [RemoteShard(url, token) for url in urls or ()]
     names = [shard.name for shard in shards]
@@ -41,7 +41,7 @@ def elsewhere(urls: Sequence[str] | None, token: Token) -> list[RemoteShard]:
     return shards
 
 
-def tell(shards: Sequence[RemoteShard]) -> None:
+def print_shard_states(shards: Sequence[RemoteShard]) -> None:
     """Say of each whether it answers."""
     if not shards:
         return
@@ -57,12 +57,12 @@ def tell(shards: Sequence[RemoteShard]) -> None:
             sys.stderr.write(f"shard {shard.name}: {said}\n")
 
 
-def own_token(token_file: Path | None, host: str) -> Token:
+def shard_token(token_file: Path | None, host: str) -> Token:
     """What others must know to ask this machine's index; beyond this machine there must be something."""
-    token = find_token(token_file)
+    token = load_token(token_file)
     if not token and not is_loopback(host, "--host"):
         raise ConfigError(
             f"--as-shard --host {host}: other machines can reach this address, so it needs a token: --token-file FILE, "
-            f"or the environment variable {TOKEN_VARIABLE}; {MAKE_ONE}"
+            f"or the environment variable {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}"
         )
     return token

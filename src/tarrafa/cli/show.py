@@ -8,26 +8,26 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tarrafa.frontier.protocol import CollectionStatus, Overview
-from tarrafa.index.state import IndexState
-from tarrafa.model import STATUS_MEANING, Neighbours, SearchResult
+from tarrafa.frontier.protocol import CollectionStatus, FrontierOverview
+from tarrafa.index.state import IndexStatus
+from tarrafa.model import STATUS_MEANING, InAndOutLinks, SearchResult
 from tarrafa.serve.queries import QueryReport
-from tarrafa.takedown import Entry
-from tarrafa.triples.state import TriplesState
+from tarrafa.takedown import TakedownEntry
+from tarrafa.triples.state import TriplesStatus
 
 console = Console(highlight=False, soft_wrap=True)
 
 
-def seen(text: str) -> str:
+def printable(text: str) -> str:
     """Without the signs that would speak to the terminal."""
     return "".join(sign for sign in text if sign.isprintable() or sign in "\n\t")
 
 
-def as_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")
 
 
-def overview(shown: Overview) -> None:
+def print_overview(shown: FrontierOverview) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("collection", "state", "pages", "pages/s", "known", "pending", "failed", "hosts"):
         table.add_column(name, justify="left" if name in {"collection", "state"} else "right")
@@ -56,7 +56,7 @@ def overview(shown: Overview) -> None:
                 console.print(f"{node.name}: {escape(node.note)}")
 
 
-def index(shown: IndexState | None) -> None:
+def print_index_state(shown: IndexStatus | None) -> None:
     if shown is None:
         return
     parts = "" if shown.shards == "1" else f" in parts ({shown.shards})"
@@ -65,7 +65,7 @@ def index(shown: IndexState | None) -> None:
     console.print(f"index: {shown.documents:,} documents{parts}{behind}{anew}")
 
 
-def triples(shown: TriplesState | None) -> None:
+def print_triples_state(shown: TriplesStatus | None) -> None:
     if shown is None:
         return
     inferred = f" and {shown.inferred:,} inferred" if shown.inferred else ""
@@ -74,13 +74,13 @@ def triples(shown: TriplesState | None) -> None:
     console.print(f"triple store: {what}{behind}")
 
 
-def statuses(status: CollectionStatus) -> str:
+def format_statuses(status: CollectionStatus) -> str:
     """`200: 1,950 · 404: 12 · robots: 40`, the most frequent first."""
     ordered = sorted(status.statuses.items(), key=lambda item: -item[1])
     return " · ".join(f"{STATUS_MEANING.get(int(code), code)}: {count:,}" for code, count in ordered)
 
 
-def hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
+def print_hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
     """`is_scored`: the best stand first; else they stand in another order, and scores say nothing."""
     for shard in result.shards:
         if shard.trouble:
@@ -89,18 +89,18 @@ def hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
         console.print(f"There are only {result.total:,} results.")
     elif not result.hits or result.instead:
         console.print(f"Nothing found for {escape(repr(result.query))} ({result.time_s * 1000:.1f} ms).")
-    _done_with_words(result)
+    _print_query_changes(result)
     if not result.hits:
         return
     pages = "page" if result.total == 1 else "pages"
     console.print(f"{result.total:,} {pages}, {result.time_s * 1000:.1f} ms\n")
     for number, hit in enumerate(result.hits, offset + 1):
-        console.print(f"[bold]{number}. {escape(seen(hit.title) or hit.url)}[/]")
+        console.print(f"[bold]{number}. {escape(printable(hit.title) or hit.url)}[/]")
         console.print(f"   [green]{escape(hit.url)}[/]")
-        console.print(f"   {escape(seen(hit.snippet))}")
+        console.print(f"   {escape(printable(hit.snippet))}")
         for thing in hit.declared:
             said = " · ".join([thing.name, *(f"{name.rpartition(':')[2]} {value}" for name, value in thing.facts)])
-            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(seen(said))}")
+            console.print(f"   [cyan]{escape(thing.kind)}[/] {escape(printable(said))}")
         copies = f" · and {hit.copies:,} {'copy' if hit.copies == 1 else 'copies'}" if hit.copies else ""
         score = "pinned · " if hit.pinned else f"score {hit.score:.2f} · " if is_scored else ""
         in_links = f"{hit.in_links:,} {'in-link' if hit.in_links == 1 else 'in-links'}"
@@ -108,7 +108,7 @@ def hits(result: SearchResult, offset: int, is_scored: bool = True) -> None:
         console.print(f"   [dim]{facts}[/]\n")
 
 
-def _done_with_words(result: SearchResult) -> None:
+def _print_query_changes(result: SearchResult) -> None:
     """What was asked for beside what was typed, or instead of it."""
     if result.suggestion:
         console.print(f"Did you mean: [bold]{escape(result.suggestion)}[/]")
@@ -121,15 +121,15 @@ def _done_with_words(result: SearchResult) -> None:
         console.print(f"Left out, because they stand nearly everywhere: {escape(', '.join(result.ignored))}")
 
 
-def suggestions(found: list[str], json: bool) -> None:
+def print_suggestions(found: list[str], json: bool) -> None:
     if json:
-        as_json(found)
+        print_json(found)
     else:
         for text in found:
             console.print(escape(text))
 
 
-def queries(shown: QueryReport) -> None:
+def print_query_report(shown: QueryReport) -> None:
     if not shown.asked:
         console.print(f"Nobody has searched in the last {shown.days} days.")
         return
@@ -144,7 +144,7 @@ def queries(shown: QueryReport) -> None:
             console.print(f"  {one.times:>6,}  {escape(one.query)}{found}")
 
 
-def takedowns(shown: list[Entry], *, whole: bool) -> None:
+def print_takedowns(shown: list[TakedownEntry], *, whole: bool) -> None:
     if not shown:
         console.print("Nothing was ever taken down." if whole else "Nothing is taken down.")
         return
@@ -154,7 +154,7 @@ def takedowns(shown: list[Entry], *, whole: bool) -> None:
         console.print(f"{entry.at:%Y-%m-%d %H:%M:%S}  {action}{escape(f'{entry.target}  by {entry.who}{why}')}")
 
 
-def neighbours(shown: Neighbours, offset: int, *, incoming: bool, outgoing: bool) -> None:
+def print_neighbours(shown: InAndOutLinks, offset: int, *, incoming: bool, outgoing: bool) -> None:
     for wanted, title, links, total in (
         (incoming, "link here", shown.incoming, shown.in_total),
         (outgoing, "are linked from here", shown.outgoing, shown.out_total),

@@ -10,42 +10,42 @@ from collections import deque
 
 import msgspec
 
-from tarrafa.cli.running import overview_of
+from tarrafa.cli.running import fetch_overview
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.protocol import Overview
+from tarrafa.frontier.protocol import FrontierOverview
 from tarrafa.graph.follower import behind as graph_behind
-from tarrafa.index.state import IndexState
-from tarrafa.index.state import state_of as index_of
-from tarrafa.triples.state import TriplesState
-from tarrafa.triples.state import state_of as triples_of
+from tarrafa.index.state import IndexStatus
+from tarrafa.index.state import index_status as index_of
+from tarrafa.triples.state import TriplesStatus
+from tarrafa.triples.state import triples_status as triples_of
 
 FOLLOWERS_EVERY_S = 5.0
-TREND = 240  # samples
-RATE_OVER = 5  # of them
+TREND_SAMPLES = 240  # samples
+RATE_SAMPLES = 5  # of them
 
 
-class Followers(msgspec.Struct, frozen=True):
+class FollowerStates(msgspec.Struct, frozen=True):
     """How far those are who follow the archive; None: there are none here."""
 
-    index: IndexState | None = None
-    triples: TriplesState | None = None
+    index: IndexStatus | None = None
+    triples: TriplesStatus | None = None
     graph_behind_bytes: int = 0
     archive_bytes: int = 0
 
 
-class Sight(msgspec.Struct, frozen=True):
+class TopSnapshot(msgspec.Struct, frozen=True):
     """Everything at one moment. `trouble`: why the numbers are not those of now."""
 
     at: float
-    overview: Overview
-    followers: Followers
+    overview: FrontierOverview
+    followers: FollowerStates
     bytes_per_s: float | None = None  # that the archive grows by; None: looked at once, nobody knows
     trouble: str = ""
 
-    def as_json(self) -> bytes:
+    def to_json_line(self) -> bytes:
         """One line: what `tarrafa status --json` says, and more."""
         fields = msgspec.to_builtins(self.overview) | {
             "at": self.at, "bytes_per_s": self.bytes_per_s, "trouble": self.trouble,
@@ -53,17 +53,17 @@ class Sight(msgspec.Struct, frozen=True):
         return msgspec.json.encode(fields)
 
 
-class Onlooker:
+class TopReader:
     """Looks again and again, and remembers a little: how fast each collection was."""
 
     def __init__(self, data: DataDirectory, address: Address | None) -> None:
         self._data, self._address = data, address
-        self._followers, self._looked = Followers(), 0.0
-        self._sizes: deque[tuple[float, int]] = deque(maxlen=RATE_OVER)
+        self._followers, self._looked = FollowerStates(), 0.0
+        self._sizes: deque[tuple[float, int]] = deque(maxlen=RATE_SAMPLES)
         self.trends: dict[str, deque[float]] = {}
 
-    async def look(self, now: float) -> Sight:
-        overview = await overview_of(self._data, self._address)
+    async def read(self, now: float) -> TopSnapshot:
+        overview = await fetch_overview(self._data, self._address)
         trouble = ""
         if boottime() - self._looked >= FOLLOWERS_EVERY_S:
             try:
@@ -72,8 +72,8 @@ class Onlooker:
                 trouble = str(error)
             self._looked = boottime()
         for one in overview.collections:
-            self.trends.setdefault(one.name, deque(maxlen=TREND)).append(one.pages_per_s)
-        return Sight(now, overview, self._followers, self._growth(), trouble)
+            self.trends.setdefault(one.name, deque(maxlen=TREND_SAMPLES)).append(one.pages_per_s)
+        return TopSnapshot(now, overview, self._followers, self._growth(), trouble)
 
     def _growth(self) -> float | None:
         """Bytes a second, over the last few looks."""
@@ -82,10 +82,10 @@ class Onlooker:
         return round(max(0, size - before) / (last - first)) if last > first else None
 
 
-def _followers_of(data: DataDirectory) -> Followers:
+def _followers_of(data: DataDirectory) -> FollowerStates:
     if not data.version.exists():
-        return Followers()
-    return Followers(index_of(data), triples_of(data), graph_behind(data), _archive_bytes(data))
+        return FollowerStates()
+    return FollowerStates(index_of(data), triples_of(data), graph_behind(data), _archive_bytes(data))
 
 
 def _archive_bytes(data: DataDirectory) -> int:

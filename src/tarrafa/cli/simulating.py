@@ -21,7 +21,7 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tarrafa.simulate.classic import Experiment, Row, Setting
+    from tarrafa.simulate.classic import ClassicExperiment, ClassicResult, ClassicSetting
 
 app = typer.Typer()  # cli/experiments.py adds the other commands
 
@@ -61,17 +61,17 @@ def classic(
     from tarrafa.simulate import plots
 
     if plot is not None:
-        plots.require(plot)
-    from tarrafa.simulate.classic import Setting, experiment, run
+        plots.check_can_plot(plot)
+    from tarrafa.simulate.classic import ClassicSetting, make_experiment, run_experiment
 
-    what = experiment(theta or (), rates_theta or (), weights_theta or ())
-    setting = Setting(documents, servers, budget)
-    with Steps("simulate classic") as steps:
-        rows = run(what, setting, steps.show)
+    what = make_experiment(theta or (), rates_theta or (), weights_theta or ())
+    setting = ClassicSetting(documents, servers, budget)
+    with StepProgress("simulate classic") as steps:
+        rows = run_experiment(what, setting, steps.show)
     if plot is not None:
         plots.draw_classic(rows, plot, *TITLES[what.axis])
     if as_json:
-        show.as_json(rows)
+        show.print_json(rows)
     else:
         _show_classic(rows, what, setting)
 
@@ -89,11 +89,11 @@ TITLES = {
 COLUMNS = ("PSP", "MP2", "M-Wolf", "InfCrawlers", "WP", "NonPolite")
 
 
-def _show_classic(rows: "Sequence[Row]", what: "Experiment", setting: "Setting") -> None:
+def _show_classic(rows: "Sequence[ClassicResult]", what: "ClassicExperiment", setting: "ClassicSetting") -> None:
     from rich.table import Table
 
     from tarrafa.cli.show import console
-    from tarrafa.simulate.classic import excess
+    from tarrafa.simulate.classic import m_wolf_excess
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1))
     for name in ("theta", *COLUMNS):
@@ -108,13 +108,13 @@ def _show_classic(rows: "Sequence[Row]", what: "Experiment", setting: "Setting")
         f"rates of change are per hour; {setting.horizon_s / 3600:g} h, {setting.crawlers} crawlers, "
         f"{setting.download_s:g} s a download, {setting.politeness_s:g} s between visits of a server."
     )
-    mean = excess(rows)
+    mean = m_wolf_excess(rows)
     for value, span in ((mean.whole, "0 to 1.5"), (mean.inner, "0.25 to 1.25")):
         if what.axis == "servers" and value is not None:
             console.print(f"Staleness of M-Wolf against PSP: {value:+.1%}, mean over theta {span}.")
 
 
-class Steps:
+class StepProgress:
     """How far a simulation is, on stderr: a bar in a terminal, a line now and then elsewhere. Use it in a `with`."""
 
     def __init__(self, name: str) -> None:
@@ -132,7 +132,7 @@ class Steps:
         self._name, self._now_s = name, boottime
         self._began_s = self._shown_s = boottime()
 
-    def __enter__(self) -> "Steps":
+    def __enter__(self) -> "StepProgress":
         self._bar.start()
         return self
 
@@ -140,12 +140,12 @@ class Steps:
         self._bar.stop()
 
     def show(self, done: int, total: int) -> None:
-        from tarrafa.cli.progress import duration_text
+        from tarrafa.cli.progress import format_duration
 
         self._bar.update(self._task, completed=done, total=total)
         now_s = self._now_s()
         if self._bar.disable and now_s - self._shown_s >= PLAIN_EVERY_S and done < total:
             self._shown_s = now_s
             left_s = (now_s - self._began_s) / done * (total - done)
-            sys.stderr.write(f"{self._name}: step {done} of {total}, about {duration_text(left_s)} left\n")
+            sys.stderr.write(f"{self._name}: step {done} of {total}, about {format_duration(left_s)} left\n")
             sys.stderr.flush()

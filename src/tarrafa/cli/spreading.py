@@ -11,11 +11,11 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tarrafa.cli.progress import PLAIN_EVERY_S, duration_text
+from tarrafa.cli.progress import PLAIN_EVERY_S, format_duration
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, Unreachable
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.address import Address, PostgresServers, postgres_module
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.frontier.address import Address, PostgresServers, import_postgres_module
 
 WORDS = {
     "begun": "looking at what was left half done", "settled": "looking at the servers", "frozen": "looking for hosts",
@@ -80,7 +80,7 @@ class Bar:
         if not 0 < self._done < self._total:
             return ""
         left_s = (boottime() - self._began) * (self._total - self._done) / self._done
-        return f", about {duration_text(left_s)} left"
+        return f", about {format_duration(left_s)} left"
 
 
 def spread(address: Address | None, *, remove: bool, dry_run: bool) -> tuple[Answer, list[str]]:
@@ -90,10 +90,10 @@ def spread(address: Address | None, *, remove: bool, dry_run: bool) -> tuple[Ans
             f"{address or '--frontier'}: only a frontier on PostgreSQL is spread over servers; name them all, as they"
             " shall be: --frontier postgresql://USER@HOST/DB --frontier postgresql://..."
         )
-    spreading, session = postgres_module("spreading"), postgres_module("session")
+    spreading, session = import_postgres_module("spreading"), import_postgres_module("session")
     clock, leases, bar = Clock.from_environment(), session.DatabaseLeaseClock.from_environment(), Bar()
     faster = clock if clock.scale != 1.0 else None
-    with spreading.Spread(address.dsns, bundled_list(), faster, leases, remove=remove, tell=bar) as moving:
+    with spreading.Spread(address.dsns, bundled_suffix_list(), faster, leases, remove=remove, tell=bar) as moving:
         plan = moving.plan()
         answer = _answer(plan, dry_run)
         if dry_run:
@@ -138,7 +138,7 @@ def _said_of_end(answer: Answer) -> list[str]:
     rates = f"{answer.hosts / answer.took_s:,.0f} hosts/s, {answer.urls / answer.took_s:,.0f} URLs/s"
     lines.append(
         f"moved {answer.buckets:,} buckets: {answer.hosts:,} hosts, {answer.urls:,} URLs in"
-        f" {duration_text(answer.took_s)} ({rates})"
+        f" {format_duration(answer.took_s)} ({rates})"
         if answer.buckets
         else "nothing was moved"
     )

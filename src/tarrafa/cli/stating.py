@@ -4,23 +4,23 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from tarrafa.cli.checkpoint import STDOUT, Advance
-from tarrafa.data import DataDirectory, replacing
+from tarrafa.cli.checkpoint import STDOUT, ProgressBar
+from tarrafa.data import DataDirectory, replace_atomically
 from tarrafa.errors import ConfigError
-from tarrafa.triples.exporting import Statements, check_name, packed, write
-from tarrafa.triples.state import state_of
+from tarrafa.triples.exporting import StatementExport, check_file_name, compressed, write_nquads
+from tarrafa.triples.state import triples_status
 
 
-def take_out_statements(data: DataDirectory, file: Path, collection: str | None, *, force: bool) -> str:
+def export_statements(data: DataDirectory, file: Path, collection: str | None, *, force: bool) -> str:
     """Export; what to say of it."""
     data.check_version()
     if file != STDOUT:
-        check_name(file)
+        check_file_name(file)
         if file.exists() and not force:
             raise ConfigError(f"{file}: exists already; nothing was changed (--force replaces it)")
-    state = state_of(data)
-    with Statements(data, collection) as statements, ExitStack() as stack:
-        tell = stack.enter_context(Advance("exporting", state.pages if state is not None else 0))
-        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replacing(file))
-        found = write(statements, stack.enter_context(packed(output, file.name)), tell)
+    state = triples_status(data)
+    with StatementExport(data, collection) as statements, ExitStack() as stack:
+        tell = stack.enter_context(ProgressBar("exporting", state.pages if state is not None else 0))
+        output = sys.stdout.buffer if file == STDOUT else stack.enter_context(replace_atomically(file))
+        found = write_nquads(statements, stack.enter_context(compressed(output, file.name)), tell)
     return f"{file}: {found.statements:,} statements of {found.pages:,} pages"

@@ -16,9 +16,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from tarrafa.cli.frame import Lines, draw
+from tarrafa.cli.frame import Lines, draw_frame
 from tarrafa.cli.running import run_until_interrupted
-from tarrafa.cli.sight import Onlooker, Sight
+from tarrafa.cli.sight import TopReader, TopSnapshot
 from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
@@ -28,33 +28,33 @@ EVERY_S = 1.0
 LAST_LINE = Text("q ends", "dim")
 
 
-def top(data: DataDirectory, address: Address | None, *, once: bool = False, as_json: bool = False) -> None:
+def run_top(data: DataDirectory, address: Address | None, *, once: bool = False, as_json: bool = False) -> None:
     """Watch a data directory, or a frontier that is elsewhere, until somebody has seen enough."""
-    onlooker = Onlooker(data, address)
+    onlooker = TopReader(data, address)
     place = str(data.root) if address is None else str(address)
     run_until_interrupted(lambda: _watch(onlooker, place, once=once, as_json=as_json))
 
 
-async def _watch(onlooker: Onlooker, place: str, *, once: bool, as_json: bool) -> int:
+async def _watch(onlooker: TopReader, place: str, *, once: bool, as_json: bool) -> int:
     console, clock = Console(highlight=False), Clock.from_environment()
-    first = await onlooker.look(clock.now())  # what is wrong from the beginning is told as every command tells it
+    first = await onlooker.read(clock.now())  # what is wrong from the beginning is told as every command tells it
     if once or as_json or not console.is_terminal:
         await _print(onlooker, first, clock, console, place, once=once, as_json=as_json)
         return 0
     with _single_keys() as keys, Live(console=console, screen=True, auto_refresh=False, redirect_stderr=False) as live:
-        async with contextlib.aclosing(_sights(onlooker, first, clock, keys)) as sights:
+        async with contextlib.aclosing(_snapshots(onlooker, first, clock, keys)) as sights:
             async for sight in sights:
                 live.update(Group(*_frame(onlooker, sight, console, place), LAST_LINE), refresh=True)
     return 0
 
 
 async def _print(
-    onlooker: Onlooker, first: Sight, clock: Clock, console: Console, place: str, *, once: bool, as_json: bool
+    onlooker: TopReader, first: TopSnapshot, clock: Clock, console: Console, place: str, *, once: bool, as_json: bool
 ) -> None:
-    async with contextlib.aclosing(_sights(onlooker, first, clock, None)) as sights:
+    async with contextlib.aclosing(_snapshots(onlooker, first, clock, None)) as sights:
         async for sight in sights:
             if as_json:
-                sys.stdout.write(sight.as_json().decode() + "\n")
+                sys.stdout.write(sight.to_json_line().decode() + "\n")
             else:
                 with console.capture() as captured:  # rich would end us with status 1 where nobody reads any more
                     console.print(Group(*_frame(onlooker, sight, console, place), *([] if once else [Text()])))
@@ -64,14 +64,14 @@ async def _print(
                 return
 
 
-def _frame(onlooker: Onlooker, sight: Sight, console: Console, place: str) -> Lines:
+def _frame(onlooker: TopReader, sight: TopSnapshot, console: Console, place: str) -> Lines:
     ascii_only = console.options.ascii_only
-    return draw(sight, onlooker.trends, console.width, console.height, where=place, plain=ascii_only)
+    return draw_frame(sight, onlooker.trends, console.width, console.height, where=place, plain=ascii_only)
 
 
-async def _sights(
-    onlooker: Onlooker, first: Sight, clock: Clock, keys: asyncio.Event | None
-) -> AsyncGenerator[Sight, None]:
+async def _snapshots(
+    onlooker: TopReader, first: TopSnapshot, clock: Clock, keys: asyncio.Event | None
+) -> AsyncGenerator[TopSnapshot, None]:
     """One a second, until a key is pressed. A frontier that goes away is waited for."""
     sight = first
     while True:
@@ -79,9 +79,9 @@ async def _sights(
         if await _pressed(keys, EVERY_S):
             return
         try:
-            sight = await onlooker.look(clock.now())
+            sight = await onlooker.read(clock.now())
         except TarrafaError as error:
-            sight = Sight(clock.now(), sight.overview, sight.followers, None, f"these are old numbers: {error}")
+            sight = TopSnapshot(clock.now(), sight.overview, sight.followers, None, f"these are old numbers: {error}")
 
 
 async def _pressed(keys: asyncio.Event | None, wait_s: float) -> bool:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Who may see and change things in the console: DATA/accounts.json.", no_args_is_help=True)
 
 LINE_CHARS_MAX = 4_000
-RATE = "10/s"
+RATE_DEFAULT = "10/s"
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits and . _ @ -")]
-Rate = Annotated[
+RateLimitOption = Annotated[
     str,
     typer.Option("--rate-limit", metavar="N/s", help="How much each address may ask: 10/s, 90/min; 0: any amount."),
 ]
@@ -37,7 +37,7 @@ BehindProxy = Annotated[
 ]
 
 
-def rate(text: str, here: bool, behind_proxy: bool) -> "RateLimit":
+def parse_rate_limit(text: str, here: bool, behind_proxy: bool) -> "RateLimit":
     """As the options say."""
     from tarrafa.serve.console.rates import RateLimit
 
@@ -64,7 +64,7 @@ def add(
     accounts, now = _accounts(data, create=True)
     first = not accounts
     accounts.add(name, role, _password(f"Password of {name}"), now)
-    _note(data, now, "add a user", name, role)
+    _audit(data, now, "add a user", name, role)
     typer.echo(f"{name}: added ({role})")
     if first:
         typer.echo("from now on everybody must sign in to the console, also on this machine; the search stays open")
@@ -76,7 +76,7 @@ def password(name: Name, data: Data = DEFAULT_DATA) -> None:
     accounts, now = _accounts(data)
     accounts.must_find(name)
     accounts.set_password(name, _password(f"New password of {name}"), now)
-    _note(data, now, "change a password", name)
+    _audit(data, now, "change a password", name)
     typer.echo(f"{name}: has another password; whoever was signed in under that name is not any more")
 
 
@@ -85,9 +85,9 @@ def remove(name: Name, data: Data = DEFAULT_DATA) -> None:
     """Take an account away, and whatever is signed in under it."""
     accounts, now = _accounts(data)
     accounts.remove(name)
-    _note(data, now, "remove a user", name)
+    _audit(data, now, "remove a user", name)
     typer.echo(f"{name}: removed")
-    left = accounts.told()
+    left = accounts.all_accounts()
     if not left:
         typer.echo(
             "there are no accounts any more: without a token, whoever sits at this machine may change everything"
@@ -104,9 +104,9 @@ def list_(data: Data = DEFAULT_DATA, as_json: Json = False) -> None:
     from tarrafa.cli import show
 
     accounts, _ = _accounts(data)
-    found = accounts.told()
+    found = accounts.all_accounts()
     if as_json:
-        show.as_json(found)
+        show.print_json(found)
         return
     if not found:
         typer.echo("nobody is known; `tarrafa user add NAME` makes an account")
@@ -139,12 +139,12 @@ def _password(prompt: str) -> str:
     return line
 
 
-def _note(data: Path, now: float, action: str, subject: str, detail: str = "") -> None:
+def _audit(data: Path, now: float, action: str, subject: str, detail: str = "") -> None:
     """A line of the audit. What was done is done: without a line it is said, and no more."""
-    from tarrafa.cli.curating import user
-    from tarrafa.coordinate.audit import Audit
+    from tarrafa.cli.curating import current_user
+    from tarrafa.coordinate.audit import AuditLog
 
     try:
-        Audit(DataDirectory(data), lambda: now, lambda line: None).note(user(), action, subject, detail)
+        AuditLog(DataDirectory(data), lambda: now, lambda line: None).record(current_user(), action, subject, detail)
     except TarrafaError as error:
         sys.stderr.write(f"the audit could not be written: {error}\n")

@@ -8,37 +8,37 @@ from datetime import date, datetime, time
 from typing import Any
 
 NUMBER_MAX = 10**12  # of anything: pages, seconds, bytes
-UNITS_S = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "hour": 3600, "hours": 3600, "day": 86400}
-UNITS_S |= {"days": 86400, "d": 86400, "week": 604800, "weeks": 604800}
-UNITS_B = {"b": 1, "kb": 1000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
+SECONDS_PER_UNIT = {"ms": 0.001, "s": 1, "sec": 1, "min": 60, "m": 60, "h": 3600, "hour": 3600, "hours": 3600, "day": 86400}
+SECONDS_PER_UNIT |= {"days": 86400, "d": 86400, "week": 604800, "weeks": 604800}
+BYTES_PER_UNIT = {"b": 1, "kb": 1000, "mb": 10**6, "gb": 10**9, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 class Seconds(float):
     """A duration: `"1.5s"`, `"10 min"`, `"7 days"`, or a plain number of seconds."""
 
 
-class Size(int):
+class ByteSize(int):
     """A number of bytes: `"200 KB"`, `"2 MiB"`, or a plain number."""
 
 
-class Moment(str):
+class LocalDateTime(str):
     """A date with its time as a clock on the wall shows it, `2026-12-01T03:00:00`; the section names the time zone."""
 
 
-def duration(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Seconds in `"10 min"`; ValueError says what is allowed."""
-    match = AMOUNT.fullmatch(text)
-    unit = UNITS_S.get(match[2].lower() or "s") if match else None
+    match = QUANTITY.fullmatch(text)
+    unit = SECONDS_PER_UNIT.get(match[2].lower() or "s") if match else None
     if match is None or unit is None:
         raise ValueError(f"not a duration: {text!r} (write for example 500ms, 1.5s, 10 min, 24h, 7 days)")
     return float(match[1]) * unit
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Bytes in `"200 KB"`; ValueError says what is allowed."""
-    match = AMOUNT.fullmatch(text)
-    unit = UNITS_B.get(match[2].lower() or "b") if match else None
+    match = QUANTITY.fullmatch(text)
+    unit = BYTES_PER_UNIT.get(match[2].lower() or "b") if match else None
     if match is None or unit is None:
         raise ValueError(f"not a size: {text!r} (write for example 200 KB, 2 MB, 1 GiB)")
     try:
@@ -47,7 +47,7 @@ def size(text: str) -> int:
         raise ValueError(f"not a size that anything could have: {text[:20]}…") from None
 
 
-def moment(value: Any) -> Moment:
+def parse_local_datetime(value: Any) -> LocalDateTime:
     """A date, or a date and a time without a zone: as TOML has it, or as text."""
     if isinstance(value, str):
         try:
@@ -60,15 +60,15 @@ def moment(value: Any) -> Moment:
         raise ValueError("expected a date such as 2026-12-01T03:00")
     if value.tzinfo is not None:
         raise ValueError("write the time as the clock on the wall shows it, and its zone as timezone")
-    return Moment(value.isoformat(timespec="seconds"))
+    return LocalDateTime(value.isoformat(timespec="seconds"))
 
 
-def decode_amount(kind: type, value: Any) -> Any:
+def decode_quantity(kind: type, value: Any) -> Any:
     """The types of ours that stand in a file as a number or as text."""
-    if kind is Moment:
-        return moment(value)
+    if kind is LocalDateTime:
+        return parse_local_datetime(value)
     example, read = (
-        ("a duration such as 1.5s or 10 min", duration) if kind is Seconds else ("a size such as 200 KB", size)
+        ("a duration such as 1.5s or 10 min", parse_duration) if kind is Seconds else ("a size such as 200 KB", parse_size)
     )
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"expected {example}")
@@ -78,8 +78,8 @@ def decode_amount(kind: type, value: Any) -> Any:
     return kind(amount)
 
 
-def plain_amount(kept: Any) -> int | float | str:
+def encode_quantity(kept: Any) -> int | float | str:
     """Such a value as JSON has it: the way back."""
-    if isinstance(kept, Moment):
+    if isinstance(kept, LocalDateTime):
         return str(kept)
-    return int(kept) if isinstance(kept, Size) else float(kept)
+    return int(kept) if isinstance(kept, ByteSize) else float(kept)

@@ -10,22 +10,22 @@ from itertools import islice
 
 import msgspec
 
-from tarrafa.config.amounts import NUMBER_MAX, Seconds, Size
-from tarrafa.config.discretion import without_secrets
+from tarrafa.config.amounts import NUMBER_MAX, Seconds, ByteSize
+from tarrafa.config.discretion import redact_url
 from tarrafa.config.sections import Collection
 from tarrafa.config.shapes import (
-    AGENT,
+    USER_AGENT,
     EMAIL,
-    HOST,
+    HOST_PATTERN,
     MIME,
-    NAME,
+    COLLECTION_NAME,
     PROXY,
     has_contact,
     is_period,
-    is_target,
-    is_web_address,
-    is_zone,
-    name_server,
+    is_address_port,
+    is_http_url,
+    is_time_zone,
+    parse_name_server,
 )
 
 TABLE_MAX, CYCLE_MAX = 100_000, 10_000  # sites: each is a row that one call may have to move
@@ -35,54 +35,54 @@ NAME_SERVERS_MAX = 8
 Check = tuple[bool, str]
 
 
-def complaints(collection: Collection) -> Iterator[str]:
+def find_complaints(collection: Collection) -> Iterator[str]:
     """What is wrong with it, the first thing first."""
-    return _found(collection, (_whole, _scope, _politeness, *_REST))
+    return _failed_checks(collection, (_name, _scope, _politeness, *_REST))
 
 
-def complaints_of_kept(collection: Collection) -> Iterator[str]:
+def find_complaints_in_stored(collection: Collection) -> Iterator[str]:
     """The same of one that was accepted once, perhaps by an earlier version: what does no harm to the crawl stays."""
-    return _found(collection, (_whole, _scope, _politeness_of_kept, *_REST))
+    return _failed_checks(collection, (_name, _scope, _politeness_of_stored, *_REST))
 
 
-def _found(collection: Collection, sections: Iterable[Callable[[Collection], list[Check]]]) -> Iterator[str]:
+def _failed_checks(collection: Collection, sections: Iterable[Callable[[Collection], list[Check]]]) -> Iterator[str]:
     return (sentence for section in sections for is_wrong, sentence in section(collection) if is_wrong)
 
 
 def _within(place: str, value: float | None, low: float, high: float = NUMBER_MAX) -> Check:
     if value is None or low <= value <= high:
         return False, ""
-    unit = "s" if isinstance(value, Seconds) else " bytes" if isinstance(value, Size) else ""
+    unit = "s" if isinstance(value, Seconds) else " bytes" if isinstance(value, ByteSize) else ""
     allowed = f"{low:g}{unit} or more" if value < low else f"{high:g}{unit} at most"
     return True, f"{place} must be {allowed}, got {value:g}{unit}"
 
 
-def _least(collection: Collection, section: str, **lows: float) -> list[Check]:
+def _check_minimums(collection: Collection, section: str, **lows: float) -> list[Check]:
     """Keys of a section that are numbers, each with the lowest that it may be."""
     values = getattr(collection, section)
     return [_within(f"[{section}] {key}", getattr(values, key), low) for key, low in lows.items()]
 
 
-def _unlike(kind: re.Pattern[str], texts: Iterable[str]) -> Iterator[str]:
+def _first_mismatch(kind: re.Pattern[str], texts: Iterable[str]) -> Iterator[str]:
     """The first that is not of that kind: there may be a million."""
     return islice((text for text in texts if kind.fullmatch(text) is None), 1)
 
 
-def _whole(collection: Collection) -> list[Check]:
+def _name(collection: Collection) -> list[Check]:
     name = collection.name
-    return [(not NAME.fullmatch(name), f"name: {name!r} may hold a-z, 0-9, '.', '_' and '-' only")]
+    return [(not COLLECTION_NAME.fullmatch(name), f"name: {name!r} may hold a-z, 0-9, '.', '_' and '-' only")]
 
 
 def _scope(collection: Collection) -> list[Check]:
     scope = collection.scope
     return [
-        *_least(collection, "scope", depth_max=0, pages_max=1, requests_max=1, size_max=1),
-        *_least(collection, "scope", host_pages_max=1, site_hosts_max=1, copies_max=1, alike_max=1),
+        *_check_minimums(collection, "scope", depth_max=0, pages_max=1, requests_max=1, size_max=1),
+        *_check_minimums(collection, "scope", host_pages_max=1, site_hosts_max=1, copies_max=1, alike_max=1),
         (not scope.types, "[scope] types must name at least one MIME type, such as text/html"),
         *[(not MIME.fullmatch(kind), f"[scope] types: {kind!r} is no MIME type such as text/html")
           for kind in scope.types],
         *[(True, f"[scope] hosts: {pattern!r} is no pattern such as www.a.br, *.br, a.br:8080")
-          for pattern in _unlike(HOST, scope.hosts or ())],
+          for pattern in _first_mismatch(HOST_PATTERN, scope.hosts or ())],
         *[(not pattern.strip(), f"[scope] include: {pattern!r} is no pattern such as https://www.a.br/news/*")
           for pattern in scope.include],
         (len(scope.include) > PATTERNS_MAX,
@@ -95,7 +95,7 @@ def _scope(collection: Collection) -> list[Check]:
 def _politeness(collection: Collection) -> list[Check]:
     contact, email = collection.politeness.contact, collection.politeness.email
     return [
-        *_politeness_of_kept(collection),
+        *_politeness_of_stored(collection),
         (bool(contact) and contact.isprintable() and not has_contact(contact),
          f"[politeness] contact: {contact!r} names neither a page nor an address where webmasters reach you, "
          "such as https://example.br/crawl or crawl@example.br"),
@@ -104,19 +104,19 @@ def _politeness(collection: Collection) -> list[Check]:
     ]  # fmt: skip
 
 
-def _politeness_of_kept(collection: Collection) -> list[Check]:
+def _politeness_of_stored(collection: Collection) -> list[Check]:
     politeness = collection.politeness
     return [
-        *_least(collection, "politeness", delay=0),
-        *[(not HOST.fullmatch(pattern),
+        *_check_minimums(collection, "politeness", delay=0),
+        *[(not HOST_PATTERN.fullmatch(pattern),
            f"[politeness] delays: {pattern!r} is no pattern such as www.a.br, *.br, a.br:8080")
           for pattern in politeness.delays],
         *[_within(f"[politeness] delays.{pattern}", value, 0, politeness.delay_max)
           for pattern, value in politeness.delays.items()],
         (len(politeness.delays) > PATTERNS_MAX,
          f"[politeness] delays: {len(politeness.delays):,} patterns are more than the {PATTERNS_MAX:,} allowed"),
-        *_least(collection, "politeness", delay_max=politeness.delay, backoff=0, delay_factor=0),
-        (not AGENT.fullmatch(politeness.user_agent),
+        *_check_minimums(collection, "politeness", delay_max=politeness.delay, backoff=0, delay_factor=0),
+        (not USER_AGENT.fullmatch(politeness.user_agent),
          f"[politeness] user_agent: {politeness.user_agent!r} must begin with one word that robots.txt can name, "
          "such as Tarrafa, Tarrafa/1.0 or Tarrafa/1.0 (text)"),
         (not politeness.contact.isprintable(), "[politeness] contact must be one line of printable text"),
@@ -131,16 +131,16 @@ def _fetch(collection: Collection) -> list[Check]:
     return [
         (slowest * fetch.time_max < collection.scope.size_max,
          "[fetch] bandwidth and host_bandwidth must let a document of size_max pass within time_max"),
-        *_least(collection, "fetch", bandwidth=1000, host_bandwidth=1000),
-        *_least(collection, "fetch", time_max=0.1, connect_timeout=0.1, stall_timeout=1),
-        *_least(collection, "fetch", hosts_at_once=1, redirects_max=0, retries=0, host_failures_max=0),
+        *_check_minimums(collection, "fetch", bandwidth=1000, host_bandwidth=1000),
+        *_check_minimums(collection, "fetch", time_max=0.1, connect_timeout=0.1, stall_timeout=1),
+        *_check_minimums(collection, "fetch", hosts_at_once=1, redirects_max=0, retries=0, host_failures_max=0),
     ]  # fmt: skip
 
 
 def _strategy(collection: Collection) -> list[Check]:
     strategy = collection.strategy
     return [
-        *[(not HOST.fullmatch(pattern),
+        *[(not HOST_PATTERN.fullmatch(pattern),
            f"[strategy] favour: {pattern!r} is no pattern such as www.a.br, *.br, a.br:8080")
           for pattern in strategy.favour],
         *[(not pattern.strip(), f"[strategy] penalise: {pattern!r} is no pattern such as */login*")
@@ -158,16 +158,16 @@ def _strategy(collection: Collection) -> list[Check]:
 def _revisit(collection: Collection) -> list[Check]:
     share = collection.revisit.share
     return [
-        *_least(collection, "revisit", rate=1e-6),
+        *_check_minimums(collection, "revisit", rate=1e-6),
         (not 0 < share <= 1, f"[revisit] share must be more than 0 and at most 1, got {share:g}"),
-        *_least(collection, "revisit", horizon=60, interval_min=0, grace=0),
+        *_check_minimums(collection, "revisit", horizon=60, interval_min=0, grace=0),
     ]
 
 
 def _schedule(collection: Collection) -> list[Check]:
     schedule, repeats = collection.schedule, bool(collection.schedule.every)
     return [
-        (not is_zone(schedule.timezone),
+        (not is_time_zone(schedule.timezone),
          f"[schedule] timezone: {schedule.timezone!r} is no time zone such as America/Sao_Paulo or UTC"),
         (repeats and not is_period(schedule.every),
          f"[schedule] every: {schedule.every!r} is no period such as daily, 7 days, 6 hours, "
@@ -186,22 +186,22 @@ def _schedule(collection: Collection) -> list[Check]:
 def _notify(collection: Collection) -> list[Check]:
     notify = collection.notify
     return [
-        (bool(notify.webhook) and not is_web_address(notify.webhook),
-         f"[notify] webhook: {without_secrets(notify.webhook)!r} must be an http or https address"),
+        (bool(notify.webhook) and not is_http_url(notify.webhook),
+         f"[notify] webhook: {redact_url(notify.webhook)!r} must be an http or https address"),
         *[(not EMAIL.fullmatch(address), f"[notify] email: {address!r} is no address such as someone@example.br")
           for address in notify.email],
-        *_least(collection, "notify", stalled=10),
+        *_check_minimums(collection, "notify", stalled=10),
     ]  # fmt: skip
 
 
 def _network(collection: Collection) -> list[Check]:
     network, proxied = collection.network, bool(collection.network.proxy)
     return [
-        *[(not is_target(target), f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
+        *[(not is_address_port(target), f"[network] connect_to: {target!r} is no address:port such as 127.0.0.1:8090")
           for target in network.connect_to.values()],
         (len(network.dns) > NAME_SERVERS_MAX,
          f"[network] dns: {len(network.dns)} name servers are more than the {NAME_SERVERS_MAX} allowed"),
-        *[(name_server(text) is None, f"[network] dns: {text!r} is no address such as 9.9.9.9, 9.9.9.9:5353, [::1]:53")
+        *[(parse_name_server(text) is None, f"[network] dns: {text!r} is no address such as 9.9.9.9, 9.9.9.9:5353, [::1]:53")
           for text in network.dns],
         ("@" in network.proxy,
          "[network] proxy: a password does not belong here: the configuration is archived and shown. "

@@ -10,22 +10,22 @@ from typing import Any, get_args
 
 import msgspec
 
-from tarrafa.config.amounts import decode_amount
-from tarrafa.config.checks import complaints, complaints_of_kept
-from tarrafa.config.sections import Collection, Weights
+from tarrafa.config.amounts import decode_quantity
+from tarrafa.config.checks import find_complaints, find_complaints_in_stored
+from tarrafa.config.sections import Collection, UrlScoreWeights
 from tarrafa.errors import ConfigError
 
 COMPLAINTS_MAX = 100  # about one table
 KEY_CHARS_SHOWN = 80
-PLACE = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
-DEEPER = {f"weights.{field.name}" for field in msgspec.structs.fields(Weights)}
+COMPLAINT_LOCATION = re.compile(r"(?:\[(?P<section>\w+)\] )?(?P<key>\w+(?:\.\w+)?)?")
+NESTED_KEYS = {f"weights.{field.name}" for field in msgspec.structs.fields(UrlScoreWeights)}
 PATH = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
 EXPECTED = re.compile(r"expected (.+), got (\w+)$")
 ALLOWED = {
     "a whole number": "a whole number such as 10", "a number": "a number such as 1.5", "bool": "true or false",
     "a list": 'a list such as ["a", "b"]', "str": "a text in quotation marks",
 }  # fmt: skip
-UNTOLD = frozenset({"webhook", "proxy"})  # keys whose values may hold what is not for everybody
+SECRET_KEYS = frozenset({"webhook", "proxy"})  # keys whose values may hold what is not for everybody
 UNKNOWN = re.compile(r"Object contains unknown field `(?P<key>[^`]*)`")
 
 
@@ -37,71 +37,71 @@ class Complaint(msgspec.Struct, frozen=True):
     message: str
 
 
-def convert(table: dict[str, Any], where: str) -> Collection:
+def collection_from_table(table: dict[str, Any], where: str) -> Collection:
     """A table as TOML or JSON gives it, as a valid collection; `where` stands in front of every complaint."""
     try:
-        collection = msgspec.convert(table, Collection, dec_hook=decode_amount)
+        collection = msgspec.convert(table, Collection, dec_hook=decode_quantity)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_explain(str(error), table)}") from None
-    return _sound(collection, complaints(collection), where)
+    return _raise_first_complaint(collection, find_complaints(collection), where)
 
 
-def stored(content: bytes) -> Collection:
+def decode_stored(content: bytes) -> Collection:
     """What the frontier kept. With a million roots it takes a second: then not on a loop."""
     where = "stored collection"
     try:
         collection = _DECODER.decode(content)
-        return _sound(collection, complaints_of_kept(collection), where)
+        return _raise_first_complaint(collection, find_complaints_in_stored(collection), where)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where}: {_explain(str(error))}") from None
 
 
-_DECODER = msgspec.json.Decoder(Collection, dec_hook=decode_amount)
+_DECODER = msgspec.json.Decoder(Collection, dec_hook=decode_quantity)
 
 
-def _sound(collection: Collection, wrong: Iterable[str], where: str) -> Collection:
+def _raise_first_complaint(collection: Collection, wrong: Iterable[str], where: str) -> Collection:
     for message in wrong:
         raise ConfigError(f"{where}: {message}")
     return collection
 
 
-def examine(table: dict[str, Any]) -> tuple[Collection | None, list[Complaint]]:
+def validate_table(table: dict[str, Any]) -> tuple[Collection | None, list[Complaint]]:
     """All that is wrong with a table, in the words of `convert`: of each key the first thing, then what the types alone
     cannot say; and the collection that it would be without the keys of wrong types. None: there is too much wrong."""
     rest = {key: dict(value) if isinstance(value, dict) else value for key, value in table.items()}
     found: list[Complaint] = []
     while len(found) < COMPLAINTS_MAX:
         try:
-            collection = msgspec.convert(rest, Collection, dec_hook=decode_amount)
+            collection = msgspec.convert(rest, Collection, dec_hook=decode_quantity)
         except msgspec.ValidationError as error:
-            found.append(_without_cause(rest, str(error)))
+            found.append(_remove_cause(rest, str(error)))
             continue
-        return collection, joined(found, map(complaint_of, complaints(collection)))
+        return collection, merge_complaints(found, map(complaint_from_message, find_complaints(collection)))
     return None, found
 
 
-def joined(found: list[Complaint], more: Iterable[Complaint]) -> list[Complaint]:
+def merge_complaints(found: list[Complaint], more: Iterable[Complaint]) -> list[Complaint]:
     """Complaints, and those about other keys."""
     named = {(one.section, one.key) for one in found}
     others = (one for one in more if (one.section, one.key) not in named)
     return [*found, *islice(others, max(0, COMPLAINTS_MAX - len(found)))]
 
 
-def complaint_of(message: str) -> Complaint:
+def complaint_from_message(message: str) -> Complaint:
     """The key that a sentence begins with: `[section] key: what`, or `key: what`."""
-    match = PLACE.match(message)
+    match = COMPLAINT_LOCATION.match(message)
     section, key = (match["section"] or "", match["key"] or "") if match else ("", "")
     holder = _section_of(section) if section else Collection
     keys = {field.name for field in msgspec.structs.fields(holder)} if holder is not None else set()
     first, _, second = key.partition(".")
-    return Complaint(section, key if f"{first}.{second}" in DEEPER else first if first in keys else "", message)
+    return Complaint(section, key if f"{first}.{second}" in NESTED_KEYS else first if first in keys else "", message)
 
 
 def _section_of(name: str) -> Any:
     return next((field.type for field in msgspec.structs.fields(Collection) if field.name == name), None)
 
 
-def _without_cause(rest: dict[str, Any], message: str) -> Complaint:
+def _remove_cause(rest: dict[str, Any], message: str) -> Complaint:
     """What msgspec complains of, taken away from the table so that the next thing can be found."""
     match = PATH.match(message)
     assert match is not None
@@ -138,19 +138,19 @@ def _explain(message: str, table: Any = None) -> str:
         section = f"[{steps[0]}] {''.join(f'{step}: ' for step in steps[1:])}" if steps else ""
         return f"{section}unknown key {unknown['key'][:KEY_CHARS_SHOWN]!r} (allowed: {allowed})"
     name = f"[{steps[0]}] {'.'.join(steps[1:])}" if len(steps) > 1 else "".join(steps)
-    what = plainly(what).replace("object missing required field name", "name is missing")
+    what = plain_message(what).replace("object missing required field name", "name is missing")
     expected = EXPECTED.match(what)
     if expected and table is not None:
-        written = _written(table, match["path"] or "") or expected[2]
+        written = _written_value(table, match["path"] or "") or expected[2]
         what = f"expected {ALLOWED.get(expected[1], expected[1])}, got {written}"
     allowed = _choices(steps) if "enum value" in what else ""
     return f"{name}: {what}{allowed}" if name else what
 
 
-def _written(table: Any, path: str) -> str | None:
+def _written_value(table: Any, path: str) -> str | None:
     """What stands at `.scope.hosts[0]`, as JSON has it, which is nearly as TOML does; None: nobody can tell."""
     value, steps = table, re.findall(r"[^.\[\]]+", path)
-    if not UNTOLD.isdisjoint(steps):
+    if not SECRET_KEYS.isdisjoint(steps):
         return None
     for step in steps:
         try:
@@ -163,7 +163,7 @@ def _written(table: Any, path: str) -> str | None:
     return text if len(text) <= KEY_CHARS_SHOWN else f"{text[:KEY_CHARS_SHOWN]}…"
 
 
-def plainly(what: str) -> str:
+def plain_message(what: str) -> str:
     """What msgspec says about a value, in the words of people who write files."""
     what = what[0].lower() + what[1:].replace("`", "").replace(" | null", "")
     what = what.replace("expected int", "expected a whole number").replace("expected array", "expected a list")

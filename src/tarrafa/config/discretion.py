@@ -8,28 +8,28 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from tarrafa.config.sections import Collection
-from tarrafa.config.shapes import UNSEEN
+from tarrafa.config.shapes import REDACTED
 
 
-def without_secrets(address: str) -> str:
+def redact_url(address: str) -> str:
     """An address as anybody may see it: without user, path and query, which often hold a token."""
     try:
         parts = urlsplit(address)
         place = f"{parts.scheme}://{parts.hostname or ''}" + (f":{parts.port}" if parts.port else "")
         rest = parts.path not in ("", "/") or parts.query or parts.fragment or parts.username or parts.password
     except ValueError:
-        return UNSEEN
+        return REDACTED
     if not parts.scheme or not parts.hostname:
-        return UNSEEN if address else ""
-    return f"{place}/{UNSEEN}" if rest else address
+        return REDACTED if address else ""
+    return f"{place}/{REDACTED}" if rest else address
 
 
-def discreet(collection: Collection) -> Collection:
+def redact_collection(collection: Collection) -> Collection:
     """As those may see it who may not change it."""
-    return _with_webhook(collection, without_secrets(collection.notify.webhook))
+    return _with_webhook(collection, redact_url(collection.notify.webhook))
 
 
-def archived(collection: Collection) -> Collection:
+def redact_for_archive(collection: Collection) -> Collection:
     """As the archive keeps it, which others may be given: nobody is told of a crawl by what stands there."""
     return _with_webhook(collection, "")
 

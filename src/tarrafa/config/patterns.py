@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Kept = TypeVar("Kept")
 
 
-def url_pattern(patterns: Iterable[str]) -> re.Pattern[str] | None:
+def compile_url_patterns(patterns: Iterable[str]) -> re.Pattern[str] | None:
     """What any of the patterns matches, `*` and `?` as file names have them; None if there are none."""
     translated = "|".join(map(translate, patterns))
     return re.compile(translated) if translated else None
@@ -31,17 +31,17 @@ class HostMatcher:
         return bool(self._below) and (name.endswith(self._below) or with_port.endswith(self._below))
 
 
-class Closest(Generic[Kept]):
+class HostPatternTable(Generic[Kept]):
     """Something kept for hosts by their patterns. Of several patterns that match, the most exact one is meant: the host
     itself, then the nearest domain above it, each with its port before each without."""
 
     def __init__(self, table: Mapping[str, Kept]) -> None:
         self._table = {_ascii(pattern.lower()): kept for pattern, kept in table.items()}
 
-    def of(self, name: str, port: str) -> Kept | None:
-        return next(self.all_of(name, port), None)
+    def best_match(self, name: str, port: str) -> Kept | None:
+        return next(self.all_matches(name, port), None)
 
-    def all_of(self, name: str, port: str) -> Iterator[Kept]:
+    def all_matches(self, name: str, port: str) -> Iterator[Kept]:
         """Whatever is kept for it, the most exact first."""
         if not self._table:
             return

@@ -9,22 +9,22 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.config.amounts import Moment, Seconds, Size
-from tarrafa.config.patterns import Closest, HostMatcher, url_pattern
+from tarrafa.config.amounts import LocalDateTime, Seconds, ByteSize
+from tarrafa.config.patterns import HostPatternTable, HostMatcher, compile_url_patterns
 
 
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _ConfigSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     pass
 
 
-class Scope(_Section, frozen=True):
+class ScopeConfig(_ConfigSection, frozen=True):
     """What belongs to the collection. `hosts` absent: exactly the roots' hosts."""
 
     hosts: tuple[str, ...] | None = None
     include: tuple[str, ...] = ()  # URL patterns: when there are any, only what matches one belongs; roots always do
     exclude: tuple[str, ...] = ()
     types: tuple[str, ...] = ("text/html", "application/xhtml+xml", "text/plain")
-    size_max: Size = Size(2_000_000)
+    size_max: ByteSize = ByteSize(2_000_000)
     depth_max: int | None = None
     pages_max: int | None = None
     requests_max: int | None = None
@@ -38,7 +38,7 @@ class Scope(_Section, frozen=True):
     vocabularies: tuple[str, ...] = ()  # with keep = "structured": one of these, by address or short name
 
 
-class Politeness(_Section, frozen=True):
+class PolitenessConfig(_ConfigSection, frozen=True):
     """How gently. The pause after a response is the largest of delay, the host's Crawl-delay, factor x its duration."""
 
     delay: Seconds = Seconds(1)
@@ -53,7 +53,7 @@ class Politeness(_Section, frozen=True):
     email: str = ""
 
 
-class Fetch(_Section, frozen=True):
+class FetchConfig(_ConfigSection, frozen=True):
     """Limits of a transfer, and how many hosts one worker visits at once."""
 
     time_max: Seconds = Seconds(600)
@@ -63,13 +63,13 @@ class Fetch(_Section, frozen=True):
     redirects_max: int = 5
     retries: int = 2
     host_failures_max: int = 5
-    bandwidth: Size | None = None
-    host_bandwidth: Size | None = None
+    bandwidth: ByteSize | None = None
+    host_bandwidth: ByteSize | None = None
     sitemaps: bool = True
     feeds: bool = True
 
 
-class Weights(_Section, frozen=True):
+class UrlScoreWeights(_ConfigSection, frozen=True):
     """What a URL's looks are worth to the order of breadth: see frontier/order/score.py."""
 
     length: float = 1.0
@@ -78,7 +78,7 @@ class Weights(_Section, frozen=True):
     penalty: float = 200.0
 
 
-class Strategy(_Section, frozen=True):
+class StrategyConfig(_ConfigSection, frozen=True):
     """In which order new URLs are visited. `table_max`, `cycle` and `weights` are those of breadth."""
 
     order: Literal["breadth", "backlinks", "fifo", "lifo", "random"] = "fifo"
@@ -86,10 +86,10 @@ class Strategy(_Section, frozen=True):
     penalise: tuple[str, ...] = ()
     table_max: int = 4_000
     cycle: int = 100
-    weights: Weights = Weights()
+    weights: UrlScoreWeights = UrlScoreWeights()
 
 
-class Revisit(_Section, frozen=True):
+class RevisitConfig(_ConfigSection, frozen=True):
     """When to come back. Without the section: never. `rate` is revisits a day, None what politeness allows."""
 
     policy: Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate", "never"] = "index"
@@ -101,16 +101,16 @@ class Revisit(_Section, frozen=True):
     weigh: Literal["links", "rank", "equal"] = "links"
 
 
-class Schedule(_Section, frozen=True):
+class ScheduleConfig(_ConfigSection, frozen=True):
     """When it runs: from `start` on, at most until `deadline`, and again and again: see coordinate/schedule.py."""
 
-    start: Moment | None = None
-    deadline: Moment | None = None
+    start: LocalDateTime | None = None
+    deadline: LocalDateTime | None = None
     every: str = ""  # "daily", "7 days", "6 hours", or as cron has it: "0 3 * * 1"
     timezone: str = "UTC"
 
 
-class Notify(_Section, frozen=True):
+class NotifyConfig(_ConfigSection, frozen=True):
     """Who hears of it: a webhook and addresses. `stalled`: no visit for so long, though it runs."""
 
     webhook: str = ""
@@ -119,7 +119,7 @@ class Notify(_Section, frozen=True):
     stalled: Seconds = Seconds(3_600)
 
 
-class Network(_Section, frozen=True):
+class NetworkConfig(_ConfigSection, frozen=True):
     """How names become addresses."""
 
     connect_to: dict[str, str] = {}
@@ -131,28 +131,28 @@ class Network(_Section, frozen=True):
     proxy: str = ""  # whom all requests go through, but those of `connect_to`; it finds the addresses
 
 
-class Identity(_Section, frozen=True):
+class IdentityConfig(_ConfigSection, frozen=True):
     """Which URLs are the same page; fixed when the collection is created."""
 
     fold_case: bool = False
     strip_slash: bool = False
 
 
-class Collection(_Section, frozen=True, dict=True):
+class Collection(_ConfigSection, frozen=True, dict=True):
     """A collection as its file describes it, defaults filled in."""
 
     name: str
     roots: tuple[str, ...] = ()
     roots_file: str | None = None
-    scope: Scope = Scope()
-    politeness: Politeness = Politeness()
-    fetch: Fetch = Fetch()
-    strategy: Strategy = Strategy()
-    revisit: Revisit = Revisit(policy="never")
-    schedule: Schedule = Schedule()
-    notify: Notify = Notify()
-    network: Network = Network()
-    identity: Identity = Identity()
+    scope: ScopeConfig = ScopeConfig()
+    politeness: PolitenessConfig = PolitenessConfig()
+    fetch: FetchConfig = FetchConfig()
+    strategy: StrategyConfig = StrategyConfig()
+    revisit: RevisitConfig = RevisitConfig(policy="never")
+    schedule: ScheduleConfig = ScheduleConfig()
+    notify: NotifyConfig = NotifyConfig()
+    network: NetworkConfig = NetworkConfig()
+    identity: IdentityConfig = IdentityConfig()
 
     @cached_property
     def host_matcher(self) -> HostMatcher:
@@ -166,18 +166,18 @@ class Collection(_Section, frozen=True, dict=True):
 
     @cached_property
     def included(self) -> re.Pattern[str] | None:
-        return url_pattern(self.scope.include)
+        return compile_url_patterns(self.scope.include)
 
     @cached_property
     def excluded(self) -> re.Pattern[str] | None:
-        return url_pattern(self.scope.exclude)
+        return compile_url_patterns(self.scope.exclude)
 
     @cached_property
     def types(self) -> frozenset[str]:
         return frozenset(kind.lower() for kind in self.scope.types)
 
     @property
-    def looks_beyond(self) -> bool:
+    def explores_outside_hosts(self) -> bool:
         """Pages outside its hosts that kept pages link to are fetched, to be kept if their language is wanted."""
         return self.scope.beyond and bool(self.scope.languages)
 
@@ -186,7 +186,7 @@ class Collection(_Section, frozen=True, dict=True):
         return self.revisit.policy != "never"
 
     @property
-    def exchanges(self) -> bool:
+    def replaces_pages(self) -> bool:
         """Full, it gives up its least important pages for more important ones."""
         return self.keeps_fresh and self.scope.pages_max is not None
 
@@ -194,18 +194,18 @@ class Collection(_Section, frozen=True, dict=True):
         return kind in self.types or f"{kind.partition('/')[0]}/*" in self.types
 
     @cached_property
-    def _delays(self) -> Closest[tuple[float, str]]:
-        return Closest({pattern: (float(pause), pattern) for pattern, pause in self.politeness.delays.items()})
+    def _delays(self) -> HostPatternTable[tuple[float, str]]:
+        return HostPatternTable({pattern: (float(pause), pattern) for pattern, pause in self.politeness.delays.items()})
 
-    def delay_of(self, name: str, port: str) -> float:
+    def delay_for(self, name: str, port: str) -> float:
         """The pause that is configured for a host; `port` is empty for the scheme's own. It may be shorter than that of
         the others: somebody may have permission."""
-        found = self._delays.of(name, port)
+        found = self._delays.best_match(name, port)
         return float(self.politeness.delay) if found is None else found[0]
 
     def delay_rule(self, name: str, port: str) -> str:
         """Which line says so."""
-        found = self._delays.of(name, port)
+        found = self._delays.best_match(name, port)
         return "[politeness] delay" if found is None else f"[politeness] delays: {found[1]!r}"
 
     def connect_target(self, name: str) -> str | None:

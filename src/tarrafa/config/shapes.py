@@ -8,23 +8,23 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
-from tarrafa.config.amounts import duration
+from tarrafa.config.amounts import parse_duration
 
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
-AGENT = re.compile(r"[A-Za-z0-9_-]+(/[!-~]+)?( \([ -~]*\))?")
+COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+USER_AGENT = re.compile(r"[A-Za-z0-9_-]+(/[!-~]+)?( \([ -~]*\))?")
 MIME = re.compile(r"[\w.+-]+/(\*|[\w.+-]+)")
-HOST = re.compile(r"\*|(\*\.)?[^\s/*?]+")
-TARGET = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:]+\]):\d{1,5}")
+HOST_PATTERN = re.compile(r"\*|(\*\.)?[^\s/*?]+")
+ADDRESS_PORT = re.compile(r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:]+\]):\d{1,5}")
 PROXY = re.compile(r"(?:https?|socks5h)://(?:[A-Za-z0-9.-]{1,253}|\[[0-9a-fA-F:]+\]):[1-9]\d{0,4}/?")
 PORT, DNS_PORT = re.compile(r"[1-9]\d{0,4}"), "53"
 EMAIL = re.compile(r"[^\s@<>,;:\"]+@[^\s@<>,;:\"]+")
-SITE = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?([/?#]\S*)?")  # as people write it, without http
-AROUND = "<>()[]{}\"'.,;"  # what may stand around an address in a sentence
+BARE_URL = re.compile(r"[\w-]+(\.[\w-]+)+(:\d+)?([/?#]\S*)?")  # as people write it, without http
+SURROUNDING_PUNCTUATION = "<>()[]{}\"'.,;"  # what may stand around an address in a sentence
 CRON_FIELDS = 5
-UNSEEN = "…"  # what stands for the part of an address that is not for everybody
+REDACTED = "…"  # what stands for the part of an address that is not for everybody
 
 
-def name_server(text: str) -> str | None:
+def parse_name_server(text: str) -> str | None:
     """`address:port` of a name server; None if it is none."""
     address, colon, port = text, "", ""
     if text.startswith("[") or text.count(":") == 1:
@@ -52,12 +52,12 @@ def is_period(text: str) -> bool:
             return False
         return True
     try:
-        return timedelta(minutes=1) <= timedelta(seconds=duration(text)) <= timedelta(days=3_660)
+        return timedelta(minutes=1) <= timedelta(seconds=parse_duration(text)) <= timedelta(days=3_660)
     except (ValueError, OverflowError):
         return False
 
 
-def is_zone(name: str) -> bool:
+def is_time_zone(name: str) -> bool:
     try:
         ZoneInfo(name)
     except (ValueError, OSError, LookupError):
@@ -65,8 +65,8 @@ def is_zone(name: str) -> bool:
     return True
 
 
-def is_web_address(text: str) -> bool:
-    if text.endswith(UNSEEN):  # what stands for something that was not shown is not what it stands for
+def is_http_url(text: str) -> bool:
+    if text.endswith(REDACTED):  # what stands for something that was not shown is not what it stands for
         return False
     try:
         parts = urlsplit(text)
@@ -77,15 +77,15 @@ def is_web_address(text: str) -> bool:
 
 def has_contact(text: str) -> bool:
     """Whether a word of it is an address of the Web or of a mailbox."""
-    words = (word.strip(AROUND).removeprefix("mailto:") for word in text.split())
-    return any(is_web_address(word) or EMAIL.fullmatch(word) or SITE.fullmatch(word) for word in words)
+    words = (word.strip(SURROUNDING_PUNCTUATION).removeprefix("mailto:") for word in text.split())
+    return any(is_http_url(word) or EMAIL.fullmatch(word) or BARE_URL.fullmatch(word) for word in words)
 
 
-def is_target(text: str) -> bool:
+def is_address_port(text: str) -> bool:
     """`127.0.0.1:8090` or `[::1]:8090`."""
     address, _, port = text.rpartition(":")
     try:
         ip_address(address.removeprefix("[").removesuffix("]"))
     except ValueError:
         return False
-    return TARGET.fullmatch(text) is not None and 0 < int(port) < 65536
+    return ADDRESS_PORT.fullmatch(text) is not None and 0 < int(port) < 65536

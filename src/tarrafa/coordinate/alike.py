@@ -10,84 +10,84 @@ from collections.abc import Callable
 import msgspec
 
 from tarrafa.clock import boottime
-from tarrafa.coordinate.closeup import collection_of, picture
+from tarrafa.coordinate.closeup import find_collection, current_snapshot
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.picture import CollectionPicture, Counted
+from tarrafa.coordinate.picture import CollectionSnapshot, VisitStatusCount
 from tarrafa.errors import ConfigError, DataError, FrontierError, NoSuchThing
-from tarrafa.frontier.images import Place
-from tarrafa.frontier.protocol import Frontier, StatusFacts
+from tarrafa.frontier.images import FrontierCursor
+from tarrafa.frontier.protocol import Frontier, UrlStatusFacts
 from tarrafa.model import GIVEN_UP, NO_REQUEST, REDIRECTS, TRANSIENT, can_be_retried
-from tarrafa.pulse import Seen
+from tarrafa.pulse import VisitSample
 
 URLS_PER_CALL = 1_000
 URLS_RETRIED_MAX = 100_000  # by one wish
 RETRY_S_MAX = 20.0
 
 
-class AlikeTold(msgspec.Struct, frozen=True):
+class FailureDetail(msgspec.Struct, frozen=True):
     """All visits of a collection that ended alike. `fate`: what becomes of such a URL: again, unasked, failed, moved,
     had or answered. No `facts`: the frontier was silent, and `silence` says why. `seen`: samples of the workers."""
 
     collection: str
     state: str
-    counted: Counted
+    counted: VisitStatusCount
     fate: str
     can_be_retried: bool
-    facts: StatusFacts | None
+    facts: UrlStatusFacts | None
     silence: str
-    seen: list[Seen]
+    seen: list[VisitSample]
 
 
-class RetriedTold(msgspec.Struct, frozen=True):
+class RetryResponse(msgspec.Struct, frozen=True):
     """How many URLs wait again. `more`: not all were reached; ask once more."""
 
     urls: int
     more: bool
 
 
-class Alike:
+class Failures:
     """All collections, by status. `frontier` gives it when it is there."""
 
     def __init__(self, coordinator: Coordinator, frontier: Callable[[], Frontier]) -> None:
         self._coordinator, self._frontier = coordinator, frontier
 
-    async def told(self, name: str, status: str) -> AlikeTold:
-        one, counted = self._found(name, status)
+    async def describe(self, name: str, status: str) -> FailureDetail:
+        one, counted = self._find(name, status)
         facts, silence = None, ""
         try:
-            facts = await self._frontier().alike(one.name, counted.status)
+            facts = await self._frontier().urls_by_status(one.name, counted.status)
         except (DataError, FrontierError) as error:
             silence = str(error)
         groups = self._coordinator.sightings.failures(one.name)
         seen = next((group.seen for group in groups if group.status == counted.status), [])
         retried = can_be_retried(counted.status)
-        return AlikeTold(one.name, one.state, counted, fate(counted.status), retried, facts, silence, seen)
+        return FailureDetail(one.name, one.state, counted, fate_of_status(counted.status), retried, facts, silence, seen)
 
-    async def retry(self, name: str, status: str, who: str) -> RetriedTold:
+    async def retry(self, name: str, status: str, who: str) -> RetryResponse:
         """All of them wait again, as far as one wish reaches; a collection that had finished goes on."""
-        one, counted = self._found(name, status)
+        one, counted = self._find(name, status)
         if not can_be_retried(counted.status):
             raise ConfigError(f"{counted.status}: asking once more would change nothing, so these are not tried again")
         if one.state in ("importing", "deleting"):
             raise ConfigError(f"{name} is {one.state}: nothing of it can be tried again now")
-        place: Place | None = Place()
+        place: FrontierCursor | None = FrontierCursor()
         urls, until = 0, boottime() + RETRY_S_MAX
         while place is not None and urls < URLS_RETRIED_MAX and boottime() < until:
-            some = await self._frontier().retry_alike(one.name, counted.status, place, URLS_PER_CALL)
+            some = await self._frontier().retry_by_status(one.name, counted.status, place, URLS_PER_CALL)
             urls, place = urls + some.urls, some.end
         if urls:
-            await self._coordinator.go_on(one.name, who)
-        return RetriedTold(urls, more=place is not None)
+            await self._coordinator.continue_if_finished(one.name, who)
+        return RetryResponse(urls, more=place is not None)
 
-    def _found(self, name: str, status: str) -> tuple[CollectionPicture, Counted]:
-        one = collection_of(picture(self._coordinator), name)
+    def _find(self, name: str, status: str) -> tuple[CollectionSnapshot, VisitStatusCount]:
+        one = find_collection(current_snapshot(self._coordinator), name)
         for counted in one.statuses:
             if str(counted.status) == status:
                 return one, counted
         raise NoSuchThing(f"no visit of {name} ended with the status {status[:20]!r}")
 
 
-def fate(status: int) -> str:
+def fate_of_status(status: int) -> str:
     """What becomes of such a URL."""
     if status in TRANSIENT:
         return "again"

@@ -8,29 +8,29 @@ it then, and a report says that its pages are not counted.
 
 from pathlib import Path
 
-from tarrafa.crawl.children import Child
+from tarrafa.crawl.children import ChildProcess
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
-from tarrafa.pulse import TEXT_CHARS_MAX, shown
+from tarrafa.pulse import TEXT_CHARS_MAX, printable_text
 
 MODULE = "tarrafa.serve.answering"
 
 
-def told(data: DataDirectory) -> Path:
+def address_file(data: DataDirectory) -> Path:
     """Where the process writes its address, while it answers."""
     return data.run / "search.address"
 
 
-def a_child(data: DataDirectory, host: str, token: Token) -> Child:
-    child = Child.of(data, "search", MODULE, "--host", host, "--told", str(told(data)), role="search")
+def search_child(data: DataDirectory, host: str, token: Token) -> ChildProcess:
+    child = ChildProcess.for_module(data, "search", MODULE, "--host", host, "--told", str(address_file(data)), role="search")
     child.secrets = {TOKEN_VARIABLE: token.secret.decode()}
     return child
 
 
-def address(data: DataDirectory) -> str:
+def search_address(data: DataDirectory) -> str:
     """Where it answers now; empty, if it does not."""
     try:
-        with told(data).open("rb") as file:
-            return shown(file.read(TEXT_CHARS_MAX).decode(errors="replace"))
+        with address_file(data).open("rb") as file:
+            return printable_text(file.read(TEXT_CHARS_MAX).decode(errors="replace"))
     except OSError:
         return ""

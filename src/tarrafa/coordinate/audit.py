@@ -19,8 +19,8 @@ from typing import cast
 import apsw
 import msgspec
 
-from tarrafa.data import BUSY_MS, DataDirectory, open_to_read
-from tarrafa.errors import DataError, DiskFull, from_os
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly
+from tarrafa.errors import DataError, DiskFull, data_error_from_os
 
 FILE = "coordinator.sqlite"
 DONE_KEPT_MAX = 1_000_000
@@ -41,7 +41,7 @@ FORGET = """DELETE FROM audit WHERE refused = ?1 AND number <= (
     SELECT number FROM audit WHERE refused = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)"""
 
 _Row = tuple[int, float, str, str, str, str, bool]
-Tell = Callable[[str], None]
+WriteLine = Callable[[str], None]
 
 
 class AuditLine(msgspec.Struct, frozen=True):
@@ -68,29 +68,29 @@ def to_stderr(line: str) -> None:
     sys.stderr.flush()
 
 
-class Audit:
+class AuditLog:
     """Writes lines and reads them again. It waits for the disk: not to be called by a loop."""
 
-    def __init__(self, data: DataDirectory, now: Callable[[], float], tell: Tell = to_stderr) -> None:
+    def __init__(self, data: DataDirectory, now: Callable[[], float], tell: WriteLine = to_stderr) -> None:
         self._path, self._now, self._tell = data.root / FILE, now, tell
         self._lock = threading.Lock()
         self._minute, self._refused, self._unsaid = 0, 0, 0
 
-    def note(self, who: str, action: str, subject: str = "", detail: str = "", *, refused: bool = False) -> None:
+    def record(self, who: str, action: str, subject: str = "", detail: str = "", *, refused: bool = False) -> None:
         """Add a line; none where too many were refused this minute."""
         at = self._now()
         with self._lock:
             if refused:
-                if not self._may_tell(at):
+                if not self._may_record_refusal(at):
                     return
                 if self._unsaid:
                     detail = f"{detail} (and {self._unsaid:,} more were refused, without a line)".strip()
                     self._unsaid = 0
             values = (
-                at, _line(who, WHO_CHARS_MAX), _line(action, ACTION_CHARS_MAX), _line(subject, SUBJECT_CHARS_MAX),
-                _line(detail, DETAIL_CHARS_MAX), int(refused),
+                at, _one_line(who, WHO_CHARS_MAX), _one_line(action, ACTION_CHARS_MAX), _one_line(subject, SUBJECT_CHARS_MAX),
+                _one_line(detail, DETAIL_CHARS_MAX), int(refused),
             )  # fmt: skip
-            with opened(self._path) as connection:
+            with open_coordinator_db(self._path) as connection:
                 number = cast(int, connection.execute(INSERT, values).get)
                 if number % 100 == 0 or refused:
                     connection.execute(FORGET, (int(refused), REFUSED_KEPT_MAX if refused else DONE_KEPT_MAX))
@@ -103,7 +103,7 @@ class Audit:
         if not self._path.exists():
             return AuditPage([], 0)
         asked = (before, before, who, who, subject, subject, n + 1)
-        with opened(self._path, to_write=False) as connection:
+        with open_coordinator_db(self._path, to_write=False) as connection:
             if not connection.table_exists(None, "audit"):
                 return AuditPage([], 0)
             rows = connection.execute(
@@ -115,7 +115,7 @@ class Audit:
         lines = [msgspec.structs.replace(line, refused=bool(line.refused)) for line in lines]
         return AuditPage(lines[:n], lines[n - 1].number if len(lines) > n else 0)
 
-    def _may_tell(self, at: float) -> bool:
+    def _may_record_refusal(self, at: float) -> bool:
         minute = int(at // 60)
         if minute != self._minute:
             self._minute, self._refused = minute, 0
@@ -127,7 +127,7 @@ class Audit:
 
 
 @contextlib.contextmanager
-def opened(path: Path, *, to_write: bool = True, schema: str = SCHEMA) -> Iterator[apsw.Connection]:
+def open_coordinator_db(path: Path, *, to_write: bool = True, schema: str = SCHEMA) -> Iterator[apsw.Connection]:
     """The coordinator's file, for one piece of work; what goes wrong with it is one `DataError`."""
     connection = None
     try:
@@ -135,15 +135,15 @@ def opened(path: Path, *, to_write: bool = True, schema: str = SCHEMA) -> Iterat
             with contextlib.suppress(FileExistsError):  # who did what, and from where, is nobody else's business
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             connection = apsw.Connection(str(path))
-            connection.set_busy_timeout(BUSY_MS)
+            connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
             connection.execute(schema)
             with connection:
                 yield connection
         else:
-            connection = open_to_read(path)
+            connection = open_sqlite_readonly(path)
             yield connection
     except OSError as error:
-        raise from_os(error, path) from None
+        raise data_error_from_os(error, path) from None
     except apsw.FullError as error:
         raise DiskFull(f"{path}: the disk is full ({error}); free some space") from None
     except apsw.Error as error:
@@ -153,7 +153,7 @@ def opened(path: Path, *, to_write: bool = True, schema: str = SCHEMA) -> Iterat
             connection.close()
 
 
-def _line(text: str, chars_max: int) -> str:
+def _one_line(text: str, chars_max: int) -> str:
     """One line, no longer than it may be: whatever a stranger typed must not look like another line."""
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text[: chars_max + 1])
     return shown if len(shown) <= chars_max else shown[: chars_max - 1] + "…"

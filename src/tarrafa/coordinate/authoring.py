@@ -9,37 +9,37 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tarrafa.config import Collection, Complaint, complaint_of
+from tarrafa.config import Collection, Complaint, complaint_from_message
 from tarrafa.coordinate import drafts
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.drafts import Change, Draft, Unfit
-from tarrafa.coordinate.judging import judge
-from tarrafa.coordinate.writing import table
-from tarrafa.errors import ConfigError, Stale
+from tarrafa.coordinate.drafts import FieldChange, Draft, InvalidDraft
+from tarrafa.coordinate.judging import check_urls
+from tarrafa.coordinate.writing import table_from_collection
+from tarrafa.errors import ConfigError, EditConflict
 
-TOLD_CHARS_MAX = 300
+AUDIT_CHARS_MAX = 300
 
 
-async def create(coordinator: Coordinator, draft: Draft, who: str, *, start: bool) -> Collection:
+async def create_collection(coordinator: Coordinator, draft: Draft, who: str, *, start: bool) -> Collection:
     """A new collection."""
-    collection = draft.fit()
+    collection = draft.require_valid()
     try:
         await coordinator.create(collection, who, start=start)
     except ConfigError as error:  # its name is taken
-        raise Unfit([complaint_of(str(error))]) from None
+        raise InvalidDraft([complaint_from_message(str(error))]) from None
     return collection
 
 
-async def edit(
+async def edit_collection(
     coordinator: Coordinator, before: Collection, draft: Draft, who: str, revision: int | None = None
-) -> list[Change]:
+) -> list[FieldChange]:
     """Another configuration of one that is there; what is different now. `revision`: of what was edited."""
-    collection = draft.fit()
+    collection = draft.require_valid()
     try:
         await coordinator.edit(before.name, collection, who, revision)
-    except Stale as error:
-        raise Unfit([Complaint("", "", str(error))]) from None
-    return await asyncio.to_thread(drafts.differences, before, collection)
+    except EditConflict as error:
+        raise InvalidDraft([Complaint("", "", str(error))]) from None
+    return await asyncio.to_thread(drafts.changed_fields, before, collection)
 
 
 async def add_roots(coordinator: Coordinator, name: str, urls: Sequence[str], who: str) -> Collection:
@@ -50,22 +50,22 @@ async def add_roots(coordinator: Coordinator, name: str, urls: Sequence[str], wh
         new = [url for url in urls if url not in before.root_set]
         if not new:
             return before
-        after = drafts.from_table({**table(before), "roots": [*before.roots, *new]}, before).fit()
+        after = drafts.draft_from_table({**table_from_collection(before), "roots": [*before.roots, *new]}, before).require_valid()
         rules = msgspec.structs.replace(after, roots=before.roots)  # a root itself is always in, whatever it links to
-        outside = [one for one in judge(rules, new) if not one.inside]
+        outside = [one for one in check_urls(rules, new) if not one.inside]
         if outside:
-            raise Unfit([Complaint("", "roots", f"roots: {one.url} is out: {one.sentence}") for one in outside])
+            raise InvalidDraft([Complaint("", "roots", f"roots: {one.url} is out: {one.sentence}") for one in outside])
         return after
 
     return await coordinator.amend(name, longer, who)
 
 
-def told(changes: Sequence[Change]) -> str:
+def changes_for_audit(changes: Sequence[FieldChange]) -> str:
     """The keys that changed, for the audit."""
     keys = "; ".join(f"[{one.section}] {one.key}" if one.section else one.key for one in changes)
-    return keys[:TOLD_CHARS_MAX]
+    return keys[:AUDIT_CHARS_MAX]
 
 
-def at(complaints: Sequence[Complaint]) -> str:
+def complaints_for_audit(complaints: Sequence[Complaint]) -> str:
     """The keys that are wrong, for the audit: never what was written there."""
-    return "; ".join(f"[{one.section}] {one.key}".removeprefix("[] ") for one in complaints)[:TOLD_CHARS_MAX]
+    return "; ".join(f"[{one.section}] {one.key}".removeprefix("[] ") for one in complaints)[:AUDIT_CHARS_MAX]

@@ -11,20 +11,20 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import replace
 
-from tarrafa.pulse import NAME_CHARS_MAX, Amount, Count, Name, Pulse, Text, cleaned
+from tarrafa.pulse import NAME_CHARS_MAX, Amount, Count, Name, ProcessHeartbeat, Text, sanitize
 
-BEAT_EVERY_S = 1.0
-SILENT_AFTER_S = 3.5  # then a node is shown as silent
-LINES_PER_BEAT_MAX = 20
+NODE_HEARTBEAT_EVERY_S = 1.0
+NODE_SILENT_AFTER_S = 3.5  # then a node is shown as silent
+LINES_PER_HEARTBEAT_MAX = 20
 LINE_CHARS_MAX = 500
 PROCESSES_MAX = 200  # of one node
 WORKERS_MAX = 64
-BEAT_BYTES_MAX = 1 << 20
+NODE_HEARTBEAT_BYTES_MAX = 1 << 20
 ROLES = ("worker", "follower", "search")
 NODE_NAME = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARS_MAX - 20}}}$"
 
 NodeName = Annotated[str, Meta(pattern=NODE_NAME)]
-Words = Annotated[str, Meta(max_length=1_000)]
+LongText = Annotated[str, Meta(max_length=1_000)]
 Fraction = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -38,12 +38,12 @@ class ProcessState(msgspec.Struct, frozen=True, omit_defaults=True):
     since: Amount  # when it was started
     restarts: Count = 0
     died: Amount = 0.0
-    cause: Words = ""  # "killed by signal 9", "exit status 1: …"
+    cause: LongText = ""  # "killed by signal 9", "exit status 1: …"
     cpu: Amount = 0.0  # of one core
     memory_bytes: Count = 0
     pages_per_s: Amount = 0.0
     bytes_per_s: Amount = 0.0
-    pulse: Pulse | None = None
+    pulse: ProcessHeartbeat | None = None
 
 
 class Machine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +69,7 @@ class LogLine(msgspec.Struct, frozen=True, array_like=True):
     text: Annotated[str, Meta(max_length=LINE_CHARS_MAX)]
 
 
-class Orders(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeOrders(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a node is to do. None: as its own command line says."""
 
     number: Count = 0  # grows with each change
@@ -82,7 +82,7 @@ class Orders(msgspec.Struct, frozen=True, omit_defaults=True):
     secrets: str = ""  # another one when those for sites that one may enter are others: then a node asks for them
 
 
-class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeHeartbeat(msgspec.Struct, frozen=True, omit_defaults=True):
     """A node at one moment, as it says itself; its times are those of its own clock, as `at` shows it (`moved`)."""
 
     node: NodeName
@@ -92,15 +92,15 @@ class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
     machine: Machine
     processes: Annotated[tuple[ProcessState, ...], Meta(max_length=PROCESSES_MAX)]
     orders: Count = 0  # the number of those that it obeys
-    trouble: Words = ""  # why it pauses itself: a full disk; or what it waits for
-    lines: Annotated[tuple[LogLine, ...], Meta(max_length=LINES_PER_BEAT_MAX)] = ()  # new ones of its logs
+    trouble: LongText = ""  # why it pauses itself: a full disk; or what it waits for
+    lines: Annotated[tuple[LogLine, ...], Meta(max_length=LINES_PER_HEARTBEAT_MAX)] = ()  # new ones of its logs
     address: Text = ""  # where it answers others, searches and reports, if it does
     process: Text = ""  # which process says so: nobody else may speak under its name
     workers_named: Name = ""  # what the names of its workers begin with, as the frontier knows them
     share: Fraction = 1.0  # of the hosts that it would visit, as its limit of CPU lets it
 
 
-class Joining(msgspec.Struct, frozen=True, omit_defaults=True):
+class JoinRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who asks to take part."""
 
     name: NodeName
@@ -109,12 +109,12 @@ class Joining(msgspec.Struct, frozen=True, omit_defaults=True):
     process: Text
 
 
-class Invitation(msgspec.Struct, frozen=True, omit_defaults=True):
+class JoinResponse(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a node that joins is told: where the frontier is, how to be let in there, and what to do."""
 
     frontier: Annotated[tuple[str, ...], Meta(min_length=1, max_length=64)]  # tcp://HOST:PORT, or PostgreSQL servers
     token: str  # of the frontier's door
-    orders: Orders
+    orders: NodeOrders
     secrets: bytes = b""  # for sites that one may enter: see secrets.py
 
 
@@ -124,8 +124,8 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     silent_s: float  # since its last beat
     is_silent: bool
-    orders: Orders
-    beat: Beat
+    orders: NodeOrders
+    beat: NodeHeartbeat
     lines: tuple[LogLine, ...] = ()  # the latest
     own: bool = False  # the one that coordinates
     hosts_held: int = 0  # by its workers, as the frontier knows it, or knew it when it was last heard of
@@ -137,7 +137,7 @@ class NodeState(msgspec.Struct, frozen=True, omit_defaults=True):
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def moved(beat: Beat, by_s: float) -> Beat:
+def shift_times(beat: NodeHeartbeat, by_s: float) -> NodeHeartbeat:
     """The same by a clock that shows so much more."""
 
     def at(time: float) -> float:
@@ -148,10 +148,10 @@ def moved(beat: Beat, by_s: float) -> Beat:
     return replace(beat, at=at(beat.at), started=at(beat.started), processes=processes, lines=lines)
 
 
-def read(content: bytes, kind: type[T]) -> T:
+def decode_message(content: bytes, kind: type[T]) -> T:
     """What somebody sent. Raises `ValueError`, with what is wrong, if it is not so."""
     try:
-        return msgspec.convert(cleaned(msgspec.json.decode(content)), kind, strict=True)
+        return msgspec.convert(sanitize(msgspec.json.decode(content)), kind, strict=True)
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise ValueError(str(error)) from None
     except RecursionError:

@@ -18,16 +18,16 @@ from zoneinfo import ZoneInfo
 import msgspec
 from cronsim import CronSim
 
-from tarrafa.config import AMOUNT, CRON_FIELDS, UNITS_S, duration
+from tarrafa.config import QUANTITY, CRON_FIELDS, SECONDS_PER_UNIT, parse_duration
 
 DAY = timedelta(days=1)
 DAY_S = 86_400
 ZONES_FROM, ZONES_TO = 1971, 9000  # years; before and after, all clocks show UTC: arithmetic has room on both sides
 FIRST, LAST = (datetime(year, 6, 1, tzinfo=UTC).timestamp() for year in (1, 9999))
-REMEMBERED = 4_096  # answers
+CACHE_MAX = 4_096  # answers
 
 
-class Rhythm(msgspec.Struct, frozen=True):
+class Recurrence(msgspec.Struct, frozen=True):
     """A period with what it is counted from: a time on the wall. Without a period, that time alone."""
 
     anchor: datetime
@@ -43,7 +43,7 @@ class Rhythm(msgspec.Struct, frozen=True):
         return _until(self, moment)
 
 
-def on_the_wall(moment: float, zone: str) -> datetime:
+def local_time(moment: float, zone: str) -> datetime:
     """What clocks there show; `fold` says that they show it for the second time."""
     shown = datetime.fromtimestamp(min(max(moment, FIRST), LAST), UTC)
     if ZONES_FROM <= shown.year < ZONES_TO:
@@ -51,13 +51,13 @@ def on_the_wall(moment: float, zone: str) -> datetime:
     return shown.replace(tzinfo=None)
 
 
-def moment_of(shown: datetime, zone: str) -> float:
+def timestamp_of_local(shown: datetime, zone: str) -> float:
     """When clocks there show that; the first time, or the first moment after the gap where it would be."""
     if not ZONES_FROM <= shown.year < ZONES_TO:
         return shown.replace(tzinfo=UTC, fold=0).timestamp()
     local = shown.replace(tzinfo=ZoneInfo(zone), fold=0)
     moment = local.timestamp()
-    if on_the_wall(moment, zone) == shown.replace(fold=0):
+    if local_time(moment, zone) == shown.replace(fold=0):
         return moment
     # In a gap the two readings lie on its two sides (PEP 495); the clocks change somewhere between them.
     before, behind = local.replace(fold=1).timestamp(), moment
@@ -74,41 +74,41 @@ def _offset_s(moment: float, zone: str) -> float:
     return offset.total_seconds()
 
 
-@lru_cache(REMEMBERED)
-def _after(rhythm: Rhythm, moment: float) -> float | None:
+@lru_cache(CACHE_MAX)
+def _after(rhythm: Recurrence, moment: float) -> float | None:
     try:
-        return next((time for time in _upwards(rhythm, moment) if time > moment), None)
+        return next((time for time in _times_forward(rhythm, moment) if time > moment), None)
     except (OverflowError, ValueError):  # the calendar ends in the year 9999
         return None
 
 
-@lru_cache(REMEMBERED)
-def _until(rhythm: Rhythm, moment: float) -> float | None:
+@lru_cache(CACHE_MAX)
+def _until(rhythm: Recurrence, moment: float) -> float | None:
     try:
-        return next((time for time in _downwards(rhythm, moment) if time <= moment), None)
+        return next((time for time in _times_backward(rhythm, moment) if time <= moment), None)
     except (OverflowError, ValueError):
         return None
 
 
-def _upwards(rhythm: Rhythm, moment: float) -> Iterator[float]:
+def _times_forward(rhythm: Recurrence, moment: float) -> Iterator[float]:
     """Times in their order; the first ones may still be before `moment`, by no more than the clocks ever change."""
     if _is_cron(rhythm.every):
         if rhythm.anchor.year >= ZONES_TO:  # a day that people do not mean, and that is far to walk to
             return iter(())
-        return _cron_times(rhythm, max(moment, moment_of(rhythm.anchor, rhythm.zone) - 1), reverse=False)
+        return _cron_times(rhythm, max(moment, timestamp_of_local(rhythm.anchor, rhythm.zone) - 1), reverse=False)
     if not rhythm.every:
-        return iter([moment_of(rhythm.anchor, rhythm.zone)])
-    number = max(0, _number_at(rhythm, moment) - 1)
-    return _counted(rhythm, number, 1)
+        return iter([timestamp_of_local(rhythm.anchor, rhythm.zone)])
+    number = max(0, _index_at(rhythm, moment) - 1)
+    return _times_by_count(rhythm, number, 1)
 
 
-def _downwards(rhythm: Rhythm, moment: float) -> Iterator[float]:
+def _times_backward(rhythm: Recurrence, moment: float) -> Iterator[float]:
     """Times from the latest on; the first ones may be after `moment`."""
     if _is_cron(rhythm.every):
         return _cron_times(rhythm, moment, reverse=True)
     if not rhythm.every:
-        return iter([moment_of(rhythm.anchor, rhythm.zone)])
-    return _counted(rhythm, _number_at(rhythm, moment) + 1, -1)
+        return iter([timestamp_of_local(rhythm.anchor, rhythm.zone)])
+    return _times_by_count(rhythm, _index_at(rhythm, moment) + 1, -1)
 
 
 def _is_cron(every: str) -> bool:
@@ -119,34 +119,34 @@ def whole_days(every: str) -> int:
     """So many days on the wall; 0: it is counted as time passes."""
     if every == "daily":
         return 1
-    match = AMOUNT.fullmatch(every)
-    if match is None or UNITS_S.get(match[2].lower(), 0) < DAY_S:
+    match = QUANTITY.fullmatch(every)
+    if match is None or SECONDS_PER_UNIT.get(match[2].lower(), 0) < DAY_S:
         return 0
-    days, rest = divmod(duration(every), DAY_S)
+    days, rest = divmod(parse_duration(every), DAY_S)
     return 0 if rest else int(days)
 
 
-def _number_at(rhythm: Rhythm, moment: float) -> int:
+def _index_at(rhythm: Recurrence, moment: float) -> int:
     """About which of its times is the last one not later than that, counted from the anchor, its number 0."""
     days = whole_days(rhythm.every)
     if days:
-        return (on_the_wall(moment, rhythm.zone) - rhythm.anchor) // (days * DAY)
-    return int((moment - moment_of(rhythm.anchor, rhythm.zone)) // duration(rhythm.every))
+        return (local_time(moment, rhythm.zone) - rhythm.anchor) // (days * DAY)
+    return int((moment - timestamp_of_local(rhythm.anchor, rhythm.zone)) // parse_duration(rhythm.every))
 
 
-def _counted(rhythm: Rhythm, number: int, step: int) -> Iterator[float]:
+def _times_by_count(rhythm: Recurrence, number: int, step: int) -> Iterator[float]:
     days = whole_days(rhythm.every)
     while number >= 0:
         if days:
-            yield moment_of(rhythm.anchor + number * days * DAY, rhythm.zone)
+            yield timestamp_of_local(rhythm.anchor + number * days * DAY, rhythm.zone)
         else:
-            yield moment_of(rhythm.anchor, rhythm.zone) + number * duration(rhythm.every)
+            yield timestamp_of_local(rhythm.anchor, rhythm.zone) + number * parse_duration(rhythm.every)
         number += step
 
 
-def _cron_times(rhythm: Rhythm, moment: float, *, reverse: bool) -> Iterator[float]:
+def _cron_times(rhythm: Recurrence, moment: float, *, reverse: bool) -> Iterator[float]:
     zone = ZoneInfo(rhythm.zone)
-    shown = on_the_wall(moment + 1 if reverse else moment, rhythm.zone)
+    shown = local_time(moment + 1 if reverse else moment, rhythm.zone)
     if rhythm.every.split()[1] == "*":
         for time in CronSim(rhythm.every, shown.replace(tzinfo=zone), reverse=reverse):
             yield time.timestamp()
@@ -155,4 +155,4 @@ def _cron_times(rhythm: Rhythm, moment: float, *, reverse: bool) -> Iterator[flo
         local = shown.replace(tzinfo=zone)
         shown += (local.replace(fold=0).utcoffset() or timedelta()) - (local.utcoffset() or timedelta())
     for time in CronSim(rhythm.every, shown.replace(fold=0), reverse=reverse):
-        yield moment_of(time, rhythm.zone)
+        yield timestamp_of_local(time, rhythm.zone)

@@ -10,62 +10,62 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from tarrafa.coordinate.beats import Beat, Invitation, Joining, Orders, read
-from tarrafa.errors import ConfigError, NameTaken, Refused, Unreachable
-from tarrafa.fetch.peer import SENTENCE_CHARS_MAX, NoAnswer, NotAsked, Peer, checked
-from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, Token
-from tarrafa.pulse import shown
+from tarrafa.coordinate.beats import NodeHeartbeat, JoinResponse, JoinRequest, NodeOrders, decode_message
+from tarrafa.errors import ConfigError, NameTaken, AccessRefused, Unreachable
+from tarrafa.fetch.peer import ERROR_CHARS_MAX, NodeRequestFailed, NodeRequestRefused, NodeHttpClient, check_node_url
+from tarrafa.frontier.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token
+from tarrafa.pulse import printable_text
 
 TIME_MAX_S = 5.0
-ANSWER_BYTES_MAX, INVITATION_BYTES_MAX = 64 << 10, 96 << 20  # an invitation holds the secrets of all collections
-PATH = "/nodes/v1"
+RESPONSE_BYTES_MAX, JOIN_RESPONSE_BYTES_MAX = 64 << 10, 96 << 20  # an invitation holds the secrets of all collections
+NODES_PATH = "/nodes/v1"
 WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the coordinator's"
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Caller:
+class CoordinatorClient:
     """A node's line to its coordinator."""
 
     def __init__(self, url: str, token: Token) -> None:
-        self.url = checked(url, "--join")
+        self.url = check_node_url(url, "--join")
         if not token:
             raise ConfigError(
-                f"--join needs the coordinator's token: --token-file FILE, or {TOKEN_VARIABLE}; {MAKE_ONE}"
+                f"--join needs the coordinator's token: --token-file FILE, or {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}"
             )
         self.token = token
         self.local = ""  # the address of ours that the last answer came to
-        self._peer = Peer(self.url, token.secret, "application/json", TIME_MAX_S, private=True)
+        self._peer = NodeHttpClient(self.url, token.secret, "application/json", TIME_MAX_S, private=True)
 
     @property
     def host(self) -> str:
         return urlsplit(self.url).hostname or ""
 
-    def join(self, who: Joining) -> Invitation:
-        return self._ask("/join", who, Invitation, INVITATION_BYTES_MAX)
+    def join(self, who: JoinRequest) -> JoinResponse:
+        return self._post("/join", who, JoinResponse, JOIN_RESPONSE_BYTES_MAX)
 
-    def beat(self, beat: Beat) -> Orders:
-        return self._ask(f"/{quote(beat.node, safe='')}/beat", beat, Orders)
+    def heartbeat(self, beat: NodeHeartbeat) -> NodeOrders:
+        return self._post(f"/{quote(beat.node, safe='')}/beat", beat, NodeOrders)
 
-    def _ask(self, path: str, question: msgspec.Struct, kind: type[T], bytes_max: int = ANSWER_BYTES_MAX) -> T:
+    def _post(self, path: str, question: msgspec.Struct, kind: type[T], bytes_max: int = RESPONSE_BYTES_MAX) -> T:
         try:
-            answer = self._peer.post(f"{PATH}{path}", msgspec.json.encode(question), bytes_max)
-        except NotAsked as error:
-            raise Refused(f"{self.url}: {error}") from None
-        except NoAnswer as error:
+            answer = self._peer.post(f"{NODES_PATH}{path}", msgspec.json.encode(question), bytes_max)
+        except NodeRequestRefused as error:
+            raise AccessRefused(f"{self.url}: {error}") from None
+        except NodeRequestFailed as error:
             raise Unreachable(f"{self.url}: {error}") from None
         self.local = answer.local or self.local
         code = answer.code
         try:
             if code == 200:
-                return read(answer.body, kind)
-            sentence = shown(str(msgspec.json.decode(answer.body)["error"]), SENTENCE_CHARS_MAX)
+                return decode_message(answer.body, kind)
+            sentence = printable_text(str(msgspec.json.decode(answer.body)["error"]), ERROR_CHARS_MAX)
         except (ValueError, msgspec.MsgspecError, TypeError, KeyError):
             raise Unreachable(f"{self.url}: what answers there is no coordinator of Tarrafa (HTTP {code})") from None
         if code == 409:
             raise NameTaken(f"{self.url}: {sentence}")
         if code == 401:
-            raise Refused(f"{self.url}: {WRONG_TOKEN}")
+            raise AccessRefused(f"{self.url}: {WRONG_TOKEN}")
         if 400 <= code < 500:
-            raise Refused(f"{self.url}: it does not take what we say ({sentence}); are both of the same version?")
+            raise AccessRefused(f"{self.url}: it does not take what we say ({sentence}); are both of the same version?")
         raise Unreachable(f"{self.url}: {sentence}")

@@ -10,59 +10,59 @@ import msgspec
 
 from tarrafa.coordinate import drafts
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.drafts import Change
-from tarrafa.coordinate.ledger import Run
-from tarrafa.coordinate.picture import CollectionPicture, NodePicture, Picture
-from tarrafa.coordinate.sightings import FailureSamples, Slow
+from tarrafa.coordinate.drafts import FieldChange
+from tarrafa.coordinate.ledger import CollectionRun
+from tarrafa.coordinate.picture import CollectionSnapshot, NodeSnapshot, SystemSnapshot
+from tarrafa.coordinate.sightings import FailureSamples, SlowHost
 from tarrafa.errors import NoSuchThing, Unreachable
-from tarrafa.pulse import Seen
+from tarrafa.pulse import VisitSample
 
 VERSIONS_MAX = 200
 
 
-class Closeup(msgspec.Struct, frozen=True):
+class CollectionDetail(msgspec.Struct, frozen=True):
     """A collection, and what the workers see of it: the newest pages, failures with samples, hosts that let us wait."""
 
-    collection: CollectionPicture
-    newest: list[Seen]
+    collection: CollectionSnapshot
+    newest: list[VisitSample]
     failures: list[FailureSamples]
-    slowest: list[Slow]
-    runs: list[Run]
+    slowest: list[SlowHost]
+    runs: list[CollectionRun]
 
 
-class VersionTold(msgspec.Struct, frozen=True):
+class VersionChanges(msgspec.Struct, frozen=True):
     """What a collection was to be from a moment on, by what it changed. The first one changed nothing."""
 
     number: int
     at: float
     who: str
-    changes: list[Change]
+    changes: list[FieldChange]
 
 
-def picture(coordinator: Coordinator) -> Picture:
+def current_snapshot(coordinator: Coordinator) -> SystemSnapshot:
     """Everything, once anything is known."""
     if coordinator.overview is None:
         raise Unreachable("the frontier has not answered yet")
-    return coordinator.picture()
+    return coordinator.snapshot()
 
 
-def collection_of(picture: Picture, name: str) -> CollectionPicture:
+def find_collection(picture: SystemSnapshot, name: str) -> CollectionSnapshot:
     for one in picture.collections:
         if one.name == name:
             return one
     raise NoSuchThing(f"no collection is named {name[:80]!r}")
 
 
-def node_of(picture: Picture, name: str) -> NodePicture:
+def find_node(picture: SystemSnapshot, name: str) -> NodeSnapshot:
     for one in picture.nodes:
         if one.node.name == name:
             return one
     raise NoSuchThing(f"{name[:80]}: there is no node of that name")
 
 
-def closeup(coordinator: Coordinator, one: CollectionPicture) -> Closeup:
+def collection_detail(coordinator: Coordinator, one: CollectionSnapshot) -> CollectionDetail:
     sightings, name = coordinator.sightings, one.name
-    return Closeup(
+    return CollectionDetail(
         one,
         sightings.newest(name),
         sightings.failures(name),
@@ -71,18 +71,18 @@ def closeup(coordinator: Coordinator, one: CollectionPicture) -> Closeup:
     )
 
 
-async def versions(coordinator: Coordinator, name: str) -> list[VersionTold]:
+async def version_changes(coordinator: Coordinator, name: str) -> list[VersionChanges]:
     """The newest first, each with what it changed; of very many the newest VERSIONS_MAX."""
     await coordinator.definitions.standing(name)
     kept = coordinator.ledger.versions(name, VERSIONS_MAX + 1)
 
-    def told() -> list[VersionTold]:
+    def told() -> list[VersionChanges]:
         read = coordinator.definitions.shelf.reader()
-        found, after = list[VersionTold](), read(bytes(kept[0].config)) if kept else None
+        found, after = list[VersionChanges](), read(bytes(kept[0].config)) if kept else None
         for version, earlier in zip(kept[:VERSIONS_MAX], [*kept[1:], None], strict=False):
             before = None if earlier is None else read(bytes(earlier.config))
-            changes = [] if before is None or after is None else drafts.differences(before, after)
-            found.append(VersionTold(version.number, version.at, version.who, changes))
+            changes = [] if before is None or after is None else drafts.changed_fields(before, after)
+            found.append(VersionChanges(version.number, version.at, version.who, changes))
             after = before
         return found
 

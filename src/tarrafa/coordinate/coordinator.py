@@ -18,37 +18,37 @@ from msgspec.structs import replace
 
 from tarrafa import secrets
 from tarrafa.clock import Clock, boottime
-from tarrafa.config import Collection, Notify
+from tarrafa.config import Collection, NotifyConfig
 from tarrafa.coordinate import states
-from tarrafa.coordinate.beats import Beat
-from tarrafa.coordinate.curves import Curves
-from tarrafa.coordinate.definitions import Definitions
-from tarrafa.coordinate.ledger import Ledger, Life, Run, Sample
-from tarrafa.coordinate.nodes import Nodes
-from tarrafa.coordinate.picture import CollectionPicture, Picture, counted, picture_of_node, standstill_of, totals_of
-from tarrafa.coordinate.sampling import Sampling
-from tarrafa.coordinate.schedule import Decision, History, decide, upcoming
-from tarrafa.coordinate.sightings import Sightings
-from tarrafa.coordinate.states import Rest, Told
-from tarrafa.coordinate.telling import is_stalled, stalled
-from tarrafa.coordinate.use import Use
+from tarrafa.coordinate.beats import NodeHeartbeat
+from tarrafa.coordinate.curves import CollectionTimeSeries
+from tarrafa.coordinate.definitions import CollectionDefinitions
+from tarrafa.coordinate.ledger import CoordinatorStore, CollectionLifecycle, CollectionRun, CollectionSample
+from tarrafa.coordinate.nodes import NodeRegistry
+from tarrafa.coordinate.picture import CollectionSnapshot, SystemSnapshot, count_statuses, node_snapshot, standstill_reason, cluster_totals
+from tarrafa.coordinate.sampling import CollectionSampler
+from tarrafa.coordinate.schedule import ScheduleDecision, RunHistory, decide, upcoming_times
+from tarrafa.coordinate.sightings import RecentVisits
+from tarrafa.coordinate.states import ScheduleStatus, LocalizedReason
+from tarrafa.coordinate.telling import is_stalled, reason_stalled
+from tarrafa.coordinate.use import UtilizationLog
 from tarrafa.coordinate.wording import sentence
-from tarrafa.crawl.deletion import delete
+from tarrafa.crawl.deletion import delete_collection
 from tarrafa.crawl.ending import is_exhausted
-from tarrafa.crawl.outlook import expected_total, left_s
-from tarrafa.crawl.supervise import submit
-from tarrafa.errors import ConfigError, NoSuchThing, Stale, TarrafaError, Unreachable
-from tarrafa.frontier.protocol import CollectionStatus, Frontier, Overview, Standing
+from tarrafa.crawl.outlook import expected_pages, time_left_s
+from tarrafa.crawl.supervise import submit_collection
+from tarrafa.errors import ConfigError, NoSuchThing, EditConflict, TarrafaError, Unreachable
+from tarrafa.frontier.protocol import CollectionStatus, Frontier, FrontierOverview, FrontierCollectionState
 
-LOOK_EVERY_S = 1.0
-MIND_EVERY_S = 10.0  # whether it stalls
-UNHEARD_S = 4.0
-OVER = frozenset({"finished", "stopped"})
+TICK_EVERY_S = 1.0
+STALL_CHECK_EVERY_S = 10.0  # whether it stalls
+FRONTIER_SILENT_AFTER_S = 4.0
+ENDED_STATES = frozenset({"finished", "stopped"})
 log = logging.getLogger(__name__)
 
-Troubles = Callable[[str, Notify], list[str]]  # what keeps those from hearing of a collection who want to
+NotifyProblems = Callable[[str, NotifyConfig], list[str]]  # what keeps those from hearing of a collection who want to
 # event, collection, what is to be said, and what tells two happenings of a kind apart
-Tell = Callable[[str, Collection, Told, CollectionStatus | None, object], None]
+NotifyFunction = Callable[[str, Collection, LocalizedReason, CollectionStatus | None, object], None]
 
 
 class Coordinator:
@@ -56,28 +56,28 @@ class Coordinator:
 
     def __init__(
         self,
-        ledger: Ledger,
+        ledger: CoordinatorStore,
         frontier: Callable[[], Frontier],
         clock: Clock,
-        tell: Tell,
+        tell: NotifyFunction,
         own: str = "",
-        troubles: Troubles = lambda name, notify: [],
+        troubles: NotifyProblems = lambda name, notify: [],
     ) -> None:
-        self.ledger, self.curves, self.sightings = ledger, Curves(ledger), Sightings()
-        self.nodes, self.definitions = Nodes(ledger.connection, own, self._hear), Definitions(ledger, frontier, clock)
+        self.ledger, self.curves, self.sightings = ledger, CollectionTimeSeries(ledger), RecentVisits()
+        self.nodes, self.definitions = NodeRegistry(ledger.connection, own, self._on_heartbeat), CollectionDefinitions(ledger, frontier, clock)
         self._frontier, self._clock, self._tell, self._troubles = frontier, clock, tell, troubles
         self._notes: dict[str, list[str]] = {}
-        self.use = Use(ledger)
-        self.overview: Overview | None = None  # as last heard
+        self.use = UtilizationLog(ledger)
+        self.overview: FrontierOverview | None = None  # as last heard
         self._heard, self._awake = boottime(), clock.now()
         self._next: dict[str, float | None] = {}
-        self._sampling = Sampling(self.curves, self.definitions, frontier, clock)
+        self._sampling = CollectionSampler(self.curves, self.definitions, frontier, clock)
         self._minded: dict[str, float] = {}
         self._running: dict[str, float] = {}  # since when
         self._looked = 0.0
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    def _acting(self, name: str) -> asyncio.Lock:
+    def _action_lock(self, name: str) -> asyncio.Lock:
         """One action at a time with a collection: each begins with what the one before has left. Of another one nobody
         need wait: a million roots take minutes."""
         return self._locks.setdefault(name, asyncio.Lock())
@@ -86,19 +86,19 @@ class Coordinator:
 
     async def create(self, collection: Collection, who: str, *, start: bool) -> None:
         """A new collection. Without `start` it waits for its date, or for somebody to start it."""
-        async with self._acting(collection.name):
-            if any(one.name == collection.name for one in await self._frontier().standings()):
+        async with self._action_lock(collection.name):
+            if any(one.name == collection.name for one in await self._frontier().collection_states()):
                 raise ConfigError(f"name: there is a collection {collection.name!r} already; choose another name")
             now = self._clock.now()
-            await self._forget(collection.name)  # what one left behind that was deleted
-            self.ledger.live(collection.name, Life(created=now, creator=who, scheduled=now))
-            await self.definitions.note(collection, who)
-            await self._sow(collection)
+            await self._clear_history(collection.name)  # what one left behind that was deleted
+            self.ledger.put_lifecycle(collection.name, CollectionLifecycle(created=now, creator=who, scheduled=now))
+            await self.definitions.add_version(collection, who)
+            await self._submit_roots(collection)
             if start:
-                await self._begin(collection.name, states.by_person(who, now), by_person=True)
-            await self.refresh()
-            await self._advance(collection.name, now)  # one that has a date waits for it from the beginning
-            await self.refresh()
+                await self._start_running(collection.name, states.reason_by_person(who, now), by_person=True)
+            await self.refresh_overview()
+            await self._apply_schedule(collection.name, now)  # one that has a date waits for it from the beginning
+            await self.refresh_overview()
 
     async def edit(self, name: str, collection: Collection, who: str, revision: int | None = None) -> None:
         """Another configuration, from now on. Its state stays what it is, unless it was finished and now there is more
@@ -110,20 +110,20 @@ class Coordinator:
         self, name: str, change: Callable[[Collection], Collection], who: str, revision: int | None = None
     ) -> Collection:
         """The same, made of what is in force at that moment: of two who amend at once, neither undoes the other's."""
-        async with self._acting(name):
+        async with self._action_lock(name):
             standing = await self.definitions.standing(name)
             if revision is not None and standing.revision != revision:
-                raise Stale(f"{name} was changed by somebody else meanwhile; look at its versions, and edit it anew")
-            before = await self.definitions.at(standing, adopt=True)
+                raise EditConflict(f"{name} was changed by somebody else meanwhile; look at its versions, and edit it anew")
+            before = await self.definitions.in_force_at(standing, adopt=True)
             collection = await asyncio.to_thread(change, before)
             if collection.name != name:
                 raise ConfigError(f"name: {name!r} cannot be changed; copy the collection instead")
-            await self.definitions.note(collection, who)
-            await self._sow(collection, before)
+            await self.definitions.add_version(collection, who)
+            await self._submit_roots(collection, before)
             if before.schedule != collection.schedule:
-                self._live(name, scheduled=self._clock.now())
-            await self.refresh()
-            await self._go_on_with_more(name, states.edited(states.by_person(who, self._clock.now())))
+                self._update_lifecycle(name, scheduled=self._clock.now())
+            await self.refresh_overview()
+            await self._continue_if_more(name, states.reason_edited(states.reason_by_person(who, self._clock.now())))
             return collection
 
     async def act(self, name: str, action: str, who: str) -> None:
@@ -131,91 +131,91 @@ class Coordinator:
         if action == "delete":
             await self._delete(name)
             return
-        async with self._acting(name):
+        async with self._action_lock(name):
             standing = await self.definitions.standing(name)
-            collection = await self.definitions.at(standing, adopt=True)
-            now, rest = self._clock.now(), self._rest(standing, collection)
-            states.check(name, action, standing.state, rest)
-            told = states.by_person(who, now)
-            if action == "resume" and rest is Rest.HELD:
-                await self._release(name, who)
+            collection = await self.definitions.in_force_at(standing, adopt=True)
+            now, rest = self._clock.now(), self._schedule_status(standing, collection)
+            states.check_action(name, action, standing.state, rest)
+            told = states.reason_by_person(who, now)
+            if action == "resume" and rest is ScheduleStatus.HELD:
+                await self._resume_schedule(name, who)
             elif action in ("start", "resume"):
-                await self._begin(name, told, by_person=True)
+                await self._start_running(name, told, by_person=True)
             elif action == "again":
-                await self._begin_run(name, told, by_person=True)
+                await self._begin_new_run(name, told, by_person=True)
             elif action == "retry":
-                await submit(self._frontier(), collection)
-                await self._frontier().control(name, "running", told.en)
-                self._live(name, told=told)
+                await submit_collection(self._frontier(), collection)
+                await self._frontier().set_state(name, "running", told.en)
+                self._update_lifecycle(name, told=told)
             elif action == "pause":
-                told = states.held(told) if rest is Rest.PLANNED and standing.state != "running" else told
+                told = states.reason_schedule_paused(told) if rest is ScheduleStatus.PLANNED and standing.state != "running" else told
                 # First what tells a schedule that rests from a run that was paused, should we be killed in between.
-                self._live(name, held=True, acted=now, told=told)
-                await self._frontier().control(name, "paused", told.en)
+                self._update_lifecycle(name, held=True, acted=now, told=told)
+                await self._frontier().set_state(name, "paused", told.en)
             else:
-                await self._frontier().control(name, "stopped", told.en)
-                self._live(name, held=True, acted=now, told=told)
+                await self._frontier().set_state(name, "stopped", told.en)
+                self._update_lifecycle(name, held=True, acted=now, told=told)
                 self._end_run(name, "stopped", told)
-            await self.refresh()
+            await self.refresh_overview()
 
-    def _rest(self, standing: Standing, collection: Collection) -> Rest:
+    def _schedule_status(self, standing: FrontierCollectionState, collection: Collection) -> ScheduleStatus:
         """How it stands with its schedule at this moment."""
-        now, history = self._clock.now(), self._history(standing.name, standing.state)
+        now, history = self._clock.now(), self._run_history(standing.name, standing.state)
         if history.is_held:
-            return Rest.HELD
-        return Rest.PLANNED if upcoming(collection.schedule, history, now, 1) else Rest.UNPLANNED
+            return ScheduleStatus.HELD
+        return ScheduleStatus.PLANNED if upcoming_times(collection.schedule, history, now, 1) else ScheduleStatus.UNPLANNED
 
-    async def _release(self, name: str, who: str) -> None:
+    async def _resume_schedule(self, name: str, who: str) -> None:
         """Its schedule goes on: it is as it was before somebody paused it between two runs."""
         last, now = self.ledger.last_run(name), self._clock.now()
         if last is None:
-            state, told = "ready", states.by_person(who, now)
+            state, told = "ready", states.reason_by_person(who, now)
         else:
-            state, told = last.state, states.told_elsewhere(last.reason)
-        await self._frontier().control(name, state, told.en)
-        self._live(name, held=False, acted=now, told=told)
-        await self.refresh()
-        await self._go_on_with_more(name, states.by_person(who, now))  # somebody may have edited it meanwhile
-        await self._advance(name, now)
+            state, told = last.state, states.translate_reason(last.reason)
+        await self._frontier().set_state(name, state, told.en)
+        self._update_lifecycle(name, held=False, acted=now, told=told)
+        await self.refresh_overview()
+        await self._continue_if_more(name, states.reason_by_person(who, now))  # somebody may have edited it meanwhile
+        await self._apply_schedule(name, now)
 
-    async def _go_on_with_more(self, name: str, told: Told) -> None:
+    async def _continue_if_more(self, name: str, told: LocalizedReason) -> None:
         """By a limit that was raised, or a scope that takes in more, what was finished is not."""
         status = self.status(name)
         if status is not None and status.state == "finished" and not is_exhausted(status):
-            await self._begin(name, told, by_person=True)
-            await self.refresh()
+            await self._start_running(name, told, by_person=True)
+            await self.refresh_overview()
 
-    async def go_on_everywhere(self, who: str) -> None:
+    async def continue_all_with_more(self, who: str) -> None:
         """The same, when it may concern any collection."""
-        await self.refresh()
+        await self.refresh_overview()
         for one in self.overview.collections if self.overview is not None else []:
             if one.state == "finished" and not is_exhausted(one):
-                await self.go_on(one.name, who)
+                await self.continue_if_finished(one.name, who)
 
-    async def go_on(self, name: str, who: str) -> None:
+    async def continue_if_finished(self, name: str, who: str) -> None:
         """Something of it waits again: if its run had come to its end, it goes on."""
-        async with self._acting(name):
+        async with self._action_lock(name):
             standing = await self.definitions.standing(name)
             if standing.state == "finished":
-                await self.definitions.at(standing, adopt=True)
-                await self._begin(name, states.by_person(who, self._clock.now()), by_person=True)
-            await self.refresh()
+                await self.definitions.in_force_at(standing, adopt=True)
+                await self._start_running(name, states.reason_by_person(who, self._clock.now()), by_person=True)
+            await self.refresh_overview()
 
     async def _delete(self, name: str) -> None:
         """For ever: from the frontier, from search, and from here; what is archived stays. It may take long; once it
         has begun nothing else can be done with the collection."""
-        async with self._acting(name):
-            states.check(name, "delete", (await self.definitions.standing(name)).state)
+        async with self._action_lock(name):
+            states.check_action(name, "delete", (await self.definitions.standing(name)).state)
             await self._frontier().delete_collection(name, 0)
             secrets.write(self.ledger.data, name, [])
-        await delete(self._frontier(), self.ledger.data, name)
-        await self._forget(name)
-        await self.refresh()
+        await delete_collection(self._frontier(), self.ledger.data, name)
+        await self._clear_history(name)
+        await self.refresh_overview()
 
-    async def _forget(self, name: str) -> None:
+    async def _clear_history(self, name: str) -> None:
         """A name that is free is nobody's: neither history nor secrets pass to the next one who has it."""
         data = self.ledger.data
-        await self.definitions.forget(name)
+        await self.definitions.delete(name)
         secrets.write(data, name, [])
         shutil.rmtree(data.reports / name, ignore_errors=True)
         for memory in (self.curves, self.sightings):
@@ -223,81 +223,81 @@ class Coordinator:
 
     # -- what it takes -----------------------------------------------------------------------------------------------
 
-    async def refresh(self) -> None:
+    async def refresh_overview(self) -> None:
         """Whoever did something looks at what came of it."""
         self.overview, self._heard = await self._frontier().overview(), boottime()
 
-    async def _sow(self, collection: Collection, before: Collection | None = None) -> None:
+    async def _submit_roots(self, collection: Collection, before: Collection | None = None) -> None:
         """The frontier hears of it, and of the roots that it was not given `before`. Should we be killed while it does,
         there is a note that says so, and it is done again before it runs."""
         name = collection.name
-        life = self.ledger.life(name)
+        life = self.ledger.lifecycle(name)
         is_sown = before is not None and not (life is not None and life.sowing)
-        self._live(name, sowing=True)
+        self._update_lifecycle(name, sowing=True)
         sown = await asyncio.to_thread(lambda: before.root_set) if before is not None and is_sown else frozenset[str]()
-        row = await submit(self._frontier(), collection, start=False, sown=sown)
-        self.definitions.remember(row, collection)
-        self._live(name, sowing=False)
+        row = await submit_collection(self._frontier(), collection, start=False, sown=sown)
+        self.definitions.cache(row, collection)
+        self._update_lifecycle(name, sowing=False)
 
-    async def _begin(self, name: str, told: Told, *, by_person: bool) -> None:
+    async def _start_running(self, name: str, told: LocalizedReason, *, by_person: bool) -> None:
         """Let it run: the first time, or on from where it was."""
-        life = self.ledger.life(name)
+        life = self.ledger.lifecycle(name)
         if life is not None and life.sowing:
-            await self._sow(await self.definitions.of(name))
-        await self._frontier().control(name, "running", told.en)
-        self._note_begin(name, told, by_person=by_person)
+            await self._submit_roots(await self.definitions.in_force(name))
+        await self._frontier().set_state(name, "running", told.en)
+        self._record_start(name, told, by_person=by_person)
         last = self.ledger.last_run(name)
         if last is None:
-            self.ledger.note_run(name, Run(1, self._clock.now()))
+            self.ledger.put_run(name, CollectionRun(1, self._clock.now()))
         elif last.ended is not None:
-            self.ledger.note_run(name, replace(last, ended=None, state="running", reason="", cut=False))
+            self.ledger.put_run(name, replace(last, ended=None, state="running", reason="", cut=False))
 
-    async def _begin_run(self, name: str, told: Told, *, by_person: bool) -> None:
+    async def _begin_new_run(self, name: str, told: LocalizedReason, *, by_person: bool) -> None:
         """Everything once more, from the roots."""
         row = await self._frontier().begin_run(name, told.en)
-        self._note_begin(name, told, by_person=by_person)
-        self.ledger.note_run(name, Run(row.run, self._clock.now()))
+        self._record_start(name, told, by_person=by_person)
+        self.ledger.put_run(name, CollectionRun(row.run, self._clock.now()))
 
-    def _note_begin(self, name: str, told: Told, *, by_person: bool) -> None:
+    def _record_start(self, name: str, told: LocalizedReason, *, by_person: bool) -> None:
         if by_person:
-            self._live(name, held=False, told=told, acted=self._clock.now())
+            self._update_lifecycle(name, held=False, told=told, acted=self._clock.now())
         else:
-            self._live(name, held=False, told=told)
-        self._say("started", name, told, self._clock.now())
+            self._update_lifecycle(name, held=False, told=told)
+        self._notify("started", name, told, self._clock.now())
 
-    def _say(self, event: str, name: str, told: Told, occasion: object) -> None:
+    def _notify(self, event: str, name: str, told: LocalizedReason, occasion: object) -> None:
         """To those who want to hear of it."""
-        settings = self.definitions.known(name)
+        settings = self.definitions.cached(name)
         if settings is not None:
             self._tell(event, settings, told, self.status(name), occasion)
 
-    def _live(self, name: str, **changes: object) -> None:
-        life = self.ledger.life(name) or Life(created=self._clock.now())
-        self.ledger.live(name, replace(life, **changes))
+    def _update_lifecycle(self, name: str, **changes: object) -> None:
+        life = self.ledger.lifecycle(name) or CollectionLifecycle(created=self._clock.now())
+        self.ledger.put_lifecycle(name, replace(life, **changes))
 
-    def _end_run(self, name: str, state: str, told: Told, *, cut: bool = False) -> None:
+    def _end_run(self, name: str, state: str, told: LocalizedReason, *, cut: bool = False) -> None:
         last, status = self.ledger.last_run(name), self.status(name)
         if last is None or last.ended is not None:
             return
         ended = replace(last, ended=self._clock.now(), state=state, reason=told.en, cut=cut)
-        self.ledger.note_run(name, ended if status is None else _counted(ended, status))
+        self.ledger.put_run(name, ended if status is None else _with_counts(ended, status))
 
-    def runs(self, name: str) -> list[Run]:
+    def runs(self, name: str) -> list[CollectionRun]:
         """Its runs, the newest first; of one that is not over, what there is so far."""
         known, status = self.ledger.runs(name), self.status(name)
-        return [run if run.ended is not None or status is None else _counted(run, status) for run in known]
+        return [run if run.ended is not None or status is None else _with_counts(run, status) for run in known]
 
-    async def must_config(self, name: str) -> Collection:
+    async def config_in_force(self, name: str) -> Collection:
         """What is in force of one that must be there."""
-        return await self.definitions.of(name)
+        return await self.definitions.in_force(name)
 
-    async def upcoming(self, name: str, count: int) -> list[float]:
+    async def upcoming_runs(self, name: str, count: int) -> list[float]:
         """When its next runs begin, as far as its schedule says."""
-        schedule, status = (await self.must_config(name)).schedule, self.status(name)
+        schedule, status = (await self.config_in_force(name)).schedule, self.status(name)
         if status is None:
             raise NoSuchThing(f"no collection is named {name[:80]!r}")
-        history = self._history(name, status.state)
-        return [] if history.is_held else upcoming(schedule, history, self._clock.now(), count)
+        history = self._run_history(name, status.state)
+        return [] if history.is_held else upcoming_times(schedule, history, self._clock.now(), count)
 
     def now(self) -> float:
         return self._clock.now()
@@ -308,62 +308,62 @@ class Coordinator:
 
     # -- what happens by itself --------------------------------------------------------------------------------------
 
-    async def look(self, overview: Overview) -> None:
+    async def tick(self, overview: FrontierOverview) -> None:
         """Told what the frontier says. About once a second: what has happened, and what is due?"""
         now = self._clock.now()
         self.overview, self._heard = overview, boottime()
-        if now - self._looked < LOOK_EVERY_S * self._clock.scale:
+        if now - self._looked < TICK_EVERY_S * self._clock.scale:
             return
         self._looked = now
-        self.nodes.note_held(time.time(), overview.nodes)
-        await self._learn(overview)
+        self.nodes.record_held_hosts(time.time(), overview.nodes)
+        await self._adopt_changed_definitions(overview)
         for status in overview.collections:
             try:
-                await self._sampling.take(status, now)
-                acting = self._acting(status.name)
+                await self._sampling.sample(status, now)
+                acting = self._action_lock(status.name)
                 if not acting.locked():  # else whoever acts is not waited for: the next look comes in a second
                     async with acting:
-                        await self._advance(status.name, now)
+                        await self._apply_schedule(status.name, now)
             except Unreachable:
                 raise
             except TarrafaError as error:  # one that cannot go on must not keep the others from it
-                self._fail(status.name, error)
+                self._record_failure(status.name, error)
 
-    def _fail(self, name: str, error: TarrafaError) -> None:
+    def _record_failure(self, name: str, error: TarrafaError) -> None:
         """Shown, and told once."""
         if self._notes.get(name) != [str(error)]:
             log.error("%s: %s", name, error)
             self._notes[name] = [str(error)]
             with contextlib.suppress(TarrafaError):
-                self._say("failed", name, Told(str(error)), str(error))
+                self._notify("failed", name, LocalizedReason(str(error)), str(error))
 
     @property
     def trouble(self) -> str:
         """Why there are no newer numbers: what was seen last stays, and people are told."""
         unheard_s = boottime() - self._heard
-        return f"no answer for {unheard_s:.0f} s" if unheard_s > UNHEARD_S else ""
+        return f"no answer for {unheard_s:.0f} s" if unheard_s > FRONTIER_SILENT_AFTER_S else ""
 
-    async def _learn(self, overview: Overview) -> None:
+    async def _adopt_changed_definitions(self, overview: FrontierOverview) -> None:
         """Configurations are large: they are asked for when there are others."""
-        if self.definitions.is_news(overview):
-            await self.definitions.learn(self._acting, self._fail)
+        if self.definitions.has_changes(overview):
+            await self.definitions.adopt_changed(self._action_lock, self._record_failure)
 
-    async def _advance(self, name: str, now: float) -> None:
+    async def _apply_schedule(self, name: str, now: float) -> None:
         """What its state means for its runs, and what its schedule wants."""
-        status, settings = self.status(name), self.definitions.known(name)
+        status, settings = self.status(name), self.definitions.cached(name)
         if status is None or settings is None:
             return
-        life = self.ledger.life(name)
+        life = self.ledger.lifecycle(name)
         if status.state == "running" and life is not None and life.sowing:  # whoever handed its roots over was killed
-            await self._sow(await self.definitions.of(name))
-        self._follow_run(status, now)
-        self._mind_stalling(status, settings, now)
-        history = self._history(name, status.state)
+            await self._submit_roots(await self.definitions.in_force(name))
+        self._record_run_changes(status, now)
+        self._check_stalled(status, settings, now)
+        history = self._run_history(name, status.state)
         decision = decide(settings.schedule, history, now)
         self._next[name] = None if history.is_held else decision.next
-        await self._obey(status, decision)
+        await self._apply_decision(status, decision)
 
-    def _follow_run(self, status: CollectionStatus, now: float) -> None:
+    def _record_run_changes(self, status: CollectionStatus, now: float) -> None:
         """Runs begin and end by other hands, too: by `tarrafa crawl`, or because nothing is left to visit."""
         last = self.ledger.last_run(status.name)
         is_open = last is not None and last.ended is None
@@ -371,20 +371,20 @@ class Coordinator:
             number = max(status.run, last.number if last is not None else 1)
             is_same = last is not None and last.number == number
             again = replace(last, ended=None, state="running", reason="") if last is not None and is_same else None
-            self.ledger.note_run(status.name, again or Run(number, now))
-        elif status.state in OVER and last is not None and last.ended is None:
-            told = Told(status.reason)
+            self.ledger.put_run(status.name, again or CollectionRun(number, now))
+        elif status.state in ENDED_STATES and last is not None and last.ended is None:
+            told = LocalizedReason(status.reason)
             if status.state == "finished":  # first: it is told once, whoever is killed in between
-                self._say("finished", status.name, told, (last.began, status.visits))
+                self._notify("finished", status.name, told, (last.began, status.visits))
             self._end_run(status.name, status.state, told)
-        elif status.state in OVER and last is None:  # it was crawled before anybody coordinated
+        elif status.state in ENDED_STATES and last is None:  # it was crawled before anybody coordinated
             began = status.started or status.created
-            self.ledger.note_run(status.name, Run(status.run, began, now, status.state, status.reason))
+            self.ledger.put_run(status.name, CollectionRun(status.run, began, now, status.state, status.reason))
 
-    def _mind_stalling(self, status: CollectionStatus, settings: Collection, now: float) -> None:
+    def _check_stalled(self, status: CollectionStatus, settings: Collection, now: float) -> None:
         """Told once, until it moves again."""
-        life = self.ledger.life(status.name)
-        if now - self._minded.get(status.name, 0.0) < MIND_EVERY_S * self._clock.scale:
+        life = self.ledger.lifecycle(status.name)
+        if now - self._minded.get(status.name, 0.0) < STALL_CHECK_EVERY_S * self._clock.scale:
             return
         self._minded[status.name] = now
         self._notes[status.name] = self._troubles(status.name, settings.notify)
@@ -395,84 +395,84 @@ class Coordinator:
         limit_s = float(settings.notify.stalled)
         samples = [(one.at, one.visits) for one in self.curves.between(status.name, now - 2 * limit_s, now)]
         run = self.ledger.last_run(status.name)
-        since = max(life.acted or 0.0, self._awake, run.began if run is not None else 0.0, self._resumed(status, now))
+        since = max(life.acted or 0.0, self._awake, run.began if run is not None else 0.0, self._running_since(status, now))
         if is_stalled(samples, now, limit_s, since):
-            self._say("stalled", status.name, stalled(limit_s), status.visits)
+            self._notify("stalled", status.name, reason_stalled(limit_s), status.visits)
 
-    def _resumed(self, status: CollectionStatus, now: float) -> float:
+    def _running_since(self, status: CollectionStatus, now: float) -> float:
         """When it was first seen running, this time."""
         return self._running.setdefault(status.name, now)
 
-    def _history(self, name: str, state: str) -> History:
+    def _run_history(self, name: str, state: str) -> RunHistory:
         status, last = self.status(name), self.ledger.last_run(name)
-        life = self.ledger.life(name) or Life(created=status.created if status is not None else self._clock.now())
-        return History(
+        life = self.ledger.lifecycle(name) or CollectionLifecycle(created=status.created if status is not None else self._clock.now())
+        return RunHistory(
             state=state, created=life.created, changed=life.scheduled, by_person=life.held, acted=life.acted,
             began=last.began if last else None, ended=last.ended if last else None, cut=bool(last and last.cut),
         )  # fmt: skip
 
-    async def _obey(self, status: CollectionStatus, decision: Decision) -> None:
-        name, life = status.name, self.ledger.life(status.name)
-        told = Told(sentence(decision.reason), sentence(decision.reason, "pt"))
+    async def _apply_decision(self, status: CollectionStatus, decision: ScheduleDecision) -> None:
+        name, life = status.name, self.ledger.lifecycle(status.name)
+        told = LocalizedReason(sentence(decision.reason), sentence(decision.reason, "pt"))
         left_out = decision.left_out
         if life is not None and left_out is not None and left_out.at != life.left_out:
             log.warning("%s: %s", name, sentence(left_out))
-            self._live(name, left_out=left_out.at)
+            self._update_lifecycle(name, left_out=left_out.at)
         if decision.action == "start":
-            await self._begin(name, told, by_person=False)
+            await self._start_running(name, told, by_person=False)
         elif decision.action == "begin_run":
-            await self._begin_run(name, told, by_person=False)
+            await self._begin_new_run(name, told, by_person=False)
         elif decision.action == "stop":
-            self._say("finished", name, told, decision.reason.at)
-            await self._frontier().control(name, "stopped", told.en)
-            self._live(name, held=False, told=told)
+            self._notify("finished", name, told, decision.reason.at)
+            await self._frontier().set_state(name, "stopped", told.en)
+            self._update_lifecycle(name, held=False, told=told)
             self._end_run(name, "stopped", told, cut=True)
         elif status.state in ("ready", "waiting"):
-            await self._wait(status, told, has_time=decision.next is not None)
+            await self._set_waiting(status, told, has_time=decision.next is not None)
 
-    async def _wait(self, status: CollectionStatus, told: Told, *, has_time: bool) -> None:
+    async def _set_waiting(self, status: CollectionStatus, told: LocalizedReason, *, has_time: bool) -> None:
         """One that has a date waits; one that has none is ready."""
         state = "waiting" if has_time else "ready"
-        if (status.state, self._told(status).en) != (state, told.en):
-            await self._frontier().control(status.name, state, told.en)
-            self._live(status.name, told=told)
+        if (status.state, self._reason(status).en) != (state, told.en):
+            await self._frontier().set_state(status.name, state, told.en)
+            self._update_lifecycle(status.name, told=told)
 
     # -- what people see ---------------------------------------------------------------------------------------------
 
-    def _told(self, status: CollectionStatus) -> Told:
+    def _reason(self, status: CollectionStatus) -> LocalizedReason:
         """What we said of it, unless somebody has said something else since."""
-        life = self.ledger.life(status.name)
+        life = self.ledger.lifecycle(status.name)
         return (
             life.told
             if life is not None and life.told is not None and life.told.en == status.reason
-            else states.told_elsewhere(status.reason)
+            else states.translate_reason(status.reason)
         )
 
-    def _hear(self, beat: Beat) -> None:
-        self.sightings.take(beat)
+    def _on_heartbeat(self, beat: NodeHeartbeat) -> None:
+        self.sightings.add_heartbeat(beat)
         self.use.note(beat.node, beat.machine.cpu, self._clock.now())
 
-    def picture(self) -> Picture:
-        overview, now = self.overview or Overview([], []), time.time()
+    def snapshot(self) -> SystemSnapshot:
+        overview, now = self.overview or FrontierOverview([], []), time.time()
         rest_s = max((float(one.fetch.time_max) for one in self.definitions.all()), default=0.0)
-        nodes = [picture_of_node(node, now) for node in self.nodes.states(now, overview.nodes, rest_s)]
-        standstill = standstill_of(nodes, overview.nodes)
-        collections = [self._picture(status, standstill) for status in overview.collections]
-        return Picture(self._clock.now(), self.trouble, overview.notes, collections, nodes, totals_of(nodes))
+        nodes = [node_snapshot(node, now) for node in self.nodes.states(now, overview.nodes, rest_s)]
+        standstill = standstill_reason(nodes, overview.nodes)
+        collections = [self._collection_snapshot(status, standstill) for status in overview.collections]
+        return SystemSnapshot(self._clock.now(), self.trouble, overview.notes, collections, nodes, cluster_totals(nodes))
 
-    def _picture(self, status: CollectionStatus, standstill: Told | None) -> CollectionPicture:
-        sample = self.curves.last(status.name) or Sample(self._clock.now())
-        is_held, following = self._history(status.name, status.state).is_held, self._next.get(status.name)
-        rest = Rest.HELD if is_held else Rest.UNPLANNED if following is None else Rest.PLANNED
-        return CollectionPicture(
-            status.name, status.state, self._told(status), states.actions_in(status.state, rest), status, sample,
-            counted(status.statuses), expected_total(status), left_s(status, sample.pages_per_s),
+    def _collection_snapshot(self, status: CollectionStatus, standstill: LocalizedReason | None) -> CollectionSnapshot:
+        sample = self.curves.last(status.name) or CollectionSample(self._clock.now())
+        is_held, following = self._run_history(status.name, status.state).is_held, self._next.get(status.name)
+        rest = ScheduleStatus.HELD if is_held else ScheduleStatus.UNPLANNED if following is None else ScheduleStatus.PLANNED
+        return CollectionSnapshot(
+            status.name, status.state, self._reason(status), states.allowed_actions(status.state, rest), status, sample,
+            count_statuses(status.statuses), expected_pages(status), time_left_s(status, sample.pages_per_s),
             self.ledger.last_run(status.name), None if is_held else following, self._notes.get(status.name, []),
             standstill if status.state == "running" else None,
         )  # fmt: skip
 
 
-def _counted(run: Run, status: CollectionStatus) -> Run:
+def _with_counts(run: CollectionRun, status: CollectionStatus) -> CollectionRun:
     """A run with what the frontier has counted of it."""
     return replace(
         run, pages=status.fetched - status.earlier, known=status.known, visits=status.visits,

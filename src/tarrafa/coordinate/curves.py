@@ -7,7 +7,7 @@ nobody looked at is simply missing. A restart loses the seconds, not the minutes
 from collections import deque
 from collections.abc import Callable
 
-from tarrafa.coordinate.ledger import Ledger, Sample
+from tarrafa.coordinate.ledger import CoordinatorStore, CollectionSample
 
 SECONDS_KEPT = 900
 MINUTE_S = 60
@@ -15,15 +15,15 @@ LONG_S = 6 * 3_600.0  # in a longer time seconds cannot be told apart
 WINDOW_S = 10.0  # over which a rate is told
 
 
-class Curves:
+class CollectionTimeSeries:
     """Samples of all collections."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CoordinatorStore) -> None:
         self._ledger = ledger
-        self._recent: dict[str, deque[Sample]] = {}
+        self._recent: dict[str, deque[CollectionSample]] = {}
         self._minutes: dict[str, int] = {}
 
-    def note(self, name: str, sample: Sample) -> None:
+    def add(self, name: str, sample: CollectionSample) -> None:
         recent = self._recent.setdefault(name, deque(maxlen=SECONDS_KEPT))
         if recent and sample.at <= recent[-1].at:
             return
@@ -31,9 +31,9 @@ class Curves:
         minute = int(sample.at // MINUTE_S)
         if self._minutes.get(name) != minute:
             self._minutes[name] = minute
-            self._ledger.keep_sample(name, sample)
+            self._ledger.put_sample(name, sample)
 
-    def rate(self, name: str, at: float, value: int, of: Callable[[Sample], int]) -> float:
+    def rate(self, name: str, at: float, value: int, of: Callable[[CollectionSample], int]) -> float:
         """How fast that number grew over the last seconds."""
         recent = self._recent.get(name, ())
         before = next((one for one in recent if one.at >= at - WINDOW_S), None)
@@ -41,14 +41,14 @@ class Curves:
             return 0.0
         return max(0.0, (value - of(before)) / (at - before.at))
 
-    def recent(self, name: str) -> list[Sample]:
+    def recent(self, name: str) -> list[CollectionSample]:
         return list(self._recent.get(name, ()))
 
-    def last(self, name: str) -> Sample | None:
+    def last(self, name: str) -> CollectionSample | None:
         recent = self._recent.get(name)
         return recent[-1] if recent else None
 
-    def between(self, name: str, since: float, until: float) -> list[Sample]:
+    def between(self, name: str, since: float, until: float) -> list[CollectionSample]:
         """By the second as far as that is known, else by the minute."""
         recent = self.recent(name)
         if recent and recent[0].at <= since:

@@ -19,27 +19,27 @@ from msgspec.structs import replace
 from tarrafa import config
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.coordinate.ledger import Ledger, Life
+from tarrafa.coordinate.ledger import CoordinatorStore, CollectionLifecycle
 from tarrafa.data import DataDirectory, write_atomically
-from tarrafa.errors import DataError, NoSuchThing, TarrafaError, Unreachable, from_os
-from tarrafa.frontier.protocol import CollectionRow, Frontier, Overview, Standing
+from tarrafa.errors import DataError, NoSuchThing, TarrafaError, Unreachable, data_error_from_os
+from tarrafa.frontier.protocol import CollectionRow, Frontier, FrontierOverview, FrontierCollectionState
 
-ELSEWHERE = "tarrafa crawl"  # who wrote a configuration that did not come through here
+BY_COMMAND_LINE = "tarrafa crawl"  # who wrote a configuration that did not come through here
 LONG_BYTES = 64 << 10  # lists that are longer are kept beside the ledger
 LISTS = "lists"  # the key that then names them, before all others
-NOBODY_NAMED = "no collection is named {!r}"
+NO_SUCH_COLLECTION = "no collection is named {!r}"
 
 _raws = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Lists(msgspec.Struct, frozen=True):
+class LongLists(msgspec.Struct, frozen=True):
     """What may be long in a configuration."""
 
     roots: tuple[str, ...]
     hosts: tuple[str, ...] | None
 
 
-class Shelf:
+class LongListStore:
     """The long lists of one data directory. Blocks: not to be called by a loop."""
 
     def __init__(self, data: DataDirectory) -> None:
@@ -65,28 +65,28 @@ class Shelf:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             write_atomically(self._path(digest), lists)
         except OSError as error:
-            raise from_os(error, self._path(digest)) from None
+            raise data_error_from_os(error, self._path(digest)) from None
 
     def reader(self) -> Callable[[bytes], Collection]:
         """Reads what was put; lists that several share, once."""
-        seen: dict[str, Lists] = {}
+        seen: dict[str, LongLists] = {}
 
         def read(kept: bytes) -> Collection:
-            digest = named_lists(kept)
+            digest = long_lists_digest(kept)
             if not digest:
-                return config.decode(kept)
+                return config.decode_collection(kept)
             if digest not in seen:
                 seen[digest] = self._lists(digest)
             outer = _raws(kept)
             del outer[LISTS]
-            short, lists = config.decode(msgspec.json.encode(outer)), seen[digest]
+            short, lists = config.decode_collection(msgspec.json.encode(outer)), seen[digest]
             return replace(short, roots=lists.roots, scope=replace(short.scope, hosts=lists.hosts))
 
         return read
 
-    def _lists(self, digest: str) -> Lists:
+    def _lists(self, digest: str) -> LongLists:
         try:
-            return msgspec.json.decode(self._path(digest).read_bytes(), type=Lists)
+            return msgspec.json.decode(self._path(digest).read_bytes(), type=LongLists)
         except (OSError, msgspec.MsgspecError) as error:
             raise DataError(f"{self._path(digest)}: the roots of a version cannot be read ({error})") from None
 
@@ -100,7 +100,7 @@ class Shelf:
         return self._folder / f"{digest}.json"
 
 
-def named_lists(kept: bytes) -> str:
+def long_lists_digest(kept: bytes) -> str:
     """The digest of the long lists that a version names; empty: it has none."""
     if not kept.startswith(b'{"' + LISTS.encode() + b'"'):
         return ""
@@ -108,82 +108,82 @@ def named_lists(kept: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownDefinition:
     """What is in force, as of a revision. None: it cannot be read. `adopted`: the ledger has it."""
 
-    standing: Standing
+    standing: FrontierCollectionState
     collection: Collection | None
     adopted: bool
 
-    def is_of(self, standing: Standing) -> bool:
+    def is_of(self, standing: FrontierCollectionState) -> bool:
         return (self.standing.id, self.standing.revision) == (standing.id, standing.revision)
 
 
-class Definitions:
+class CollectionDefinitions:
     """Of all collections. `frontier` gives it when it is there, and raises `Unreachable` when it is not."""
 
-    def __init__(self, ledger: Ledger, frontier: Callable[[], Frontier], clock: Clock) -> None:
+    def __init__(self, ledger: CoordinatorStore, frontier: Callable[[], Frontier], clock: Clock) -> None:
         self._ledger, self._frontier, self._clock = ledger, frontier, clock
-        self.shelf = Shelf(ledger.data)
-        self._known: dict[str, _Known] = {}
+        self.shelf = LongListStore(ledger.data)
+        self._known: dict[str, _KnownDefinition] = {}
         self._shelving = asyncio.Lock()  # a list is on the shelf until the ledger names it, or nobody does any more
 
-    async def standing(self, name: str) -> Standing:
+    async def standing(self, name: str) -> FrontierCollectionState:
         """How it stands in this moment; `NoSuchThing`, if it does not."""
-        for one in await self._frontier().standings():
+        for one in await self._frontier().collection_states():
             if one.name == name:
                 return one
-        raise NoSuchThing(NOBODY_NAMED.format(name[:80]))
+        raise NoSuchThing(NO_SUCH_COLLECTION.format(name[:80]))
 
-    async def of(self, name: str) -> Collection:
+    async def in_force(self, name: str) -> Collection:
         """What is in force."""
-        return await self.at(await self.standing(name))
+        return await self.in_force_at(await self.standing(name))
 
-    async def at(self, standing: Standing, *, adopt: bool = False) -> Collection:
+    async def in_force_at(self, standing: FrontierCollectionState, *, adopt: bool = False) -> Collection:
         """What is in force where a collection stands so. To `adopt` it: nobody else changes it meanwhile."""
         known = self._known.get(standing.name)
         if known is not None and known.collection is not None and known.is_of(standing) and known.adopted >= adopt:
             return known.collection
         row = await self._frontier().collection(standing.name)
         if row is None:
-            raise NoSuchThing(NOBODY_NAMED.format(standing.name[:80]))
-        collection = await asyncio.to_thread(config.decode, row.config)
+            raise NoSuchThing(NO_SUCH_COLLECTION.format(standing.name[:80]))
+        collection = await asyncio.to_thread(config.decode_collection, row.config)
         if adopt:
             await self._adopt(row)
-        self.remember(row, collection, adopted=adopt)
+        self.cache(row, collection, adopted=adopt)
         return collection
 
-    def remember(self, row: CollectionRow, collection: Collection | None, *, adopted: bool = True) -> None:
+    def cache(self, row: CollectionRow, collection: Collection | None, *, adopted: bool = True) -> None:
         """Somebody knows what is in force."""
-        self._known[row.name] = _Known(Standing(row.id, row.state, row.revision, row.name), collection, adopted)
+        self._known[row.name] = _KnownDefinition(FrontierCollectionState(row.id, row.state, row.revision, row.name), collection, adopted)
 
-    async def note(self, collection: Collection, who: str) -> None:
+    async def add_version(self, collection: Collection, who: str) -> None:
         """Another version of what people defined."""
         async with self._shelving:
-            content = await asyncio.to_thread(lambda: self.shelf.put(config.encode(collection)))
-            self._ledger.define(collection.name, content, self._clock.now(), who)
+            content = await asyncio.to_thread(lambda: self.shelf.put(config.encode_collection(collection)))
+            self._ledger.add_version(collection.name, content, self._clock.now(), who)
 
     async def _adopt(self, row: CollectionRow) -> None:
         """What came by another way than ours gets its history from now on."""
-        now, life = self._clock.now(), self._ledger.life(row.name)
+        now, life = self._clock.now(), self._ledger.lifecycle(row.name)
         if life is None:
-            life = Life(created=now, scheduled=now)
-            self._ledger.live(row.name, life)
-        last = self._ledger.version(row.name)
+            life = CollectionLifecycle(created=now, scheduled=now)
+            self._ledger.put_lifecycle(row.name, life)
+        last = self._ledger.newest_version(row.name)
         async with self._shelving:
             content = await asyncio.to_thread(self.shelf.put, row.config)
-            number = self._ledger.define(row.name, content, now, ELSEWHERE)
+            number = self._ledger.add_version(row.name, content, now, BY_COMMAND_LINE)
         if last is not None and number > last.number and _schedule_of(bytes(last.config)) != _schedule_of(content):
-            self._ledger.live(row.name, replace(life, scheduled=now))
+            self._ledger.put_lifecycle(row.name, replace(life, scheduled=now))
 
     # -- what is remembered ------------------------------------------------------------------------------------------
 
-    def known(self, name: str) -> Collection | None:
+    def cached(self, name: str) -> Collection | None:
         """What was in force when somebody last looked."""
         found = self._known.get(name)
         return None if found is None else found.collection
 
-    def number(self, name: str) -> int | None:
+    def frontier_id(self, name: str) -> int | None:
         """Its number in the frontier."""
         found = self._known.get(name)
         return None if found is None else found.standing.id
@@ -191,40 +191,40 @@ class Definitions:
     def all(self) -> list[Collection]:
         return [one.collection for one in self._known.values() if one.collection is not None]
 
-    def is_news(self, overview: Overview) -> bool:
+    def has_changes(self, overview: FrontierOverview) -> bool:
         """Whether there are others than those that the ledger has."""
         seen = {one.name: one.revision for one in overview.collections}
         return seen != {name: one.standing.revision for name, one in self._known.items() if one.adopted}
 
-    async def learn(self, acting: Callable[[str], asyncio.Lock], fail: Callable[[str, TarrafaError], None]) -> None:
+    async def adopt_changed(self, acting: Callable[[str], asyncio.Lock], fail: Callable[[str, TarrafaError], None]) -> None:
         """Adopt those that are new or changed, but not while somebody is `acting` on one: an edit under way has an
         author. `fail` hears of those that cannot be read, once."""
-        standings = await self._frontier().standings()
+        standings = await self._frontier().collection_states()
         for one in standings:
             lock = acting(one.name)
             if lock.locked():
                 continue
             try:
                 async with lock:
-                    await self.at(one, adopt=True)
+                    await self.in_force_at(one, adopt=True)
             except NoSuchThing:
                 continue
             except Unreachable:
                 raise
             except TarrafaError as error:  # of another version, or there is no room to write
-                self._known[one.name] = _Known(one, None, adopted=True)
+                self._known[one.name] = _KnownDefinition(one, None, adopted=True)
                 fail(one.name, error)
         for gone in self._known.keys() - {one.name for one in standings}:
             del self._known[gone]
 
-    async def forget(self, name: str) -> None:
+    async def delete(self, name: str) -> None:
         """A name that is free is nobody's."""
         self._known.pop(name, None)
         async with self._shelving:
-            named = self._ledger.forget(name)
-            lists = {named_lists(content) for content in named} - {""}
+            named = self._ledger.delete_collection(name)
+            lists = {long_lists_digest(content) for content in named} - {""}
             if lists:
-                others = {named_lists(content) for content in self._ledger.definitions()}
+                others = {long_lists_digest(content) for content in self._ledger.all_version_configs()}
                 await asyncio.to_thread(self.shelf.drop, lists - others)
 
 

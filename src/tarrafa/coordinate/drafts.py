@@ -10,18 +10,18 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.config import Collection, Complaint, joined, without_secrets
-from tarrafa.coordinate.fields import FILES_ONLY, fields
-from tarrafa.coordinate.forms import FORM_CHARS_MAX, Form, table_of
-from tarrafa.coordinate.writing import as_written, plain_number, plain_value
-from tarrafa.crawl.collection import examine
+from tarrafa.config import Collection, Complaint, merge_complaints, redact_url
+from tarrafa.coordinate.fields import FILE_ONLY_FIELDS, collection_fields
+from tarrafa.coordinate.forms import FORM_CHARS_MAX, FormData, table_from_form
+from tarrafa.coordinate.writing import without_implied_hosts, format_number, toml_value
+from tarrafa.crawl.collection import validate_table
 from tarrafa.errors import ConfigError
 
 VALUE_CHARS_SHOWN = 500
 SENTENCE_CHARS_MAX = 1_000
 ENTRIES_SHOWN = 20  # of what was added to a list, and of what was taken away
 UNNAMED = "unnamed"
-SECRET = frozenset({"notify.webhook"})  # addresses of which everybody sees scheme and host only
+REDACTED_FIELDS = frozenset({"notify.webhook"})  # addresses of which everybody sees scheme and host only
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -30,14 +30,14 @@ class Draft(msgspec.Struct, frozen=True):
     collection: Collection | None
     complaints: list[Complaint] = []
 
-    def fit(self) -> Collection:
+    def require_valid(self) -> Collection:
         """The collection, or `Unfit`."""
         if self.collection is None:
-            raise Unfit(self.complaints)
+            raise InvalidDraft(self.complaints)
         return self.collection
 
 
-class Unfit(ConfigError):
+class InvalidDraft(ConfigError):
     """What somebody wrote is no collection; `complaints` say why, each at its key."""
 
     def __init__(self, complaints: list[Complaint]) -> None:
@@ -45,7 +45,7 @@ class Unfit(ConfigError):
         self.complaints = complaints
 
 
-class Change(msgspec.Struct, frozen=True):
+class FieldChange(msgspec.Struct, frozen=True):
     """A key that is not what it was, its values as people write them; empty: not there. Of a list also what was added
     and taken away, the first of each."""
 
@@ -57,20 +57,20 @@ class Change(msgspec.Struct, frozen=True):
     removed: list[str] = []
 
 
-def from_form(form: Form, before: Collection | None = None, origin: Collection | None = None) -> Draft:
+def draft_from_form(form: FormData, before: Collection | None = None, origin: Collection | None = None) -> Draft:
     """`before`: what is in force, if a collection is edited; `origin`: what it is a copy of."""
-    table, wrong = table_of(form, before, origin)
-    draft = from_table(table, before)
-    return Draft(None, joined(wrong, draft.complaints)) if wrong else draft
+    table, wrong = table_from_form(form, before, origin)
+    draft = draft_from_table(table, before)
+    return Draft(None, merge_complaints(wrong, draft.complaints)) if wrong else draft
 
 
-def to_try(form: Form, before: Collection | None = None, origin: Collection | None = None) -> Draft:
+def trial_draft_from_form(form: FormData, before: Collection | None = None, origin: Collection | None = None) -> Draft:
     """As `from_form`; but what is only tried needs no name yet."""
     is_named = any(text.strip() for text in form.get("name", ()))
-    return from_form(form if is_named else {**form, "name": [UNNAMED]}, before, origin)
+    return draft_from_form(form if is_named else {**form, "name": [UNNAMED]}, before, origin)
 
 
-def from_toml(text: str, before: Collection | None = None) -> Draft:
+def draft_from_toml(text: str, before: Collection | None = None) -> Draft:
     if len(text) > FORM_CHARS_MAX:
         return _refused(f"the text holds more than the {FORM_CHARS_MAX >> 20} million characters allowed")
     try:
@@ -79,14 +79,14 @@ def from_toml(text: str, before: Collection | None = None) -> Draft:
         return _refused(f"not valid TOML: {error}")
     except RecursionError:
         return _refused("not valid TOML: nested without end")
-    return from_table(table, before)
+    return draft_from_table(table, before)
 
 
-def from_table(table: dict[str, Any], before: Collection | None = None) -> Draft:
-    collection, found = examine(table, before)
+def draft_from_table(table: dict[str, Any], before: Collection | None = None) -> Draft:
+    collection, found = validate_table(table, before)
     if collection is None:
         return Draft(None, found)
-    fixed = [] if before is None else list(_unchangeable(before, collection))
+    fixed = [] if before is None else list(_immutable_changes(before, collection))
     return Draft(None, fixed) if fixed else Draft(collection)
 
 
@@ -94,7 +94,7 @@ def _refused(why: str) -> Draft:
     return Draft(None, [Complaint("", "", why)])
 
 
-def _unchangeable(before: Collection, after: Collection) -> Iterator[Complaint]:
+def _immutable_changes(before: Collection, after: Collection) -> Iterator[Complaint]:
     if after.name != before.name:
         yield Complaint("", "name", f"name: it was {before.name!r} and stays so; copy the collection to have another")
     for key in msgspec.structs.asdict(before.identity):
@@ -106,13 +106,13 @@ def _unchangeable(before: Collection, after: Collection) -> Iterator[Complaint]:
             yield Complaint("identity", key, said)
 
 
-def differences(before: Collection, after: Collection) -> list[Change]:
+def changed_fields(before: Collection, after: Collection) -> list[FieldChange]:
     """What changed, in the order of the file; the roots' hosts, where nobody names hosts, change with them unsaid."""
     old, new = before, after
     if before.roots != after.roots or before.scope.hosts != after.scope.hosts:
-        old, new = as_written(before), as_written(after)
+        old, new = without_implied_hosts(before), without_implied_hosts(after)
     changes = []
-    for name in [*fields(), *sorted(FILES_ONLY)]:
+    for name in [*collection_fields(), *sorted(FILE_ONLY_FIELDS)]:
         was, now = _value(old, name), _value(new, name)
         if was != now or (isinstance(was, dict) and list(was) != list(now)):
             section, _, key = name.rpartition(".") if name.count(".") < 2 else name.partition(".")
@@ -120,8 +120,8 @@ def differences(before: Collection, after: Collection) -> list[Change]:
             known, named = set(entries), set(others)
             added = [one for one in others if one not in known][:ENTRIES_SHOWN]
             removed = [one for one in entries if one not in named][:ENTRIES_SHOWN]
-            shown = without_secrets if name in SECRET else _shown
-            changes.append(Change(section, key, shown(was), shown(now), added, removed))
+            shown = redact_url if name in REDACTED_FIELDS else _shown
+            changes.append(FieldChange(section, key, shown(was), shown(now), added, removed))
     return changes
 
 
@@ -146,7 +146,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, tuple | dict):
         text = ", ".join(_entries(value))
     else:
-        plain = plain_value(value)
+        plain = toml_value(value)
         text = plain.isoformat() if hasattr(plain, "isoformat") else plain
-        text = text if isinstance(text, str) else plain_number(text)
+        text = text if isinstance(text, str) else format_number(text)
     return text if len(text) <= VALUE_CHARS_SHOWN else f"{text[:VALUE_CHARS_SHOWN]}…"

@@ -11,27 +11,27 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
-from tarrafa.config import Collection, Moment, Seconds, Size
+from tarrafa.config import Collection, LocalDateTime, Seconds, ByteSize
 
-Kind = Literal["text", "lines", "pairs", "number", "duration", "size", "choice", "choices", "switch", "date"]
-FILES_ONLY = frozenset({"roots_file", "network.ca_file"})  # they name files of the machine that reads them
-BASIC = frozenset({
+FieldKind = Literal["text", "lines", "pairs", "number", "duration", "size", "choice", "choices", "switch", "date"]
+FILE_ONLY_FIELDS = frozenset({"roots_file", "network.ca_file"})  # they name files of the machine that reads them
+BASIC_FIELDS = frozenset({
     "name", "roots", "scope.hosts", "scope.include", "scope.exclude", "scope.depth_max", "scope.pages_max",
     "scope.keep", "scope.languages", "politeness.delay", "politeness.contact", "revisit.policy", "schedule.start",
     "schedule.deadline", "schedule.every", "schedule.timezone", "notify.webhook", "notify.email",
 })  # fmt: skip
-_PLAIN: dict[type, Kind] = {
-    str: "text", bool: "switch", int: "number", float: "number", Seconds: "duration", Size: "size", Moment: "date",
+_PLAIN: dict[type, FieldKind] = {
+    str: "text", bool: "switch", int: "number", float: "number", Seconds: "duration", ByteSize: "size", LocalDateTime: "date",
 }  # fmt: skip
 
 
-class Field(msgspec.Struct, frozen=True):
+class CollectionField(msgspec.Struct, frozen=True):
     """One thing that can be said. `choices` are those of its values that there are, if they are few and fixed."""
 
     name: str  # scope.depth_max
     section: str
     key: str  # within its section; may be deeper: weights.block
-    kind: Kind
+    kind: FieldKind
     basic: bool
     type: Any
     choices: tuple[str, ...] = ()
@@ -39,28 +39,28 @@ class Field(msgspec.Struct, frozen=True):
 
 
 @cache
-def fields() -> dict[str, Field]:
+def collection_fields() -> dict[str, CollectionField]:
     """All of them by their names, in the order of the file."""
-    found: dict[str, Field] = {}
+    found: dict[str, CollectionField] = {}
     for field in msgspec.structs.fields(Collection):
         _collect(found, (field.name,), field.type)
     return found
 
 
-def _collect(found: dict[str, Field], path: tuple[str, ...], kind: Any) -> None:
+def _collect(found: dict[str, CollectionField], path: tuple[str, ...], kind: Any) -> None:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         for field in msgspec.structs.fields(kind):
             _collect(found, (*path, field.name), field.type)
         return
     name = ".".join(path)
     shown = _kind(kind)
-    if shown is not None and name not in FILES_ONLY:
+    if shown is not None and name not in FILE_ONLY_FIELDS:
         section, key = (path[0], ".".join(path[1:])) if len(path) > 1 else ("", path[0])
         bare = _bare(kind)
-        found[name] = Field(name, section, key, shown, name in BASIC, kind, _choices(bare), bare is int)
+        found[name] = CollectionField(name, section, key, shown, name in BASIC_FIELDS, kind, _choices(bare), bare is int)
 
 
-def _kind(kind: Any) -> Kind | None:
+def _kind(kind: Any) -> FieldKind | None:
     """How a value of that type is asked for; None: no form can."""
     kind = _bare(kind)
     origin, arguments = get_origin(kind), get_args(kind)
@@ -69,7 +69,7 @@ def _kind(kind: Any) -> Kind | None:
     if origin is tuple:
         return "choices" if get_origin(arguments[0]) is Literal else "lines" if arguments[0] is str else None
     if origin is dict:
-        return "pairs" if arguments[0] is str and arguments[1] in (str, Seconds, Size) else None
+        return "pairs" if arguments[0] is str and arguments[1] in (str, Seconds, ByteSize) else None
     return _PLAIN.get(kind)
 
 

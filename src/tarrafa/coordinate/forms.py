@@ -18,8 +18,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from tarrafa.config import KEY_CHARS_SHOWN, ROOTS_MAX, Collection, Complaint
-from tarrafa.coordinate.fields import Field, fields
-from tarrafa.coordinate.writing import as_written, plain_number, plain_value, table
+from tarrafa.coordinate.fields import CollectionField, collection_fields
+from tarrafa.coordinate.writing import without_implied_hosts, format_number, toml_value, table_from_collection
 
 FORM_CHARS_MAX = 128 << 20  # a million roots
 LINE_CHARS_MAX = 16_384
@@ -30,26 +30,26 @@ NOTHING = "-"
 YES, NO = "yes", "no"
 _SWITCHES = {YES: True, NO: False, "on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
 PAIR, PAIRS = "*.a.br = 5s", {"network.connect_to": "*.test = 127.0.0.1:8090"}  # what a line may look like
-Form = Mapping[str, Sequence[str]]
+FormData = Mapping[str, Sequence[str]]
 
 
-def table_of(
-    form: Form, before: Collection | None = None, origin: Collection | None = None
+def table_from_form(
+    form: FormData, before: Collection | None = None, origin: Collection | None = None
 ) -> tuple[dict[str, Any], list[Complaint]]:
     """What was typed as a table, and what is wrong with the form itself. What no form can say stays as it was
     `before`; long lists that are kept are those of `origin`, of which this is a copy, or else of `before`."""
-    found = _unsaid(before)
-    complaints = _misshapen(form)
+    found = _file_only_values(before)
+    complaints = _form_complaints(form)
     if complaints:
         return found, complaints
     kept = long_lists(origin or before) if form.get(KEPT) else {}
-    for field in fields().values():
+    for field in collection_fields().values():
         try:
             value = _READ[field.kind](field, form.get(field.name, ()))
             if value is None and field.name in form.get(KEPT, ()):
-                value = _still_there(kept, field.name)
+                value = _kept_list(kept, field.name)
         except ValueError as error:
-            complaints.append(Complaint(field.section, field.key, f"{_place(field)}: {error}"))
+            complaints.append(Complaint(field.section, field.key, f"{_location(field)}: {error}"))
             continue
         if value is not None:
             _put(found, field, value)
@@ -59,10 +59,10 @@ def table_of(
     return found, complaints
 
 
-def form_of(collection: Collection) -> dict[str, list[str]]:
+def form_from_collection(collection: Collection) -> dict[str, list[str]]:
     """What would have to be typed. Every field is there; one that is empty has its default, or is `kept`."""
-    written, usual, shown = as_written(collection), Collection(name=""), dict[str, list[str]]()
-    for field in fields().values():
+    written, usual, shown = without_implied_hosts(collection), Collection(name=""), dict[str, list[str]]()
+    for field in collection_fields().values():
         value, default = _get(written, field), _get(usual, field)
         if _is_long(field, value):
             shown.setdefault(KEPT, []).append(field.name)
@@ -75,35 +75,35 @@ def long_lists(collection: Collection | None) -> dict[str, tuple[str, ...]]:
     """The lists that are too long for a form, by the names of their fields."""
     if collection is None:
         return {}
-    written = as_written(collection)
-    return {name: value for name, field in fields().items() if _is_long(field, value := _get(written, field))}
+    written = without_implied_hosts(collection)
+    return {name: value for name, field in collection_fields().items() if _is_long(field, value := _get(written, field))}
 
 
-def _is_long(field: Field, value: Any) -> bool:
+def _is_long(field: CollectionField, value: Any) -> bool:
     return field.kind == "lines" and value is not None and len(value) > LIST_SHOWN_MAX
 
 
-def _still_there(kept: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
+def _kept_list(kept: Mapping[str, tuple[str, ...]], name: str) -> list[str]:
     if name not in kept:
         raise ValueError("the list that was to stay as it is is not there any more; load the form again")
     return list(kept[name])
 
 
-def defaults() -> dict[str, list[str]]:
+def default_form() -> dict[str, list[str]]:
     """What an empty field means, as it would be typed."""
     usual = Collection(name="")
     return {
         name: [] if (value := _get(usual, field)) in (None, (), {}) else _WRITE[field.kind](value)
-        for name, field in fields().items()
+        for name, field in collection_fields().items()
     }
 
 
-def _place(field: Field) -> str:
+def _location(field: CollectionField) -> str:
     return f"[{field.section}] {field.key}" if field.section else field.key
 
 
-def _misshapen(form: Form) -> list[Complaint]:
-    unknown = next((name for name in form if name not in fields() and name != KEPT), None)
+def _form_complaints(form: FormData) -> list[Complaint]:
+    unknown = next((name for name in form if name not in collection_fields() and name != KEPT), None)
     if unknown is not None:
         return [Complaint("", unknown[:KEY_CHARS_SHOWN], f"unknown field {unknown[:KEY_CHARS_SHOWN]!r}")]
     if sum(len(text) for texts in form.values() for text in texts) > FORM_CHARS_MAX:
@@ -111,14 +111,14 @@ def _misshapen(form: Form) -> list[Complaint]:
     return []
 
 
-def _unsaid(before: Collection | None) -> dict[str, Any]:
+def _file_only_values(before: Collection | None) -> dict[str, Any]:
     """What only a file can say: as it was."""
     found: dict[str, Any] = {}
-    named = {} if before is None else table(_without_lists(before))
+    named = {} if before is None else table_from_collection(_without_lists(before))
     for section, values in named.items():
         for key, value in values.items() if isinstance(values, dict) else ():
             name = f"{section}.{key}"
-            if not any(one == name or one.startswith(f"{name}.") for one in fields()):
+            if not any(one == name or one.startswith(f"{name}.") for one in collection_fields()):
                 found.setdefault(section, {})[key] = value
     return found
 
@@ -127,7 +127,7 @@ def _without_lists(collection: Collection) -> Collection:
     return replace(collection, roots=(), scope=replace(collection.scope, hosts=None))
 
 
-def _put(found: dict[str, Any], field: Field, value: Any) -> None:
+def _put(found: dict[str, Any], field: CollectionField, value: Any) -> None:
     held = found
     *above, last = field.name.split(".")
     for step in above:
@@ -135,7 +135,7 @@ def _put(found: dict[str, Any], field: Field, value: Any) -> None:
     held[last] = value
 
 
-def _get(collection: Collection, field: Field) -> Any:
+def _get(collection: Collection, field: CollectionField) -> Any:
     value: Any = collection
     for step in field.name.split("."):
         value = getattr(value, step)
@@ -145,12 +145,12 @@ def _get(collection: Collection, field: Field) -> Any:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def _text(field: Field, texts: Sequence[str]) -> str | None:
+def _text(field: CollectionField, texts: Sequence[str]) -> str | None:
     text = "\n".join(texts).strip()
     return (_unquoted(text) if text.startswith('"') else text) or None
 
 
-def _number(field: Field, texts: Sequence[str]) -> int | float | str | None:
+def _number(field: CollectionField, texts: Sequence[str]) -> int | float | str | None:
     text = _text(field, texts)
     if text is None:
         return None
@@ -160,17 +160,17 @@ def _number(field: Field, texts: Sequence[str]) -> int | float | str | None:
         return text
 
 
-def _switch(field: Field, texts: Sequence[str]) -> bool | str | None:
+def _switch(field: CollectionField, texts: Sequence[str]) -> bool | str | None:
     """The last one counts: a form sends `no` and then, if the box is ticked, `yes`."""
     text = texts[-1].strip() if texts else ""
     return _SWITCHES.get(text.lower(), text) if text else None
 
 
-def _choices(field: Field, texts: Sequence[str]) -> list[str] | None:
+def _choices(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
     return _lines(field, texts)
 
 
-def _lines(field: Field, texts: Sequence[str]) -> list[str] | None:
+def _lines(field: CollectionField, texts: Sequence[str]) -> list[str] | None:
     entries = _entries(texts)
     if entries == [NOTHING]:
         return []
@@ -187,7 +187,7 @@ def _entries(texts: Sequence[str]) -> list[str]:
     return entries
 
 
-def _pairs(field: Field, texts: Sequence[str]) -> dict[str, str] | None:
+def _pairs(field: CollectionField, texts: Sequence[str]) -> dict[str, str] | None:
     found: dict[str, str] = {}
     for entry in _entries(texts):
         key, value = _pair(entry, PAIRS.get(field.name, PAIR))
@@ -231,7 +231,7 @@ def _has_surrogates(text: str) -> bool:
     return any("\ud800" <= character <= "\udfff" for character in text)
 
 
-_READ: dict[str, Callable[[Field, Sequence[str]], Any]] = {
+_READ: dict[str, Callable[[CollectionField, Sequence[str]], Any]] = {
     "text": _text, "choice": _text, "duration": _text, "size": _text, "date": _text, "number": _number,
     "switch": _switch, "choices": _choices, "lines": _lines, "pairs": _pairs,
 }  # fmt: skip
@@ -253,12 +253,12 @@ def _key(text: str) -> str:
 _WRITE: dict[str, Callable[[Any], list[str]]] = {
     "text": lambda value: [_line(value)] if value else [],
     "choice": lambda value: [value],
-    "duration": lambda value: [plain_value(value)],
-    "size": lambda value: [plain_value(value)],
+    "duration": lambda value: [toml_value(value)],
+    "size": lambda value: [toml_value(value)],
     "date": lambda value: [str(value)],
-    "number": lambda value: [str(value) if isinstance(value, int) else plain_number(value)],
+    "number": lambda value: [str(value) if isinstance(value, int) else format_number(value)],
     "switch": lambda value: [YES if value else NO],
     "choices": lambda value: list(value) or [NOTHING],
     "lines": lambda value: ["\n".join(map(_line, value)) or NOTHING],
-    "pairs": lambda value: ["\n".join(f"{_key(key)} = {plain_value(one)}" for key, one in value.items())],
+    "pairs": lambda value: ["\n".join(f"{_key(key)} = {toml_value(one)}" for key, one in value.items())],
 }

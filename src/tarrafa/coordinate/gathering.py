@@ -16,49 +16,49 @@ from pathlib import Path
 import msgspec
 
 from tarrafa import config
-from tarrafa.archive.follow import follow, published
+from tarrafa.archive.follow import follow, visit_lengths
 from tarrafa.config import Collection
-from tarrafa.coordinate.estimating import HostKnown, Known
-from tarrafa.crawl.asking import asking
+from tarrafa.coordinate.estimating import KnownHost, EstimateInputs
+from tarrafa.crawl.asking import open_frontier_lookup
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.visit import user_agent
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.fetch.robots import parse as parse_robots
-from tarrafa.frontier.address import Address, connect, local
-from tarrafa.frontier.protocol import CollectionRow, Overview
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.protocol import CollectionRow, FrontierOverview
 from tarrafa.frontier.store.sqlite import read_overview
-from tarrafa.graph.sites import HostSums, SiteReader
-from tarrafa.model import NO_REQUEST, Role
+from tarrafa.graph.sites import HostVisitSummary, SiteReader
+from tarrafa.model import NO_REQUEST, UrlRole
 from tarrafa.parse.url import host_key
 
 HOSTS_READ_MAX = 1_000_000
 HOSTS_ASKED_MAX = 100  # the largest are asked for their robots.txt: they bound the time
 FILES_SAMPLED_MAX, RECORDS_PER_FILE_MAX = 8, 500  # of the archive, the newest
-SIZED_MIN = 20  # so many pages make a mean
-FILES_WEIGHED_MAX = 100_000
-_UNASKED = frozenset(str(int(status)) for status in NO_REQUEST)
+SAMPLE_MIN = 20  # so many pages make a mean
+FILES_MEASURED_MAX = 100_000
+_NO_REQUEST_STATUSES = frozenset(str(int(status)) for status in NO_REQUEST)
 
 
-async def gather(
+async def gather_estimate_inputs(
     data: DataDirectory, collection: Collection, workers: int = 2, address: Address | None = None
-) -> Known:
+) -> EstimateInputs:
     """All of it; nothing where there is no data directory yet."""
     roots = await asyncio.to_thread(lambda: list(dict.fromkeys(map(host_key, collection.roots))))
     if not data.version.exists() and address is None:
-        return Known(unmet=roots, workers=workers)
+        return EstimateInputs(unmet=roots, workers=workers)
     try:
-        overview, alike = await _overview(data, address), await _alike(data, collection, address)
+        overview, alike = await _overview(data, address), await _same_scope_collections(data, collection, address)
     except (DataError, Unreachable):
-        overview, alike = Overview([], []), set()
+        overview, alike = FrontierOverview([], []), set()
     done = {one.name for one in overview.collections if not one.pending and not one.handed_out and one.known}
-    hosts = await asyncio.to_thread(_met, data, collection, alike, done, overview)
+    hosts = await asyncio.to_thread(_known_hosts, data, collection, alike, done, overview)
     hosts = await _with_delays(data, collection, hosts, address)
-    measured = await asyncio.to_thread(_sampled, data, collection)
+    measured = await asyncio.to_thread(_sample_archive, data, collection)
     met = {host.key for host in hosts}
     unmet = await asyncio.to_thread(lambda: [key for key in roots if key not in met])
     pages = sum(one.fetched for one in overview.collections)
-    return Known(
+    return EstimateInputs(
         hosts=hosts,
         unmet=unmet,
         again=bool(alike & done),
@@ -69,9 +69,9 @@ async def gather(
     )
 
 
-async def _overview(data: DataDirectory, address: Address | None) -> Overview:
+async def _overview(data: DataDirectory, address: Address | None) -> FrontierOverview:
     try:
-        frontier = await connect(address or local(data))
+        frontier = await connect(address or local_address(data))
     except Unreachable:
         if address is not None:
             raise
@@ -82,26 +82,26 @@ async def _overview(data: DataDirectory, address: Address | None) -> Overview:
         await frontier.close()
 
 
-async def _alike(data: DataDirectory, collection: Collection, address: Address | None) -> set[str]:
+async def _same_scope_collections(data: DataDirectory, collection: Collection, address: Address | None) -> set[str]:
     """The collections that look for the same pages."""
-    async with asking(data, address) as ask:
+    async with open_frontier_lookup(data, address) as ask:
         rows = await ask.collections()
-    return await asyncio.to_thread(_alike_of, rows, collection)
+    return await asyncio.to_thread(_with_same_scope, rows, collection)
 
 
-def _alike_of(rows: list[CollectionRow], collection: Collection) -> set[str]:
-    found, wanted = set(), _looks_for(collection)
+def _with_same_scope(rows: list[CollectionRow], collection: Collection) -> set[str]:
+    found, wanted = set(), _scope_key(collection)
     for row in rows:
         try:
-            other = config.decode(row.config)
+            other = config.decode_collection(row.config)
         except ConfigError:  # of another version
             continue
-        if _looks_for(other) == wanted:
+        if _scope_key(other) == wanted:
             found.add(row.name)
     return found
 
 
-def _looks_for(collection: Collection) -> tuple[object, ...]:
+def _scope_key(collection: Collection) -> tuple[object, ...]:
     fetch = collection.fetch
     return (
         collection.root_set, collection.scope, collection.strategy.order, collection.politeness.robots,
@@ -109,12 +109,12 @@ def _looks_for(collection: Collection) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _met(
-    data: DataDirectory, collection: Collection, alike: set[str], done: set[str], overview: Overview
-) -> list[HostKnown]:
+def _known_hosts(
+    data: DataDirectory, collection: Collection, alike: set[str], done: set[str], overview: FrontierOverview
+) -> list[KnownHost]:
     """The hosts in scope, each as the collection knew it that looked for the same, or else saw most of it."""
     there: Counter[str] = Counter()
-    admission, best = Admission(collection), dict[str, tuple[tuple[bool, int], HostSums]]()
+    admission, best = Admission(collection), dict[str, tuple[tuple[bool, int], HostVisitSummary]]()
     roots = set(map(host_key, collection.roots))
     try:
         for sums in SiteReader(data).hosts(HOSTS_READ_MAX):
@@ -127,10 +127,10 @@ def _met(
         return []
     kept = {one.name: min(1.0, one.fetched / there[one.name]) for one in overview.collections if there[one.name]}
     return [
-        HostKnown(
+        KnownHost(
             sums.host,
             sums.fetched * kept.get(sums.collection, 1.0),  # the survey counts sitemaps and what was not kept, too
-            sum(count for status, count in sums.statuses.items() if status not in _UNASKED),
+            sum(count for status, count in sums.statuses.items() if status not in _NO_REQUEST_STATUSES),
             sums.known,
             whole=sums.collection in done,
             alike=is_alike,
@@ -140,13 +140,13 @@ def _met(
 
 
 async def _with_delays(
-    data: DataDirectory, collection: Collection, hosts: list[HostKnown], address: Address | None
-) -> list[HostKnown]:
+    data: DataDirectory, collection: Collection, hosts: list[KnownHost], address: Address | None
+) -> list[KnownHost]:
     """The largest hosts with what their robots.txt asks of us, as it was last seen."""
     largest = {host.key for host in nlargest(HOSTS_ASKED_MAX, hosts, key=lambda host: host.known)}
     agent, delays = user_agent(collection), dict[str, float]()
     try:
-        async with asking(data, address) as ask:
+        async with open_frontier_lookup(data, address) as ask:
             for key in largest:
                 facts = (await ask.facts(f"{key}/")).host
                 if facts is not None and facts.robots:
@@ -156,48 +156,48 @@ async def _with_delays(
     return [msgspec.structs.replace(host, asked_s=delays.get(host.key, 0.0)) for host in hosts]
 
 
-def _sampled(data: DataDirectory, collection: Collection) -> tuple[float | None, float | None]:
+def _sample_archive(data: DataDirectory, collection: Collection) -> tuple[float | None, float | None]:
     """How long an answer takes and how large a page is, where enough are at hand: of its own hosts, else of any."""
     admission = Admission(collection)
     own, any_host = list[tuple[float, int]](), list[tuple[float, int]]()
     try:
-        for url, elapsed_s, length in _recent(data.archive):
+        for url, elapsed_s, length in _recent_pages(data.archive):
             any_host.append((elapsed_s, length))
             if admission.has_host(url):
                 own.append((elapsed_s, length))
     except (DataError, OSError):
         return None, None
-    chosen = own if len(own) >= SIZED_MIN else any_host
-    if len(chosen) < SIZED_MIN:
+    chosen = own if len(own) >= SAMPLE_MIN else any_host
+    if len(chosen) < SAMPLE_MIN:
         return None, None
     return sum(one for one, _ in chosen) / len(chosen), sum(length for _, length in chosen) / len(chosen)
 
 
-def _recent(archive: Path) -> Iterator[tuple[str, float, int]]:
+def _recent_pages(archive: Path) -> Iterator[tuple[str, float, int]]:
     """Pages of the newest files."""
-    files = published(archive) if archive.exists() else {}
+    files = visit_lengths(archive) if archive.exists() else {}
     newest = nlargest(FILES_SAMPLED_MAX, files, key=lambda name: (archive / f"{name}.durable").stat().st_mtime)
     for name in newest:
         for entry in islice(follow(archive, {}, upto={name: files[name]}), RECORDS_PER_FILE_MAX):
             outcome = entry.record.outcome
-            if outcome.kept and outcome.role == Role.PAGE and outcome.status == 200:
+            if outcome.kept and outcome.role == UrlRole.PAGE and outcome.status == 200:
                 yield entry.record.url, outcome.elapsed_s, outcome.length
 
 
 def _kept_bytes(data: DataDirectory, pages: int) -> float | None:
     """What a page has cost so far, all in all."""
-    if pages < SIZED_MIN:
+    if pages < SAMPLE_MIN:
         return None
     folders = (data.archive, data.graph, data.root / "index", data.root / "triples")
-    return (sum(map(_weight, folders)) + sum(_sizes([data.frontier]))) / pages
+    return (sum(map(_folder_bytes, folders)) + sum(_file_sizes([data.frontier]))) / pages
 
 
-def _weight(folder: Path) -> int:
+def _folder_bytes(folder: Path) -> int:
     found = (Path(where) / name for where, _, names in os.walk(folder) for name in names)
-    return sum(_sizes(islice(found, FILES_WEIGHED_MAX)))
+    return sum(_file_sizes(islice(found, FILES_MEASURED_MAX)))
 
 
-def _sizes(paths: Iterable[Path]) -> Iterator[int]:
+def _file_sizes(paths: Iterable[Path]) -> Iterator[int]:
     for path in paths:
         try:
             yield path.stat().st_size

@@ -10,17 +10,17 @@ from random import Random
 from tarrafa.frontier.protocol import FIRST_HOST, Frontier
 from tarrafa.model import HostId
 
-PLACES, PAGES = 5, 100
+FRESHNESS_STARTS, FRESHNESS_PAGES = 5, 100
 
 
-async def freshness(frontier: Frontier, collection: int, now: float, rng: Random) -> float | None:
+async def estimate_freshness(frontier: Frontier, collection: int, now: float, rng: Random) -> float | None:
     """The estimated share of kept pages that are as we have them; None: there are none."""
     sum_, count = 0.0, 0
-    for _ in range(PLACES):
+    for _ in range(FRESHNESS_STARTS):
         host: HostId = rng.randrange(FIRST_HOST, -FIRST_HOST)
-        pages = await frontier.pages(collection, host, b"", PAGES)
-        if len(pages) < PAGES:  # round the end, to the beginning
-            pages += await frontier.pages(collection, FIRST_HOST, b"", PAGES - len(pages))
+        pages = await frontier.revisit_pages(collection, host, b"", FRESHNESS_PAGES)
+        if len(pages) < FRESHNESS_PAGES:  # round the end, to the beginning
+            pages += await frontier.revisit_pages(collection, FIRST_HOST, b"", FRESHNESS_PAGES - len(pages))
         for page in pages:
             history = page.history
             if history.announced <= history.last:  # else it has certainly changed

@@ -15,29 +15,29 @@ from collections.abc import AsyncGenerator, Callable
 from tarrafa import secrets
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.coordinate.audit import Audit
-from tarrafa.coordinate.beats import BEAT_EVERY_S, Invitation, Orders
+from tarrafa.coordinate.audit import AuditLog
+from tarrafa.coordinate.beats import NODE_HEARTBEAT_EVERY_S, JoinResponse, NodeOrders
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.ledger import Ledger, path_of
-from tarrafa.coordinate.living import LivingNode, rations_of, workers_of
-from tarrafa.coordinate.posting import Surroundings
-from tarrafa.coordinate.states import Told
-from tarrafa.coordinate.telling import Outbox, Teller, make_notice
-from tarrafa.coordinate.terminal import Terminal
-from tarrafa.coordinate.vitals import Vitals
-from tarrafa.crawl.keeping import FarFrontier, Keeper
+from tarrafa.coordinate.ledger import CoordinatorStore, store_path
+from tarrafa.coordinate.living import NodeAgent, worker_limits, worker_count
+from tarrafa.coordinate.posting import NotifyEnvironment
+from tarrafa.coordinate.states import LocalizedReason
+from tarrafa.coordinate.telling import NoticeOutbox, Notifier, make_notice
+from tarrafa.coordinate.terminal import ControlServer
+from tarrafa.coordinate.vitals import NodeHealth
+from tarrafa.crawl.keeping import RemoteFrontierLink, FrontierLink
 from tarrafa.crawl.supervise import Supervisor
-from tarrafa.data import DataDirectory, state_of
+from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import ConfigError, Unreachable
 from tarrafa.frontier.address import Address, PostgresServers, TcpServer
-from tarrafa.frontier.protocol import CollectionStatus, Overview
-from tarrafa.index.shards import Shards
+from tarrafa.frontier.protocol import CollectionStatus, FrontierOverview
+from tarrafa.index.shards import ShardLayout
 
 log = logging.getLogger(__name__)
-NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
+NOTICE_NUMBERS = ("fetched", "known", "pending", "failed", "visits", "requests")
 
 
-class Home:
+class CoordinatorNode:
     """Use it in an `async with`, and `run` it. `workers`: how many it has if nobody orders otherwise."""
 
     def __init__(
@@ -47,70 +47,70 @@ class Home:
         workers: int,
         clock: Clock,
         say: Callable[[str], None],
-        keeper: Keeper | None = None,
-        divided: Shards | None = None,
+        keeper: FrontierLink | None = None,
+        divided: ShardLayout | None = None,
     ) -> None:
         data.create()
         self.data, self.name, self._clock = data, name, clock
-        self._ledger = Ledger.at(data)
-        self.teller = Teller(Outbox(path_of(data)), Surroundings.from_environment(), time.time)
+        self._ledger = CoordinatorStore.open(data)
+        self.teller = Notifier(NoticeOutbox(store_path(data)), NotifyEnvironment.from_environment(), time.time)
         self.coordinator = Coordinator(
-            self._ledger, lambda: self.supervisor.frontier, clock, self._tell, name, self.teller.troubles
+            self._ledger, lambda: self.supervisor.frontier, clock, self._notify, name, self.teller.delivery_problems
         )
-        orders = self._orders()
-        employed = workers_of(orders, workers)
-        self._vitals = Vitals(data, name, f"{name}-")
+        orders = self._stored_orders()
+        employed = worker_count(orders, workers)
+        self._vitals = NodeHealth(data, name, f"{name}-")
         self.supervisor = Supervisor(
             data, employed, clock, keeper=keeper, name=f"{name}-", lasting=True, divided=divided, patient=True,
-            rations=rations_of(orders, max(1, employed)), tell=say,
+            rations=worker_limits(orders, max(1, employed)), tell=say,
         )  # fmt: skip
-        self._living = LivingNode(self.supervisor, self._vitals, workers, orders, say)
+        self._living = NodeAgent(self.supervisor, self._vitals, workers, orders, say)
         self._stack = contextlib.AsyncExitStack()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def _tell(
-        self, event: str, collection: Collection, told: Told, status: CollectionStatus | None, occasion: object
+    def _notify(
+        self, event: str, collection: Collection, told: LocalizedReason, status: CollectionStatus | None, occasion: object
     ) -> None:
         """Those hear of it who want to."""
-        numbers = {name: getattr(status, name) for name in NUMBERS} if status is not None else {}
+        numbers = {name: getattr(status, name) for name in NOTICE_NUMBERS} if status is not None else {}
         sentence = f"{collection.name} {event}: {told.en}"
         notice = make_notice(collection.name, event, self._clock.now(), sentence, numbers, occasion)
-        self.teller.tell(notice, collection.notify)
+        self.teller.notify(notice, collection.notify)
 
     @property
-    def address(self) -> Address:
-        return self.supervisor.keeper.address
+    def frontier_address(self) -> Address:
+        return self.supervisor.frontier_link.address
 
     @property
-    def others(self) -> Address | None:
+    def remote_frontier(self) -> Address | None:
         """Where the frontier is, if it is elsewhere."""
-        return self.address if isinstance(self.supervisor.keeper, FarFrontier) else None
+        return self.frontier_address if isinstance(self.supervisor.frontier_link, RemoteFrontierLink) else None
 
-    async def status(self) -> Overview:
+    async def overview(self) -> FrontierOverview:
         """The state of things, for those who only look."""
         if self.coordinator.overview is None:
             raise Unreachable("the frontier has not answered yet")
         return self.coordinator.overview
 
-    def _orders(self) -> Orders:
+    def _stored_orders(self) -> NodeOrders:
         try:
             return self.coordinator.nodes.orders(self.name)
         except ConfigError:  # it never lived before
-            return Orders()
+            return NodeOrders()
 
-    async def __aenter__(self) -> "Home":
+    async def __aenter__(self) -> "CoordinatorNode":
         self._stack.callback(self._ledger.close)
         try:
             await self._stack.enter_async_context(self.supervisor)
             await self._stack.enter_async_context(self._living)
             with contextlib.suppress(Unreachable):
-                await self.coordinator.refresh()  # whoever asks first sees what there is
-            audit = Audit(self.data, self._clock.now)
-            await self._stack.enter_async_context(Terminal(self.data, self.coordinator, audit))
+                await self.coordinator.refresh_overview()  # whoever asks first sees what there is
+            audit = AuditLog(self.data, self._clock.now)
+            await self._stack.enter_async_context(ControlServer(self.data, self.coordinator, audit))
         except BaseException:
             await self._stack.aclose()
             raise
-        self._tasks = [asyncio.create_task(self._beat_for_ever()), asyncio.create_task(self.teller.keep_on())]
+        self._tasks = [asyncio.create_task(self._heartbeat_loop()), asyncio.create_task(self.teller.deliver_forever())]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -121,34 +121,34 @@ class Home:
 
     async def run(self) -> None:
         """Until somebody ends us."""
-        async for _ in self.looks():
+        async for _ in self.overviews():
             pass
 
-    async def looks(self) -> AsyncGenerator[Overview, None]:
+    async def overviews(self) -> AsyncGenerator[FrontierOverview, None]:
         """The state of things a few times a second, looked at by the coordinator."""
         async for overview in self.supervisor.overviews():
             with contextlib.suppress(Unreachable):  # then it is waited for
-                await self.coordinator.look(overview)
+                await self.coordinator.tick(overview)
             yield overview
 
-    async def _beat_for_ever(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         while True:
             try:
-                self._living.obey(self.coordinator.nodes.take(self._living.beat(), time.time()))
+                self._living.apply_orders(self.coordinator.nodes.receive_heartbeat(self._living.heartbeat(), time.time()))
             except Exception:  # a disk without room, a guest who has our name: whatever it is, the next beat comes
                 log.exception("our own beat")
-            await asyncio.sleep(BEAT_EVERY_S)
+            await asyncio.sleep(NODE_HEARTBEAT_EVERY_S)
 
-    def mark(self) -> str:
+    def credentials_mark(self) -> str:
         """Another one when the secrets for sites are others."""
-        states = [(name, state_of(secrets.path_of(self.data, name))) for name in secrets.names(self.data)]
+        states = [(name, file_fingerprint(secrets.credentials_path(self.data, name))) for name in secrets.collections_with_credentials(self.data)]
         return hashlib.blake2s(repr(states).encode(), digest_size=8).hexdigest()
 
-    async def invite(self, orders: Orders) -> Invitation:
+    async def make_join_response(self, orders: NodeOrders) -> JoinResponse:
         """Where those find the frontier who want to join us."""
-        address, kept = self.supervisor.keeper.others, secrets.bundle(self.data)
+        address, kept = self.supervisor.frontier_link.address_for_others, secrets.export_bundle(self.data)
         if isinstance(address, TcpServer):
-            return Invitation((str(address),), address.token.secret.decode(), orders, kept)
+            return JoinResponse((str(address),), address.token.secret.decode(), orders, kept)
         if isinstance(address, PostgresServers):
-            return Invitation(tuple(address.texts()), "", orders, kept)
+            return JoinResponse(tuple(address.texts()), "", orders, kept)
         raise ConfigError("the frontier is open to this machine only; let the coordinator's node --listen HOST:PORT")

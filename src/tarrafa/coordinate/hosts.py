@@ -11,21 +11,21 @@ from msgspec.structs import replace
 
 from tarrafa import config
 from tarrafa.config import Collection, Seconds
-from tarrafa.coordinate.audit import LINES_PER_PAGE_MAX, Audit, AuditLine
+from tarrafa.coordinate.audit import LINES_PER_PAGE_MAX, AuditLog, AuditLine
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.crawl.collection import root_url
+from tarrafa.crawl.collection import parse_root
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.protocol import Frontier
-from tarrafa.parse.url import Identity, host_id, host_key, host_name
+from tarrafa.parse.url import UrlIdentity, host_id, host_key, host_name
 
 HostAction = Literal["retry", "block", "slow", "forget"]
-ACTIONS: tuple[HostAction, ...] = get_args(HostAction)
+HOST_ACTIONS: tuple[HostAction, ...] = get_args(HostAction)
 URL_CHARS_MAX = 8_192
-DELAY_USUAL = "10 s"
+DEFAULT_DELAY = "10 s"
 DELAY_CHARS_MAX = 40
 
 
-class Hosts:
+class HostActions:
     """All hosts of a frontier. `frontier` gives it when it is there."""
 
     def __init__(self, coordinator: Coordinator, frontier: Callable[[], Frontier]) -> None:
@@ -35,32 +35,32 @@ class Hosts:
         """`url` is canonical; `collection` is whose rules change by `block` and `slow`, `delay` a duration."""
         key = host_key(url)
         if action == "retry":
-            await self._frontier().retry(host_id(key), key)
-            await self._coordinator.go_on_everywhere(who)
+            await self._frontier().retry_host(host_id(key), key)
+            await self._coordinator.continue_all_with_more(who)
         elif action == "forget":
-            await self._frontier().forget(host_id(key))
+            await self._frontier().forget_host(host_id(key))
         elif action == "block":
-            await self._coordinator.amend(collection, lambda before: blocked(before, url), who)
+            await self._coordinator.amend(collection, lambda before: with_host_blocked(before, url), who)
         else:
             name = host_name(url)
-            await self._coordinator.amend(collection, lambda before: slowed(before, name, delay), who)
+            await self._coordinator.amend(collection, lambda before: with_host_slowed(before, name, delay), who)
 
 
-def forgotten(audit: Audit, url: str) -> AuditLine | None:
+def last_forgotten(audit: AuditLog, url: str) -> AuditLine | None:
     """Who forgot its host last, and when; None where nobody did, as far as is remembered. It waits for the disk."""
     lines = audit.read(n=LINES_PER_PAGE_MAX, subject=host_key(url)).lines
     return next((line for line in lines if line.detail == "forget" and not line.refused), None)
 
 
-def url_of(typed: str) -> str:
+def parse_url_or_host(typed: str) -> str:
     """What somebody typed as a canonical URL: a URL, or a host's name."""
-    url = root_url(typed.strip()[:URL_CHARS_MAX], Identity())
+    url = parse_root(typed.strip()[:URL_CHARS_MAX], UrlIdentity())
     if url is None:
         raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
     return url
 
 
-def blocked(collection: Collection, url: str) -> Collection:
+def with_host_blocked(collection: Collection, url: str) -> Collection:
     """Without all of that host, by http and by https."""
     authority = url.split("/")[2]
     pattern = f"http*://{authority}/*"
@@ -68,10 +68,10 @@ def blocked(collection: Collection, url: str) -> Collection:
     return replace(collection, scope=replace(collection.scope, exclude=exclude))
 
 
-def slowed(collection: Collection, name: str, delay: str) -> Collection:
+def with_host_slowed(collection: Collection, name: str, delay: str) -> Collection:
     """With at least that pause between two requests to a host."""
     try:
-        seconds = config.duration(delay.strip()[:DELAY_CHARS_MAX] or DELAY_USUAL)
+        seconds = config.parse_duration(delay.strip()[:DELAY_CHARS_MAX] or DEFAULT_DELAY)
     except ValueError as error:
         raise ConfigError(str(error)) from None
     politeness = collection.politeness

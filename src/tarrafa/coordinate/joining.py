@@ -14,114 +14,114 @@ from dataclasses import dataclass, field
 
 from tarrafa import __version__
 from tarrafa.clock import Clock, boottime
-from tarrafa.coordinate.answering import a_child
-from tarrafa.coordinate.beats import BEAT_EVERY_S, SILENT_AFTER_S, Beat, Invitation, Joining
-from tarrafa.coordinate.calling import Caller
-from tarrafa.coordinate.living import LivingNode, rations_of, workers_of
-from tarrafa.coordinate.vitals import Vitals
-from tarrafa.crawl.children import Child
-from tarrafa.crawl.keeping import FarFrontier
+from tarrafa.coordinate.answering import search_child
+from tarrafa.coordinate.beats import NODE_HEARTBEAT_EVERY_S, NODE_SILENT_AFTER_S, NodeHeartbeat, JoinResponse, JoinRequest
+from tarrafa.coordinate.calling import CoordinatorClient
+from tarrafa.coordinate.living import NodeAgent, worker_limits, worker_count
+from tarrafa.coordinate.vitals import NodeHealth
+from tarrafa.crawl.children import ChildProcess
+from tarrafa.crawl.keeping import RemoteFrontierLink
 from tarrafa.crawl.supervise import Supervisor
 from tarrafa.data import DataDirectory
-from tarrafa.errors import FrontierError, NameTaken, Refused, Unreachable
-from tarrafa.frontier.address import Address, TcpServer, parse
+from tarrafa.errors import FrontierError, NameTaken, AccessRefused, Unreachable
+from tarrafa.frontier.address import Address, TcpServer, parse_address
 from tarrafa.frontier.token import Token
-from tarrafa.index.shards import Shards
-from tarrafa.secrets import take
+from tarrafa.index.shards import ShardLayout
+from tarrafa.secrets import import_bundle
 
-AWAY_S_MAX = 5.0  # the longest pause before a coordinator that is away is asked again
+RETRY_PAUSE_MAX_S = 5.0  # the longest pause before a coordinator that is away is asked again
 
 
 @dataclass
-class Guest:
+class WorkerNode:
     """A node on its way into another's crawl. `run` it for ever; `say` is heard by people."""
 
-    coordinator: Caller
+    coordinator: CoordinatorClient
     data: DataDirectory
     name: str
     workers: int
     say: Callable[[str], None]
-    divided: Shards | None = None
+    divided: ShardLayout | None = None
     beats: int = 0  # that were heard
-    _vitals: Vitals = field(init=False)
+    _vitals: NodeHealth = field(init=False)
     _secrets: str = ""  # the mark of those that we have
 
     def __post_init__(self) -> None:
         self.data.create()
-        self._vitals = Vitals(self.data, self.name, f"{self.name}-")
+        self._vitals = NodeHealth(self.data, self.name, f"{self.name}-")
 
     async def run(self) -> None:
         """Until somebody ends us, or we are refused."""
-        invitation = await self._invited()
+        invitation = await self._join_with_retry()
         while True:
-            self._tell(f"{self.name} works for {self.address_of(invitation)}, as {self.coordinator.url} says")
-            invitation = await self._work(invitation)
+            self._announce(f"{self.name} works for {self.frontier_address(invitation)}, as {self.coordinator.url} says")
+            invitation = await self._work_until_moved(invitation)
 
-    def _tell(self, line: str) -> None:
+    def _announce(self, line: str) -> None:
         """To whoever sits in front of us, and to those who look at the nodes."""
         self.say(line)
-        self._vitals.say(line)
+        self._vitals.add_log_line(line)
 
-    async def _invited(self) -> Invitation:
-        pause_s, missed, began = BEAT_EVERY_S, False, boottime()
+    async def _join_with_retry(self) -> JoinResponse:
+        pause_s, missed, began = NODE_HEARTBEAT_EVERY_S, False, boottime()
         while True:
             try:
                 return await self._join()
             except NameTaken:  # by ourselves, perhaps, as we were until a moment ago
-                if boottime() - began > SILENT_AFTER_S + 2 * BEAT_EVERY_S:
+                if boottime() - began > NODE_SILENT_AFTER_S + 2 * NODE_HEARTBEAT_EVERY_S:
                     raise
-                await asyncio.sleep(BEAT_EVERY_S)
+                await asyncio.sleep(NODE_HEARTBEAT_EVERY_S)
             except Unreachable as error:
                 if not missed:
-                    self._tell(f"waiting for the coordinator: {error}")
-                missed, pause_s = True, min(2 * pause_s, AWAY_S_MAX)
+                    self._announce(f"waiting for the coordinator: {error}")
+                missed, pause_s = True, min(2 * pause_s, RETRY_PAUSE_MAX_S)
                 await asyncio.sleep(pause_s)
 
-    async def _join(self) -> Invitation:
-        who = Joining(self.name, __version__, self._vitals.machine(), self._vitals.process)
+    async def _join(self) -> JoinResponse:
+        who = JoinRequest(self.name, __version__, self._vitals.machine(), self._vitals.process)
         return await asyncio.to_thread(self.coordinator.join, who)
 
-    def _take_secrets(self, invitation: Invitation) -> None:
+    def _import_credentials(self, invitation: JoinResponse) -> None:
         """Those that there are now. Whoever sends none at all does not know of them."""
         if invitation.secrets:
-            take(self.data, invitation.secrets)
+            import_bundle(self.data, invitation.secrets)
 
-    def address_of(self, invitation: Invitation) -> Address:
+    def frontier_address(self, invitation: JoinResponse) -> Address:
         """Where the frontier is. A door that is open on all addresses of the coordinator's machine is at the one that
         we know it by."""
         where = f"{self.coordinator.url}: its invitation"
-        address = parse(invitation.frontier, Token(invitation.token.encode()), where)
+        address = parse_address(invitation.frontier, Token(invitation.token.encode()), where)
         if not isinstance(address, TcpServer):
             return address
         with contextlib.suppress(ValueError):
             number = ipaddress.ip_address(address.host)
             if number.is_unspecified:
                 return TcpServer(self.coordinator.host, address.port, address.token)
-            if number.is_loopback and not _is_here(self.coordinator.host):
-                raise Refused(f"{where}: its frontier is open to its own machine only; let it --listen HOST:PORT")
+            if number.is_loopback and not _is_loopback_host(self.coordinator.host):
+                raise AccessRefused(f"{where}: its frontier is open to its own machine only; let it --listen HOST:PORT")
         return address
 
-    async def _work(self, invitation: Invitation) -> Invitation:
+    async def _work_until_moved(self, invitation: JoinResponse) -> JoinResponse:
         """Until we are invited elsewhere."""
         orders, clock = invitation.orders, Clock.from_environment()
-        self._take_secrets(invitation)
+        self._import_credentials(invitation)
         self._secrets = orders.secrets
-        workers = workers_of(orders, self.workers)
+        workers = worker_count(orders, self.workers)
         supervisor = Supervisor(
             self.data,
             workers,
             clock,
-            keeper=FarFrontier(self.address_of(invitation), clock, self._tell),
+            keeper=RemoteFrontierLink(self.frontier_address(invitation), clock, self._announce),
             name=f"{self.name}-",
             lasting=True,
             divided=self.divided,
             patient=True,
-            rations=rations_of(orders, max(1, workers)),
-            tell=self._tell,
+            rations=worker_limits(orders, max(1, workers)),
+            tell=self._announce,
         )
-        living = LivingNode(supervisor, self._vitals, self.workers, orders, self._tell, self._a_search)
-        beating = asyncio.create_task(self._beat_for_ever(living, invitation))  # also while the frontier is away
-        working = asyncio.create_task(_work_for_ever(supervisor, living))
+        living = NodeAgent(supervisor, self._vitals, self.workers, orders, self._announce, self._search_child)
+        beating = asyncio.create_task(self._heartbeat_loop(living, invitation))  # also while the frontier is away
+        working = asyncio.create_task(_run_supervisor(supervisor, living))
         try:
             await asyncio.wait({beating, working}, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
@@ -132,44 +132,44 @@ class Guest:
                 task.cancel()
             await asyncio.gather(beating, working, return_exceptions=True)
 
-    def _a_search(self) -> Child:
-        return a_child(self.data, self.coordinator.local, self.coordinator.token)
+    def _search_child(self) -> ChildProcess:
+        return search_child(self.data, self.coordinator.local, self.coordinator.token)
 
-    async def _beat_for_ever(self, living: LivingNode, invitation: Invitation) -> Invitation:
+    async def _heartbeat_loop(self, living: NodeAgent, invitation: JoinResponse) -> JoinResponse:
         """The invitation to another frontier, should there be one."""
-        missed, pause_s = False, BEAT_EVERY_S
+        missed, pause_s = False, NODE_HEARTBEAT_EVERY_S
         while True:
-            began, beat = boottime(), living.beat()
+            began, beat = boottime(), living.heartbeat()
             try:
-                if missed or living.secrets != self._secrets:
+                if missed or living.credentials_mark != self._secrets:
                     again = await self._join()
                     if missed:
-                        self._tell(f"{self.coordinator.url}: the coordinator answers; going on")
-                    missed, pause_s, self._secrets = False, BEAT_EVERY_S, living.secrets
-                    self._take_secrets(again)
+                        self._announce(f"{self.coordinator.url}: the coordinator answers; going on")
+                    missed, pause_s, self._secrets = False, NODE_HEARTBEAT_EVERY_S, living.credentials_mark
+                    self._import_credentials(again)
                     if (again.frontier, again.token) != (invitation.frontier, invitation.token):
                         return again
-                await self._beat(living, beat)
+                await self._send_heartbeat(living, beat)
             except NameTaken:
                 raise
             except FrontierError as error:
-                self._vitals.unsaid(beat.lines)
+                self._vitals.restore_lines(beat.lines)
                 if not missed:
-                    self._tell(f"{error}; working on without the coordinator")
-                missed, pause_s = True, min(2 * pause_s, AWAY_S_MAX)
+                    self._announce(f"{error}; working on without the coordinator")
+                missed, pause_s = True, min(2 * pause_s, RETRY_PAUSE_MAX_S)
             await asyncio.sleep(max(0.0, pause_s - (boottime() - began)))
 
-    async def _beat(self, living: LivingNode, beat: Beat) -> None:
-        living.obey(await asyncio.to_thread(self.coordinator.beat, beat))
+    async def _send_heartbeat(self, living: NodeAgent, beat: NodeHeartbeat) -> None:
+        living.apply_orders(await asyncio.to_thread(self.coordinator.heartbeat, beat))
         self.beats += 1
 
 
-async def _work_for_ever(supervisor: Supervisor, living: LivingNode) -> None:
+async def _run_supervisor(supervisor: Supervisor, living: NodeAgent) -> None:
     async with supervisor, living:
-        await supervisor.stay()
+        await supervisor.run_until_failure()
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback_host(host: str) -> bool:
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"

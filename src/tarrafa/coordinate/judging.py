@@ -12,17 +12,17 @@ import msgspec
 from tarrafa.config import Collection
 from tarrafa.coordinate.words import Words
 from tarrafa.coordinate.words.english import ENGLISH
-from tarrafa.crawl.collection import identity_of, root_url
-from tarrafa.crawl.ruling import Rulebook
+from tarrafa.crawl.collection import url_identity_of, parse_root
+from tarrafa.crawl.ruling import ScopeRules
 from tarrafa.crawl.sayings import tongue
 from tarrafa.errors import ConfigError
 
 URLS_MAX = 10_000
 URL_CHARS_SHOWN = 2_048
-NO_URL = "no url"
+NOT_A_URL = "no url"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ScopeVerdict(msgspec.Struct, frozen=True):
     """One line that was pasted. `rule` is its name, `what` the pattern, host or type that the sentence speaks of."""
 
     url: str
@@ -33,32 +33,32 @@ class Verdict(msgspec.Struct, frozen=True):
     sentence: str
 
 
-def judge(
+def check_urls(
     collection: Collection,
     urls: Iterable[str],
     is_taken_down: Callable[[str], bool] = lambda url: False,
     words: Words = ENGLISH,
-) -> list[Verdict]:
+) -> list[ScopeVerdict]:
     """One verdict for each line that is not empty, in their order."""
     say = tongue(words.code)
-    rulebook, identity = Rulebook(collection, is_taken_down, say), identity_of(collection)
-    verdicts: list[Verdict] = []
+    rulebook, identity = ScopeRules(collection, is_taken_down, say), url_identity_of(collection)
+    verdicts: list[ScopeVerdict] = []
     for line in urls:
         text = line.strip()
         if not text:
             continue
         if len(verdicts) == URLS_MAX:
             raise ConfigError(f"more than {URLS_MAX:,} URLs; judge them in parts")
-        shown, url = text[:URL_CHARS_SHOWN], root_url(text, identity)
+        shown, url = text[:URL_CHARS_SHOWN], parse_root(text, identity)
         if url is None:
-            verdicts.append(Verdict(shown, "", False, NO_URL, "", say(NO_URL)))
+            verdicts.append(ScopeVerdict(shown, "", False, NOT_A_URL, "", say(NOT_A_URL)))
             continue
-        ruling = rulebook.ruling(url)
-        verdicts.append(Verdict(shown, url, ruling.inside, ruling.rule.value, ruling.what, ruling.sentence))
+        ruling = rulebook.decide(url)
+        verdicts.append(ScopeVerdict(shown, url, ruling.inside, ruling.rule.value, ruling.what, ruling.sentence))
     return verdicts
 
 
-def unknown(collection: Collection, words: Words = ENGLISH) -> list[str]:
+def unknown_before_crawl(collection: Collection, words: Words = ENGLISH) -> list[str]:
     """What no dry run can know of this collection."""
     scope, notes = collection.scope, words.notes
     found = [notes["robots" if collection.politeness.robots == "obey" else "no robots"]]

@@ -14,9 +14,9 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from tarrafa.coordinate.states import Told
-from tarrafa.data import BUSY_MS, DataDirectory, owners_only
-from tarrafa.errors import DataError, from_os
+from tarrafa.coordinate.states import LocalizedReason
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, restrict_to_owner
+from tarrafa.errors import DataError, data_error_from_os
 
 SAMPLES_MAX = 2_000  # that are read at once: more than a screen has points
 RUNS_MAX = 1_000
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS sample (
 """
 
 
-class Version(msgspec.Struct, frozen=True):
+class CollectionVersion(msgspec.Struct, frozen=True):
     """What a collection was to be, from a moment on, and who said so. `config` is the frontier's JSON, without long
     lists: see definitions.py."""
 
@@ -46,7 +46,7 @@ class Version(msgspec.Struct, frozen=True):
     config: msgspec.Raw
 
 
-class Life(msgspec.Struct, frozen=True, omit_defaults=True):
+class CollectionLifecycle(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the coordinator remembers of a collection, beyond what the frontier knows."""
 
     created: float
@@ -54,12 +54,12 @@ class Life(msgspec.Struct, frozen=True, omit_defaults=True):
     scheduled: float | None = None  # when its schedule was last changed
     held: bool = False  # paused or stopped by a person, and the schedule respects that
     acted: float | None = None  # when a person last started, paused, resumed or stopped it
-    told: Told | None = None  # why it is in the state that it is in
+    told: LocalizedReason | None = None  # why it is in the state that it is in
     sowing: bool = False  # its roots are being handed over; who finds it so hands them over again
     left_out: float | None = None  # the last time of its schedule that nothing came of, and that was told
 
 
-class Run(msgspec.Struct, frozen=True, omit_defaults=True):
+class CollectionRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """One run from the roots on."""
 
     number: int
@@ -75,7 +75,7 @@ class Run(msgspec.Struct, frozen=True, omit_defaults=True):
     failed: int = 0
 
 
-class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+class CollectionSample(msgspec.Struct, frozen=True, omit_defaults=True):
     """A collection at one moment, as its curves show it."""
 
     at: float
@@ -94,17 +94,17 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     fresh: float | None = None  # estimated share of kept pages that are as we have them
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         return not (self.active or self.pages_per_s or self.bytes_per_s)
 
 
-def open_ledger(data: DataDirectory) -> apsw.Connection:
+def open_store(data: DataDirectory) -> apsw.Connection:
     """The file, for whoever has tables in it."""
-    path = path_of(data)
-    owners_only(path)
+    path = store_path(data)
+    restrict_to_owner(path)
     try:
         connection = apsw.Connection(str(path))
-        connection.set_busy_timeout(BUSY_MS)
+        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
         connection.execute(TABLES)
@@ -113,20 +113,20 @@ def open_ledger(data: DataDirectory) -> apsw.Connection:
     return connection
 
 
-def path_of(data: DataDirectory) -> Path:
+def store_path(data: DataDirectory) -> Path:
     return data.root / "coordinator.sqlite"
 
 
 @dataclass(slots=True)
-class Ledger:
+class CoordinatorStore:
     """The coordinator's own tables."""
 
     data: DataDirectory
     _db: apsw.Connection
 
     @classmethod
-    def at(cls, data: DataDirectory) -> "Ledger":
-        return cls(data, open_ledger(data))
+    def open(cls, data: DataDirectory) -> "CoordinatorStore":
+        return cls(data, open_store(data))
 
     @property
     def connection(self) -> apsw.Connection:
@@ -137,7 +137,7 @@ class Ledger:
 
     # -- what people defined
 
-    def define(self, name: str, config: bytes, at: float, who: str) -> int:
+    def add_version(self, name: str, config: bytes, at: float, who: str) -> int:
         """Note a version; the number of the one that holds now. The same as before is no new one."""
         last = self._db.execute(
             "SELECT number, config FROM version WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)
@@ -145,55 +145,55 @@ class Ledger:
         if last is not None and bytes(last[1]) == config:
             return int(last[0])
         number = 1 if last is None else int(last[0]) + 1
-        self._run("INSERT INTO version VALUES (?, ?, ?, ?, ?)", (name, number, at, who, config))
+        self._execute("INSERT INTO version VALUES (?, ?, ?, ?, ?)", (name, number, at, who, config))
         return number
 
-    def version(self, name: str) -> Version | None:
+    def newest_version(self, name: str) -> CollectionVersion | None:
         """The newest."""
         row = self._db.execute(
             "SELECT number, at, who, config FROM version WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)
         ).fetchone()
-        return None if row is None else Version(row[0], row[1], row[2], msgspec.Raw(row[3]))
+        return None if row is None else CollectionVersion(row[0], row[1], row[2], msgspec.Raw(row[3]))
 
-    def versions(self, name: str, most: int = -1) -> list[Version]:
+    def versions(self, name: str, most: int = -1) -> list[CollectionVersion]:
         """The newest first."""
         rows = self._db.execute(
             "SELECT number, at, who, config FROM version WHERE name = ? ORDER BY number DESC LIMIT ?", (name, most)
         )
-        return [Version(number, at, who, msgspec.Raw(config)) for number, at, who, config in rows]
+        return [CollectionVersion(number, at, who, msgspec.Raw(config)) for number, at, who, config in rows]
 
     # -- what became of it
 
-    def life(self, name: str) -> Life | None:
+    def lifecycle(self, name: str) -> CollectionLifecycle | None:
         row = self._db.execute("SELECT content FROM life WHERE name = ?", (name,)).fetchone()
-        return None if row is None else msgspec.json.decode(row[0], type=Life)
+        return None if row is None else msgspec.json.decode(row[0], type=CollectionLifecycle)
 
-    def live(self, name: str, life: Life) -> None:
-        self._run("INSERT OR REPLACE INTO life VALUES (?, ?)", (name, msgspec.json.encode(life)))
+    def put_lifecycle(self, name: str, life: CollectionLifecycle) -> None:
+        self._execute("INSERT OR REPLACE INTO life VALUES (?, ?)", (name, msgspec.json.encode(life)))
 
-    def note_run(self, name: str, run: Run) -> None:
-        self._run(
+    def put_run(self, name: str, run: CollectionRun) -> None:
+        self._execute(
             "INSERT OR REPLACE INTO run VALUES (?, ?, ?, ?, ?)",
             (name, run.number, run.began, run.ended, msgspec.json.encode(run)),
         )
 
-    def runs(self, name: str) -> list[Run]:
+    def runs(self, name: str) -> list[CollectionRun]:
         """The newest first; of very many, the newest RUNS_MAX."""
         rows = self._db.execute("SELECT content FROM run WHERE name = ? ORDER BY number DESC LIMIT ?", (name, RUNS_MAX))
-        return [msgspec.json.decode(content, type=Run) for (content,) in rows]
+        return [msgspec.json.decode(content, type=CollectionRun) for (content,) in rows]
 
-    def last_run(self, name: str) -> Run | None:
+    def last_run(self, name: str) -> CollectionRun | None:
         row = self._db.execute(
             "SELECT content FROM run WHERE name = ? ORDER BY number DESC LIMIT 1", (name,)
         ).fetchone()
-        return None if row is None else msgspec.json.decode(row[0], type=Run)
+        return None if row is None else msgspec.json.decode(row[0], type=CollectionRun)
 
     # -- what it looked like
 
-    def keep_sample(self, name: str, sample: Sample) -> None:
-        self._run("INSERT OR REPLACE INTO sample VALUES (?, ?, ?)", (name, int(sample.at), msgspec.json.encode(sample)))
+    def put_sample(self, name: str, sample: CollectionSample) -> None:
+        self._execute("INSERT OR REPLACE INTO sample VALUES (?, ?, ?)", (name, int(sample.at), msgspec.json.encode(sample)))
 
-    def samples(self, name: str, since: float, until: float) -> list[Sample]:
+    def samples(self, name: str, since: float, until: float) -> list[CollectionSample]:
         """At most SAMPLES_MAX, evenly taken."""
         bounds = (name, int(since), int(until) + 1)
         where = "FROM sample WHERE name = ? AND at >= ? AND at < ?"
@@ -201,34 +201,34 @@ class Ledger:
         step = max(1, -(-int(count) // SAMPLES_MAX))
         thinned = f"SELECT content FROM (SELECT content, row_number() OVER (ORDER BY at) AS place {where})"  # noqa: S608
         rows = self._db.execute(f"{thinned} WHERE place % ? = 0", (*bounds, step))
-        return [msgspec.json.decode(content, type=Sample) for (content,) in rows]
+        return [msgspec.json.decode(content, type=CollectionSample) for (content,) in rows]
 
-    def keep(self, statement: str, values: tuple[object, ...]) -> None:
+    def execute(self, statement: str, values: tuple[object, ...]) -> None:
         """For those who have tables of their own here."""
-        self._run(statement, values)
+        self._execute(statement, values)
 
-    def definitions(self) -> list[bytes]:
+    def all_version_configs(self) -> list[bytes]:
         """All versions of all collections."""
         return [bytes(config) for (config,) in self._db.execute("SELECT config FROM version")]
 
-    def forget(self, name: str) -> list[bytes]:
+    def delete_collection(self, name: str) -> list[bytes]:
         """A collection was deleted: its name may be somebody else's tomorrow. Its versions, for the last time."""
         versions = [bytes(one.config) for one in self.versions(name)]
-        with self._whole():
+        with self._transaction():
             for table in ("version", "life", "run", "sample"):
                 self._db.execute(f"DELETE FROM {table} WHERE name = ?", (name,))  # noqa: S608 (ours)
         return versions
 
     @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _transaction(self) -> Iterator[None]:
         try:
             with self._db:
                 yield
         except apsw.FullError as error:
-            raise from_os(OSError(28, str(error)), path_of(self.data)) from None
+            raise data_error_from_os(OSError(28, str(error)), store_path(self.data)) from None
         except apsw.Error as error:
-            raise DataError(f"{path_of(self.data)}: cannot be written ({error})") from None
+            raise DataError(f"{store_path(self.data)}: cannot be written ({error})") from None
 
-    def _run(self, statement: str, values: tuple[object, ...]) -> None:
-        with self._whole():
+    def _execute(self, statement: str, values: tuple[object, ...]) -> None:
+        with self._transaction():
             self._db.execute(statement, values)

@@ -9,40 +9,40 @@ lost.)
 import os
 from pathlib import Path
 
-from tarrafa.coordinate.beats import LINE_CHARS_MAX, LINES_PER_BEAT_MAX, LogLine
+from tarrafa.coordinate.beats import LINE_CHARS_MAX, LINES_PER_HEARTBEAT_MAX, LogLine
 from tarrafa.data import write_atomically
-from tarrafa.pulse import NAME_CHARS_MAX, shown
+from tarrafa.pulse import NAME_CHARS_MAX, printable_text
 
 LOG_BYTES_MAX, LOG_BYTES_KEPT = 8 << 20, 1 << 20
 READ_BYTES_MAX = 64 << 10  # of one log at a time; of what is more, the end
 FILES_MAX = 500
 
 
-class Logs:
+class LogReader:
     """The logs of a folder, from now on."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._read: dict[str, tuple[int, int]] = {path.name: _place(path) for path in self._paths()}
+        self._read: dict[str, tuple[int, int]] = {path.name: _file_position(path) for path in self._paths()}
 
     def _paths(self) -> list[Path]:
         return sorted(self._folder.glob("*.log"))[:FILES_MAX]
 
-    def news(self, at: float) -> list[LogLine]:
+    def new_lines(self, at: float) -> list[LogLine]:
         """What was written since the last time."""
         lines: list[LogLine] = []
         for path in self._paths():
-            process = shown(path.name.removesuffix(".log"), NAME_CHARS_MAX)
+            process = printable_text(path.name.removesuffix(".log"), NAME_CHARS_MAX)
             try:
-                lines += [LogLine(at, process, text) for text in self._new_lines(path)]
+                lines += [LogLine(at, process, text) for text in self._new_lines_of(path)]
                 if path.stat().st_size > LOG_BYTES_MAX:
-                    self._cut(path)
+                    self._truncate(path)
             except OSError:  # it is gone, or the disk is full: perhaps the next time
                 continue
-        return lines[-LINES_PER_BEAT_MAX:]
+        return lines[-LINES_PER_HEARTBEAT_MAX:]
 
-    def _new_lines(self, path: Path) -> list[str]:
-        file, end = _place(path)
+    def _new_lines_of(self, path: Path) -> list[str]:
+        file, end = _file_position(path)
         before, start = self._read.get(path.name, (file, 0))
         if before != file or end < start:  # another one, or it was cut
             start = 0
@@ -57,20 +57,20 @@ class Logs:
             self._read[path.name] = (file, start)
             return []
         self._read[path.name] = (file, start + (whole or len(content)))
-        texts = content[: whole or len(content)].decode(errors="replace").splitlines()[-LINES_PER_BEAT_MAX:]
-        return [text for text in (shown(one, LINE_CHARS_MAX).rstrip() for one in texts) if text]
+        texts = content[: whole or len(content)].decode(errors="replace").splitlines()[-LINES_PER_HEARTBEAT_MAX:]
+        return [text for text in (printable_text(one, LINE_CHARS_MAX).rstrip() for one in texts) if text]
 
-    def _cut(self, path: Path) -> None:
+    def _truncate(self, path: Path) -> None:
         """Whoever writes has it open to append, and goes on at its new end."""
         with path.open("rb") as log:
             log.seek(-LOG_BYTES_KEPT, os.SEEK_END)
             kept = log.read()
         write_atomically(path.with_name(f"{path.name}.1"), kept, durable=False)
         os.truncate(path, 0)
-        self._read[path.name] = _place(path)
+        self._read[path.name] = _file_position(path)
 
 
-def _place(path: Path) -> tuple[int, int]:
+def _file_position(path: Path) -> tuple[int, int]:
     """Which file it is, and where it ends."""
     try:
         found = path.stat()

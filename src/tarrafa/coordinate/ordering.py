@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tarrafa.config import size
-from tarrafa.coordinate.beats import ROLES, WORKERS_MAX, Orders
-from tarrafa.coordinate.writing import size_text
+from tarrafa.config import parse_size
+from tarrafa.coordinate.beats import ROLES, WORKERS_MAX, NodeOrders
+from tarrafa.coordinate.writing import format_size
 from tarrafa.errors import ConfigError
 
 HOSTS_MAX = 100_000
@@ -20,7 +20,7 @@ CPU_MIN = 0.01
 TYPED_CHARS_MAX = 20
 
 
-class TypedOrders(msgspec.Struct, frozen=True):
+class NodeOrdersForm(msgspec.Struct, frozen=True):
     """A node's limits as they stand in the fields of a form. Empty: as it was started."""
 
     workers: str = ""
@@ -29,22 +29,22 @@ class TypedOrders(msgspec.Struct, frozen=True):
     cpu: str = ""  # percent
 
 
-def typed(orders: Orders) -> TypedOrders:
-    return TypedOrders(
+def form_from_orders(orders: NodeOrders) -> NodeOrdersForm:
+    return NodeOrdersForm(
         "" if orders.workers is None else str(orders.workers),
         "" if orders.hosts_at_once is None else str(orders.hosts_at_once),
-        "" if orders.bandwidth is None else size_text(orders.bandwidth),
+        "" if orders.bandwidth is None else format_size(orders.bandwidth),
         "" if orders.cpu is None else f"{orders.cpu * 100:g}",
     )
 
 
-def read(fields: TypedOrders, roles: Sequence[str], *, paused: bool) -> Orders:
+def orders_from_form(fields: NodeOrdersForm, roles: Sequence[str], *, paused: bool) -> NodeOrders:
     """What was typed."""
     for name, text in msgspec.structs.asdict(fields).items():
         if len(text) > TYPED_CHARS_MAX:
             raise ConfigError(f"{name}: {text[:TYPED_CHARS_MAX]!r}… is too long to be meant")
-    return checked(
-        Orders(
+    return checked_orders(
+        NodeOrders(
             roles=tuple(roles),
             workers=_whole(fields.workers, "workers"),
             hosts_at_once=_whole(fields.hosts_at_once, "hosts at once"),
@@ -55,7 +55,7 @@ def read(fields: TypedOrders, roles: Sequence[str], *, paused: bool) -> Orders:
     )
 
 
-def checked(orders: Orders) -> Orders:
+def checked_orders(orders: NodeOrders) -> NodeOrders:
     """The same with its roles in their order; `ConfigError` if no node could obey."""
     strange = [role for role in orders.roles if role not in ROLES]
     if strange:
@@ -85,7 +85,7 @@ def _whole(text: str, what: str) -> int | None:
 
 def _bandwidth(text: str) -> int | None:
     try:
-        return size(text.removesuffix("/s").strip()) if text else None
+        return parse_size(text.removesuffix("/s").strip()) if text else None
     except ValueError as error:
         raise ConfigError(f"bandwidth: {error}") from None
 

@@ -9,41 +9,41 @@ from collections.abc import Iterable
 import msgspec
 
 from tarrafa.coordinate.beats import NodeState, ProcessState
-from tarrafa.coordinate.ledger import Run, Sample
-from tarrafa.coordinate.states import Told, told_of_node
-from tarrafa.crawl.rations import PAUSED
-from tarrafa.frontier.protocol import CollectionStatus, NodeStatus
+from tarrafa.coordinate.ledger import CollectionRun, CollectionSample
+from tarrafa.coordinate.states import LocalizedReason, translate_node_trouble
+from tarrafa.crawl.rations import PAUSED_PREFIX
+from tarrafa.frontier.protocol import CollectionStatus, WorkerLeaseStatus
 
-RED_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place
-TOLD_FOR_S = 60.0  # and for so long what it died of
+ALERT_FOR_S = 15.0  # for so long everybody sees that a process died, though another has taken its place
+DEATH_SHOWN_FOR_S = 60.0  # and for so long what it died of
 FOLLOWERS = frozenset({"graph", "index", "triples"})
 
 
-class Counted(msgspec.Struct, frozen=True):
+class VisitStatusCount(msgspec.Struct, frozen=True):
     status: int
     count: int
     share: float
 
 
-class CollectionPicture(msgspec.Struct, frozen=True):
+class CollectionSnapshot(msgspec.Struct, frozen=True):
     """A collection as people see it."""
 
     name: str
     state: str
-    reason: Told
+    reason: LocalizedReason
     actions: list[str]
     status: CollectionStatus
-    sample: Sample
-    statuses: list[Counted]
+    sample: CollectionSample
+    statuses: list[VisitStatusCount]
     expected: int  # pages, if nothing more is discovered
     left_s: float | None
-    run: Run | None = None
+    run: CollectionRun | None = None
     next: float | None = None  # when its next run begins
     notes: list[str] = []  # what stands between it and those who want to hear of it
-    standstill: Told | None = None  # why nobody works for it, though it runs
+    standstill: LocalizedReason | None = None  # why nobody works for it, though it runs
 
 
-class Sums(msgspec.Struct, frozen=True):
+class ProcessTotals(msgspec.Struct, frozen=True):
     """Of the processes of a node; lateness and lag are those of the worst."""
 
     processes: int = 0
@@ -55,7 +55,7 @@ class Sums(msgspec.Struct, frozen=True):
     behind_bytes: int = 0
 
 
-class ProcessPicture(msgspec.Struct, frozen=True):
+class ProcessSnapshot(msgspec.Struct, frozen=True):
     """`is_red`: it is dead, silent, or has been until a moment ago. `died_s`: since it last died, if that is told."""
 
     process: ProcessState
@@ -64,19 +64,19 @@ class ProcessPicture(msgspec.Struct, frozen=True):
     died_s: float | None = None
 
 
-class NodePicture(msgspec.Struct, frozen=True):
+class NodeSnapshot(msgspec.Struct, frozen=True):
     """Of one that is silent, nothing is summed up, and its processes are as they were last heard of: nobody knows more.
     `hosts_free`: it is silent, and others have its hosts or may take them. `trouble`: what it says of itself."""
 
     node: NodeState
-    sums: Sums
-    processes: list[ProcessPicture]
+    sums: ProcessTotals
+    processes: list[ProcessSnapshot]
     is_red: bool
     hosts_free: bool = False
-    trouble: Told = Told("")
+    trouble: LocalizedReason = LocalizedReason("")
 
 
-class Totals(msgspec.Struct, frozen=True):
+class ClusterTotals(msgspec.Struct, frozen=True):
     """Sums over all nodes that are not silent; of processor use and load the mean."""
 
     alive: int
@@ -84,49 +84,49 @@ class Totals(msgspec.Struct, frozen=True):
     load: float
     memory_used_bytes: int
     disk_free_bytes: int
-    sums: Sums
+    sums: ProcessTotals
 
 
-class Picture(msgspec.Struct, frozen=True):
+class SystemSnapshot(msgspec.Struct, frozen=True):
     at: float
     trouble: str  # why the numbers are not newer
     notes: list[str]
-    collections: list[CollectionPicture]
-    nodes: list[NodePicture]
-    totals: Totals
+    collections: list[CollectionSnapshot]
+    nodes: list[NodeSnapshot]
+    totals: ClusterTotals
 
 
-def counted(statuses: dict[str, int]) -> list[Counted]:
+def count_statuses(statuses: dict[str, int]) -> list[VisitStatusCount]:
     """Those that came most often first."""
     whole = sum(statuses.values()) or 1
-    rows = [Counted(int(status), count, count / whole) for status, count in statuses.items()]
+    rows = [VisitStatusCount(int(status), count, count / whole) for status, count in statuses.items()]
     return sorted(rows, key=lambda row: (-row.count, row.status))
 
 
-def picture_of_node(node: NodeState, now: float) -> NodePicture:
-    processes = [_picture_of_process(one, now) for one in node.beat.processes]
+def node_snapshot(node: NodeState, now: float) -> NodeSnapshot:
+    processes = [_process_snapshot(one, now) for one in node.beat.processes]
     is_red = node.is_silent or bool(node.beat.trouble)
-    sums = Sums() if node.is_silent else sums_of(node.beat.processes)
+    sums = ProcessTotals() if node.is_silent else process_totals(node.beat.processes)
     hosts_free = node.is_silent and (not node.hosts_held or now >= node.free_from)
-    return NodePicture(node, sums, processes, is_red, hosts_free, told_of_node(node.beat.trouble))
+    return NodeSnapshot(node, sums, processes, is_red, hosts_free, translate_node_trouble(node.beat.trouble))
 
 
-def _picture_of_process(process: ProcessState, now: float) -> ProcessPicture:
+def _process_snapshot(process: ProcessState, now: float) -> ProcessSnapshot:
     died_s = max(0.0, now - process.died)
-    is_red = process.state in ("dead", "silent") or (bool(process.died) and died_s < RED_FOR_S)
-    is_told = bool(process.died) and (process.state == "dead" or died_s < TOLD_FOR_S)
+    is_red = process.state in ("dead", "silent") or (bool(process.died) and died_s < ALERT_FOR_S)
+    is_told = bool(process.died) and (process.state == "dead" or died_s < DEATH_SHOWN_FOR_S)
     told = [process.cause] if is_told and process.cause else []
     if process.restarts:
         told.append(f"{process.restarts}×")
     if process.pulse is not None and process.pulse.note:
         told.append(process.pulse.note)
-    return ProcessPicture(process, is_red, "; ".join(told), died_s if is_told else None)
+    return ProcessSnapshot(process, is_red, "; ".join(told), died_s if is_told else None)
 
 
-def sums_of(processes: Iterable[ProcessState]) -> Sums:
+def process_totals(processes: Iterable[ProcessState]) -> ProcessTotals:
     known = list(processes)
     pulses = [(one.role, one.pulse) for one in known if one.pulse is not None]
-    return Sums(
+    return ProcessTotals(
         len(known),
         sum(pulse.connections for _, pulse in pulses),
         sum(pulse.hosts for _, pulse in pulses),
@@ -137,7 +137,7 @@ def sums_of(processes: Iterable[ProcessState]) -> Sums:
     )
 
 
-def standstill_of(nodes: list[NodePicture], workers: list[NodeStatus]) -> Told | None:
+def standstill_reason(nodes: list[NodeSnapshot], workers: list[WorkerLeaseStatus]) -> LocalizedReason | None:
     """Why nothing is visited whatever runs: everybody who would is paused. Workers that belong to no node never say."""
     alive = [one for one in nodes if not one.node.is_silent]
     crawling = [one for one in alive if any(process.role == "worker" for process in one.node.beat.processes)]
@@ -146,24 +146,24 @@ def standstill_of(nodes: list[NodePicture], workers: list[NodeStatus]) -> Told |
         return None
     reasons = {one.trouble.en: one.trouble for one in crawling if one.trouble.en}.values()
     english, portuguese = (", ".join(one.in_language(code) for one in reasons) for code in ("en", "pt"))
-    return Told(f"nobody works for it: {english}", f"ninguém trabalha para ela: {portuguese}")
+    return LocalizedReason(f"nobody works for it: {english}", f"ninguém trabalha para ela: {portuguese}")
 
 
-def is_paused(one: NodePicture) -> bool:
+def is_paused(one: NodeSnapshot) -> bool:
     """By order, or by itself."""
-    return one.node.beat.trouble.startswith(PAUSED)
+    return one.node.beat.trouble.startswith(PAUSED_PREFIX)
 
 
-def totals_of(nodes: list[NodePicture]) -> Totals:
+def cluster_totals(nodes: list[NodeSnapshot]) -> ClusterTotals:
     alive = [one for one in nodes if not one.node.is_silent]
     machines, count = [one.node.beat.machine for one in alive], max(1, len(alive))
-    return Totals(
+    return ClusterTotals(
         len(alive),
         sum(machine.cpu for machine in machines) / count,
         sum(machine.load for machine in machines) / count,
         sum(machine.memory_bytes - machine.memory_free_bytes for machine in machines),
         sum(machine.disk_free_bytes for machine in machines),
-        Sums(
+        ProcessTotals(
             sum(one.sums.processes for one in alive),
             sum(one.sums.connections for one in alive),
             sum(one.sums.hosts for one in alive),

@@ -40,14 +40,14 @@ SECRET_VARIABLE = "TARRAFA_WEBHOOK_SECRET"  # noqa: S105 (its name)
 WEBHOOK_TIMEOUT_S = 10.0  # for all of it
 MAIL_TIMEOUT_S = 10.0  # for each word of the conversation
 MAIL_TIME_MAX_S = 30.0  # for all of it
-COMPLAINT_CHARS_MAX = 300
+ERROR_CHARS_MAX = 300
 SENTENCE_CHARS_MAX = 500
 NUMBERS_MAX = 50
 ENCODED_WORD = "=?"  # RFC 2047
 SUBMISSION_PORTS = {"smtp": 587, "smtps": 465}
 
 
-class NotDelivered(Exception):
+class DeliveryFailed(Exception):
     """An attempt that failed, in one line for people."""
 
 
@@ -62,7 +62,7 @@ class Notice(msgspec.Struct, frozen=True):
     numbers: dict[str, int | float] = {}
 
 
-class _Letter(msgspec.Struct, frozen=True):
+class _WebhookBody(msgspec.Struct, frozen=True):
     """A notice as a webhook gets it."""
 
     id: str
@@ -85,7 +85,7 @@ class MailServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class NotifyEnvironment:
     """What the environment says of sending: never on a command line, never in a collection's file."""
 
     mail: MailServer | None = None
@@ -93,12 +93,12 @@ class Surroundings:
     secret: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Surroundings":
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "NotifyEnvironment":
         mail, sender = environment.get(SMTP_VARIABLE, ""), environment.get(FROM_VARIABLE, "")
         if sender and not EMAIL.fullmatch(sender):
             raise ConfigError(f"{FROM_VARIABLE}: must be one address such as crawl@example.br")
         secret = environment.get(SECRET_VARIABLE, "").encode("utf-8", "surrogateescape")
-        return cls(read_mail_server(mail) if mail else None, sender, secret)
+        return cls(parse_mail_server(mail) if mail else None, sender, secret)
 
     def mail_trouble(self) -> str:
         """Why no e-mail can be sent; empty: nothing stands in the way."""
@@ -109,7 +109,7 @@ class Surroundings:
         return ""
 
 
-def read_mail_server(text: str) -> MailServer:
+def parse_mail_server(text: str) -> MailServer:
     """From `smtp[s]://user:password@host:port`. What is wrong is told without the text: it holds a password."""
     wrong = ConfigError(f"{SMTP_VARIABLE}: must look like smtp://HOST:PORT or smtps://USER:PASSWORD@HOST:PORT")
     try:
@@ -131,10 +131,10 @@ def one_line(text: str, chars_max: int) -> str:
     return plain if len(plain) <= chars_max else plain[: chars_max - 1] + "…"
 
 
-def post(address: str, notice: Notice, surroundings: Surroundings) -> None:
+def post_webhook(address: str, notice: Notice, surroundings: NotifyEnvironment) -> None:
     """To a webhook, as JSON. Only an answer of 2xx means that it has arrived."""
     body = msgspec.json.encode(
-        _Letter(notice.id, notice.collection, notice.event, _date(notice), notice.sentence, notice.numbers)
+        _WebhookBody(notice.id, notice.collection, notice.event, _iso_date(notice), notice.sentence, notice.numbers)
     )
     headers = {
         "Content-Type": "application/json",
@@ -145,15 +145,15 @@ def post(address: str, notice: Notice, surroundings: Surroundings) -> None:
     if surroundings.secret:
         signature = hmac.new(surroundings.secret, body, hashlib.sha256).hexdigest()
         headers["X-Tarrafa-Signature"] = f"sha256={signature}"
-    status = _posted(address, body, [f"{name}: {one_line(value, 200)}" for name, value in headers.items()])
-    whom = place(address)
+    status = _http_post(address, body, [f"{name}: {one_line(value, 200)}" for name, value in headers.items()])
+    whom = webhook_origin(address)
     if 300 <= status < 400:
-        raise NotDelivered(f"{whom} answered {status}: redirects are not followed; write the address that it leads to")
+        raise DeliveryFailed(f"{whom} answered {status}: redirects are not followed; write the address that it leads to")
     if not 200 <= status < 300:
-        raise NotDelivered(f"{whom} answered {status}")
+        raise DeliveryFailed(f"{whom} answered {status}")
 
 
-def _posted(address: str, body: bytes, headers: list[str]) -> int:
+def _http_post(address: str, body: bytes, headers: list[str]) -> int:
     """The status of the answer; what else it says is not kept."""
     curl = pycurl.Curl()
     try:
@@ -172,14 +172,14 @@ def _posted(address: str, body: bytes, headers: list[str]) -> int:
         return int(curl.getinfo(pycurl.RESPONSE_CODE))
     except pycurl.error as error:
         # Its words name hosts and ports, never the path.
-        raise NotDelivered(f"{place(address)}: {one_line(str(error.args[-1]), COMPLAINT_CHARS_MAX)}") from None
+        raise DeliveryFailed(f"{webhook_origin(address)}: {one_line(str(error.args[-1]), ERROR_CHARS_MAX)}") from None
     except UnicodeError:
-        raise NotDelivered(f"{place(address)}: the address cannot be sent as it is; write it in ASCII") from None
+        raise DeliveryFailed(f"{webhook_origin(address)}: the address cannot be sent as it is; write it in ASCII") from None
     finally:
         curl.close()
 
 
-def place(address: str) -> str:
+def webhook_origin(address: str) -> str:
     """A webhook as it may be shown: without user, path and query, where secrets stand."""
     try:
         parts = urlsplit(address)
@@ -188,31 +188,31 @@ def place(address: str) -> str:
         return "the webhook"
 
 
-def send(address: str, notice: Notice, surroundings: Surroundings) -> None:
+def send_email(address: str, notice: Notice, surroundings: NotifyEnvironment) -> None:
     """To one e-mail address, as plain text."""
     trouble = surroundings.mail_trouble()
     if trouble:
-        raise NotDelivered(trouble)
+        raise DeliveryFailed(trouble)
     assert surroundings.mail is not None
     whom = f"{surroundings.mail.host}:{surroundings.mail.port}"
     try:
-        message = _message(address, notice, surroundings.sender)
-        _conversation(surroundings.mail, surroundings.sender, address, message)
+        message = _email_message(address, notice, surroundings.sender)
+        _smtp_session(surroundings.mail, surroundings.sender, address, message)
     except smtplib.SMTPResponseException as error:
         answer = error.smtp_error.decode("utf-8", "replace") if isinstance(error.smtp_error, bytes) else ""
-        said = one_line(answer, COMPLAINT_CHARS_MAX)
-        raise NotDelivered(f"{whom} answered {error.smtp_code}: {said}") from None
+        said = one_line(answer, ERROR_CHARS_MAX)
+        raise DeliveryFailed(f"{whom} answered {error.smtp_code}: {said}") from None
     except smtplib.SMTPRecipientsRefused as error:
         code, refusal = next(iter(error.recipients.values()))
-        said = one_line(refusal.decode("utf-8", "replace"), COMPLAINT_CHARS_MAX)
-        raise NotDelivered(f"{whom} refuses {address}: {code} {said}") from None
+        said = one_line(refusal.decode("utf-8", "replace"), ERROR_CHARS_MAX)
+        raise DeliveryFailed(f"{whom} refuses {address}: {code} {said}") from None
     except MessageError:
-        raise NotDelivered(f"{one_line(address, 100)} is no address that can be written to") from None
+        raise DeliveryFailed(f"{one_line(address, 100)} is no address that can be written to") from None
     except (OSError, smtplib.SMTPException, ValueError) as error:
-        raise NotDelivered(f"{whom}: {one_line(str(error), COMPLAINT_CHARS_MAX) or type(error).__name__}") from None
+        raise DeliveryFailed(f"{whom}: {one_line(str(error), ERROR_CHARS_MAX) or type(error).__name__}") from None
 
 
-def _message(address: str, notice: Notice, sender: str) -> EmailMessage:
+def _email_message(address: str, notice: Notice, sender: str) -> EmailMessage:
     message = EmailMessage(policy=SMTP)
     if ENCODED_WORD in address + sender:
         raise MessageError
@@ -229,12 +229,12 @@ def _message(address: str, notice: Notice, sender: str) -> EmailMessage:
     message["X-Tarrafa-Id"] = one_line(notice.id, 100).replace(ENCODED_WORD, "= ?")
     lines = [notice.sentence, ""]
     lines += [f"{name.replace('_', ' ')}: {value:,.6g}" for name, value in notice.numbers.items()]
-    lines += ["", f"collection {notice.collection}, {_date(notice)}, notice {notice.id}"]
+    lines += ["", f"collection {notice.collection}, {_iso_date(notice)}, notice {notice.id}"]
     message.set_content("\n".join(one_line(line, SENTENCE_CHARS_MAX) for line in lines) + "\n")
     return message
 
 
-class _Bounded(smtplib.SMTP):
+class _TimeLimitedSmtp(smtplib.SMTP):
     """Hangs up after a while: a server that says one letter every few seconds passes any time limit of single words."""
 
     _watchdog: threading.Timer | None = None
@@ -261,24 +261,24 @@ class _Bounded(smtplib.SMTP):
                 line.shutdown(socket.SHUT_RDWR)
 
 
-class _BoundedTls(_Bounded, smtplib.SMTP_SSL):
+class _TimeLimitedSmtpTls(_TimeLimitedSmtp, smtplib.SMTP_SSL):
     """The same, with TLS from the first byte on."""
 
 
-def _conversation(mail: MailServer, sender: str, address: str, message: EmailMessage) -> None:
+def _smtp_session(mail: MailServer, sender: str, address: str, message: EmailMessage) -> None:
     # We say hello by the sender's domain: to find out this machine's own name may take a resolver minutes.
     hello = sender.rpartition("@")[2].encode("idna").decode()
     if mail.secure:
-        server: _Bounded = _BoundedTls(mail.host, mail.port, hello, timeout=MAIL_TIMEOUT_S, context=_verifying())
+        server: _TimeLimitedSmtp = _TimeLimitedSmtpTls(mail.host, mail.port, hello, timeout=MAIL_TIMEOUT_S, context=_tls_context())
     else:
-        server = _Bounded(mail.host, mail.port, hello, timeout=MAIL_TIMEOUT_S)
+        server = _TimeLimitedSmtp(mail.host, mail.port, hello, timeout=MAIL_TIMEOUT_S)
     try:
         server.ehlo_or_helo_if_needed()
         if not mail.secure and server.has_extn("starttls"):
-            server.starttls(context=_verifying())
+            server.starttls(context=_tls_context())
             server.ehlo_or_helo_if_needed()
         elif not mail.secure and mail.user and not _is_loopback(mail.host):
-            raise NotDelivered(f"{mail.host}:{mail.port} offers no TLS: the password is not sent; use smtps://")
+            raise DeliveryFailed(f"{mail.host}:{mail.port} offers no TLS: the password is not sent; use smtps://")
         if mail.user:
             server.login(mail.user, mail.password)
         server.send_message(message, sender, [address])
@@ -288,7 +288,7 @@ def _conversation(mail: MailServer, sender: str, address: str, message: EmailMes
         server.close()
 
 
-def _verifying() -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     return ssl.create_default_context(cafile=ca_bundle())
 
 
@@ -299,5 +299,5 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _date(notice: Notice) -> str:
+def _iso_date(notice: Notice) -> str:
     return datetime.fromtimestamp(notice.at, UTC).isoformat(timespec="seconds")

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from tarrafa.coordinate.preset_words import LANGUAGES, REASONS, TITLES
-from tarrafa.coordinate.writing import commented
-from tarrafa.crawl.collection import root_url
+from tarrafa.coordinate.writing import toml_with_comments
+from tarrafa.crawl.collection import parse_root
 from tarrafa.errors import ConfigError, NoSuchThing
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.parse.site import Suffixes
-from tarrafa.parse.url import DEFAULT_PORTS, Identity, split
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.parse.site import PublicSuffixes
+from tarrafa.parse.url import DEFAULT_PORTS, UrlIdentity, split
 
 COUNTRY = re.compile(r"[a-z]{2,63}|xn--[a-z0-9-]{1,59}")
 DOCUMENTS = (
@@ -29,10 +29,10 @@ DOCUMENTS = (
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     "application/vnd.oasis.opendocument.text",
 )  # fmt: skip
-NUISANCES = ("*/login*", "*/search?*", "*/busca?*", "*?*session*=*", "*?*sessao=*")  # pages of no use to others
+EXCLUDED_PATTERNS = ("*/login*", "*/search?*", "*/busca?*", "*?*session*=*", "*?*sessao=*")  # pages of no use to others
 
 
-class Wish(msgspec.Struct, frozen=True):
+class PresetRequest(msgspec.Struct, frozen=True):
     """What a preset is made for. No country: that of the root's host."""
 
     root: str
@@ -41,7 +41,7 @@ class Wish(msgspec.Struct, frozen=True):
     contact: str = ""
 
 
-class Start(msgspec.Struct, frozen=True):
+class PresetRoot(msgspec.Struct, frozen=True):
     """A wish understood: a canonical URL and what it says about its host."""
 
     url: str
@@ -54,35 +54,35 @@ class Start(msgspec.Struct, frozen=True):
 Table = dict[str, Any]
 
 
-def make(name: str, wish: Wish) -> Table:
+def preset_table(name: str, wish: PresetRequest) -> Table:
     """The table of a preset."""
     if name not in PRESETS:
         raise NoSuchThing(f"no preset is named {name[:80]!r} (there are: {', '.join(PRESETS)})")
-    start = _understood(wish)
+    start = _preset_root(wish)
     table = {"name": wish.name, "roots": [start.url], **PRESETS[name](start)}
     politeness = {"delay": "1s", **table.pop("politeness", {}), "contact": wish.contact}
     scope = table.pop("scope", {})
     return {"name": table.pop("name"), "roots": table.pop("roots"), "scope": scope, "politeness": politeness, **table}
 
 
-def write(name: str, wish: Wish, language: str = "en", file: str = "collection.toml") -> str:
+def preset_toml(name: str, wish: PresetRequest, language: str = "en", file: str = "collection.toml") -> str:
     """The same as a file with its reasons."""
     if language not in LANGUAGES:
         raise ConfigError(f"no preset speaks {language!r} (allowed: {', '.join(LANGUAGES)})")
-    table = make(name, wish)
+    table = preset_table(name, wish)
     reasons = {key: said[language] for key, said in REASONS.items() if " " not in key}
     reasons |= {key.partition(" ")[2]: said[language] for key, said in REASONS.items() if key.startswith(f"{name} ")}
     above = f"{TITLES[name][language]}\n{REASONS['how to start'][language].format(file=file)}"
-    return commented(table, reasons, above)
+    return toml_with_comments(table, reasons, above)
 
 
-def titles(language: str = "en") -> dict[str, str]:
+def preset_titles(language: str = "en") -> dict[str, str]:
     """All presets, and what each is for."""
     return {name: TITLES[name].get(language, TITLES[name]["en"]) for name in PRESETS}
 
 
-def _understood(wish: Wish) -> Start:
-    url = root_url(wish.root.strip(), Identity())
+def _preset_root(wish: PresetRequest) -> PresetRoot:
+    url = parse_root(wish.root.strip(), UrlIdentity())
     if url is None:
         raise ConfigError(f"root: not an http(s) URL or a host name: {wish.root[:200]!r}")
     parts = split(url)
@@ -95,7 +95,7 @@ def _understood(wish: Wish) -> Start:
     if country and not COUNTRY.fullmatch(country):
         raise ConfigError(f"country: {wish.country[:80]!r} is no top-level domain such as br")
     country = country or ("" if _is_address(parts.host) else parts.host.rpartition(".")[2])
-    return Start(url, f"{parts.host}{port}", f"{twin}{port}" if twin else "", site, country)
+    return PresetRoot(url, f"{parts.host}{port}", f"{twin}{port}" if twin else "", site, country)
 
 
 def _is_address(host: str) -> bool:
@@ -103,67 +103,67 @@ def _is_address(host: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _suffixes() -> Suffixes:
-    return Suffixes(bundled_list())
+def _suffixes() -> PublicSuffixes:
+    return PublicSuffixes(bundled_suffix_list())
 
 
-def _own_hosts(start: Start) -> list[str]:
+def _own_hosts(start: PresetRoot) -> list[str]:
     return [start.host, *([start.twin] if start.twin else [])]
 
 
-def _page(start: Start) -> Table:
+def _page(start: PresetRoot) -> Table:
     return {
         "scope": {"hosts": _own_hosts(start), "depth_max": 0},
         "fetch": {"sitemaps": False, "feeds": False},
     }
 
 
-def _directory(start: Start) -> Table:
+def _directory(start: PresetRoot) -> Table:
     path = split(start.url).target.partition("?")[0]
     folder, _, last = path.rpartition("/")
     folder = f"{path}/" if last and "." not in last else f"{folder}/"  # /~maria is a folder, /a/index.html is in one
-    patterns = [f"http*://{_literally(host + folder)}*" for host in _own_hosts(start)]
+    patterns = [f"http*://{_escape_pattern(host + folder)}*" for host in _own_hosts(start)]
     return {"scope": {"hosts": _own_hosts(start), "include": patterns}}
 
 
-def _literally(text: str) -> str:
+def _escape_pattern(text: str) -> str:
     """As a pattern that means the text itself."""
     return re.sub(r"([*?\[])", r"[\1]", text)
 
 
-def _site(start: Start) -> Table:
-    return {"scope": {"hosts": _own_hosts(start), "exclude": list(NUISANCES)}}
+def _site(start: PresetRoot) -> Table:
+    return {"scope": {"hosts": _own_hosts(start), "exclude": list(EXCLUDED_PATTERNS)}}
 
 
-def _and_below(start: Start) -> list[str]:
+def _and_below(start: PresetRoot) -> list[str]:
     return [start.site] if _is_address(start.site) else [start.site, f"*.{start.site}"]
 
 
-def _subdomains(start: Start) -> Table:
-    return {"scope": {"hosts": _and_below(start), "exclude": list(NUISANCES)}}
+def _subdomains(start: PresetRoot) -> Table:
+    return {"scope": {"hosts": _and_below(start), "exclude": list(EXCLUDED_PATTERNS)}}
 
 
-def _of_country(start: Start) -> list[str]:
+def _of_country(start: PresetRoot) -> list[str]:
     if not start.country:
         raise ConfigError("country: the root's host has no name, so name the country (such as br)")
     return [f"*.{start.country}"]
 
 
-def _country(start: Start) -> Table:
+def _country(start: PresetRoot) -> Table:
     return {
-        "scope": {"hosts": _of_country(start), "exclude": list(NUISANCES), "host_pages_max": 10_000, "depth_max": 15},
+        "scope": {"hosts": _of_country(start), "exclude": list(EXCLUDED_PATTERNS), "host_pages_max": 10_000, "depth_max": 15},
         "politeness": {"delay": "2s"},
         "strategy": {"order": "backlinks"},
     }
 
 
-def _rdfa(start: Start) -> Table:
+def _rdfa(start: PresetRoot) -> Table:
     return {
-        "scope": {"hosts": _and_below(start), "exclude": list(NUISANCES), "keep": "structured"},
+        "scope": {"hosts": _and_below(start), "exclude": list(EXCLUDED_PATTERNS), "keep": "structured"},
     }
 
 
-def _legal_deposit(start: Start) -> Table:
+def _legal_deposit(start: PresetRoot) -> Table:
     return {
         "scope": {
             "hosts": _and_below(start),
@@ -178,15 +178,15 @@ def _legal_deposit(start: Start) -> Table:
     }
 
 
-def _breadth(start: Start) -> Table:
+def _breadth(start: PresetRoot) -> Table:
     return {
         "scope": {"hosts": _of_country(start), "site_hosts_max": 100, "size_max": "500 KB"},
         "fetch": {"sitemaps": False, "feeds": False},
-        "strategy": {"order": "breadth", "favour": _of_country(start), "penalise": list(NUISANCES)},
+        "strategy": {"order": "breadth", "favour": _of_country(start), "penalise": list(EXCLUDED_PATTERNS)},
     }
 
 
-PRESETS: dict[str, Callable[[Start], Table]] = {
+PRESETS: dict[str, Callable[[PresetRoot], Table]] = {
     "page": _page,
     "directory": _directory,
     "site": _site,

@@ -17,24 +17,24 @@ import apsw
 import msgspec
 
 from tarrafa.clock import boot_id
-from tarrafa.coordinate.beats import SILENT_AFTER_S, Beat
-from tarrafa.coordinate.ledger import path_of
-from tarrafa.coordinate.nodes import Answering
-from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.coordinate.beats import NODE_SILENT_AFTER_S, NodeHeartbeat
+from tarrafa.coordinate.ledger import store_path
+from tarrafa.coordinate.nodes import SearchNode
+from tarrafa.data import DataDirectory, open_sqlite_readonly
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.fetch.peer import checked
+from tarrafa.fetch.peer import check_node_url
 
 GIVEN_UP_AFTER_S = 60.0  # without a beat: then it is not asked any more, and still named
 SILENT = "it is silent"
-NOT_NOW = "its search does not run"
+NOT_RUNNING = "its search does not run"
 NO_ADDRESS = "what it tells is no address"
-SAME = "another node answers at the address that it tells"
-ELSEWHERE = "its search can be reached on its own machine only"
+DUPLICATE_ADDRESS = "another node answers at the address that it tells"
+LOOPBACK_ONLY = "its search can be reached on its own machine only"
 
-_beat = msgspec.json.Decoder(Beat).decode
+_decode_node_heartbeat = msgspec.json.Decoder(NodeHeartbeat).decode
 
 
-class Place(NamedTuple):
+class PeerAddress(NamedTuple):
     """Where a node is asked, and which process of it answers for that; or why it is not."""
 
     url: str = ""
@@ -42,77 +42,77 @@ class Place(NamedTuple):
     why: str = ""
 
 
-def places(nodes: Iterable[Answering]) -> dict[str, Place]:
+def peer_addresses(nodes: Iterable[SearchNode]) -> dict[str, PeerAddress]:
     """Where each of these is asked, by name. Of those that tell the same address, one is."""
-    found: dict[str, Place] = {}
+    found: dict[str, PeerAddress] = {}
     taken: set[str] = set()
     for one in sorted(nodes, key=lambda one: (_is_silent(one), one.name)):
-        place = _place(one)
-        found[one.name] = place if not place.url or place.url not in taken else Place(why=SAME)
+        place = _peer_address(one)
+        found[one.name] = place if not place.url or place.url not in taken else PeerAddress(why=DUPLICATE_ADDRESS)
         taken.add(place.url)
     return dict(sorted(found.items()))
 
 
-def _is_silent(node: Answering) -> bool:
-    return node.silent_s is None or node.silent_s > SILENT_AFTER_S
+def _is_silent(node: SearchNode) -> bool:
+    return node.silent_s is None or node.silent_s > NODE_SILENT_AFTER_S
 
 
-def _place(node: Answering) -> Place:
+def _peer_address(node: SearchNode) -> PeerAddress:
     if node.silent_s is None or node.silent_s > GIVEN_UP_AFTER_S:
-        return Place(why=SILENT)
+        return PeerAddress(why=SILENT)
     if not node.address:
-        return Place(why=NOT_NOW)
+        return PeerAddress(why=NOT_RUNNING)
     try:
-        url = checked(node.address, node.name)
+        url = check_node_url(node.address, node.name)
         parts = urlsplit(url)
         ip = ip_address(parts.hostname or "")
     except (ConfigError, ValueError):
-        return Place(why=NO_ADDRESS)
+        return PeerAddress(why=NO_ADDRESS)
     if parts.path or ip.is_unspecified or ip.is_multicast:
-        return Place(why=NO_ADDRESS)
+        return PeerAddress(why=NO_ADDRESS)
     mapped = ip.ipv4_mapped if isinstance(ip, IPv6Address) else None
     if (mapped or ip).is_loopback and node.process.partition("/")[0] != boot_id():
-        return Place(why=ELSEWHERE)
-    return Place(url, node.process)
+        return PeerAddress(why=LOOPBACK_ONLY)
+    return PeerAddress(url, node.process)
 
 
-class Noted(NamedTuple):
+class RecordedNodes(NamedTuple):
     """What the ledger of a coordinator tells those who are not the coordinator: its own node, and how each node was
     when that was last noted, and when. None: another version noted it."""
 
     own: str = ""
-    nodes: dict[str, tuple[Beat | None, float]] = {}  # noqa: RUF012 (nobody changes it)
+    nodes: dict[str, tuple[NodeHeartbeat | None, float]] = {}  # noqa: RUF012 (nobody changes it)
 
     def addresses(self, now: float) -> list[tuple[str, str]]:
         """Every node but the own one, and where it is asked; empty: it is not."""
         others = {name: node for name, node in self.nodes.items() if name != self.own}
-        found = places(
-            Answering(name, beat.address, beat.process, now - heard) for name, (beat, heard) in others.items() if beat
+        found = peer_addresses(
+            SearchNode(name, beat.address, beat.process, now - heard) for name, (beat, heard) in others.items() if beat
         )
-        return [(name, found.get(name, Place()).url) for name in others]
+        return [(name, found.get(name, PeerAddress()).url) for name in others]
 
 
-def noted(data: DataDirectory) -> Noted:
+def read_recorded_nodes(data: DataDirectory) -> RecordedNodes:
     """Where nobody coordinates, or whoever asks may not know, there is no name, and there are no nodes."""
-    path = path_of(data)
+    path = store_path(data)
     if not path.exists():
-        return Noted()
+        return RecordedNodes()
     try:
-        connection = open_to_read(path)
+        connection = open_sqlite_readonly(path)
         try:
             own = "".join(str(name) for (name,) in connection.execute("SELECT name FROM own"))
             rows = connection.execute("SELECT name, beat, heard FROM node ORDER BY name")
-            return Noted(own, {str(name): (_read(beat), float(str(heard))) for name, beat, heard in rows})
+            return RecordedNodes(own, {str(name): (_heartbeat_or_none(beat), float(str(heard))) for name, beat, heard in rows})
         finally:
             connection.close()
     except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
-        return Noted()
+        return RecordedNodes()
     except apsw.Error as error:
         raise DataError(f"{path}: what is noted of other nodes cannot be read ({error})") from None
 
 
-def _read(content: object) -> Beat | None:
+def _heartbeat_or_none(content: object) -> NodeHeartbeat | None:
     try:
-        return _beat(content if isinstance(content, bytes) else str(content))
+        return _decode_node_heartbeat(content if isinstance(content, bytes) else str(content))
     except msgspec.MsgspecError:
         return None

@@ -11,42 +11,42 @@ from collections.abc import Iterable
 import msgspec
 
 from tarrafa.config import Collection
-from tarrafa.coordinate.estimating import Estimate, estimate
-from tarrafa.coordinate.gathering import gather
-from tarrafa.coordinate.judging import Verdict, judge, unknown
+from tarrafa.coordinate.estimating import CrawlEstimate, estimate
+from tarrafa.coordinate.gathering import gather_estimate_inputs
+from tarrafa.coordinate.judging import ScopeVerdict, check_urls, unknown_before_crawl
 from tarrafa.coordinate.words import Words
 from tarrafa.coordinate.words.english import ENGLISH
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.address import Address
-from tarrafa.takedown import TakenDown
+from tarrafa.takedown import CurrentTakedowns
 
 ESTIMATES_AT_ONCE = 2
 
 
-class Judgement(msgspec.Struct, frozen=True):
+class ScopeCheckResponse(msgspec.Struct, frozen=True):
     """A verdict for each line, and what no dry run can know."""
 
-    verdicts: list[Verdict]
+    verdicts: list[ScopeVerdict]
     unknown: list[str]
 
 
-class Rehearsal:
+class DryRun:
     """For the collections of one data directory. `address`: of its frontier, where that is elsewhere."""
 
     def __init__(self, data: DataDirectory, address: Address | None) -> None:
         self._data, self._address = data, address
         self._places = asyncio.Semaphore(ESTIMATES_AT_ONCE)
 
-    async def judge(self, collection: Collection, urls: Iterable[str], words: Words = ENGLISH) -> Judgement:
+    async def check_scope(self, collection: Collection, urls: Iterable[str], words: Words = ENGLISH) -> ScopeCheckResponse:
         lines = list(urls)
 
-        def judged() -> Judgement:
-            verdicts = judge(collection, lines, TakenDown(self._data).covers, words)
-            return Judgement(verdicts, unknown(collection, words) if verdicts else [])
+        def judged() -> ScopeCheckResponse:
+            verdicts = check_urls(collection, lines, CurrentTakedowns(self._data).covers, words)
+            return ScopeCheckResponse(verdicts, unknown_before_crawl(collection, words) if verdicts else [])
 
         return await asyncio.to_thread(judged)
 
-    async def estimate(self, collection: Collection, words: Words = ENGLISH) -> Estimate:
+    async def estimate(self, collection: Collection, words: Words = ENGLISH) -> CrawlEstimate:
         async with self._places:
-            known = await gather(self._data, collection, address=self._address)
+            known = await gather_estimate_inputs(self._data, collection, address=self._address)
             return await asyncio.to_thread(estimate, collection, known, words)

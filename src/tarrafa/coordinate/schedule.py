@@ -24,17 +24,17 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.config import Schedule
-from tarrafa.coordinate.calendar import Rhythm, moment_of, on_the_wall
+from tarrafa.config import ScheduleConfig
+from tarrafa.coordinate.calendar import Recurrence, timestamp_of_local, local_time
 from tarrafa.coordinate.wording import Reason
 
-Action = Literal["nothing", "start", "begin_run", "stop"]
-AT_REST = frozenset({"ready", "waiting", "stopped", "finished", "failed"})
+ScheduleAction = Literal["nothing", "start", "begin_run", "stop"]
+IDLE_STATES = frozenset({"ready", "waiting", "stopped", "finished", "failed"})
 LATE_S = 60.0  # a run that begins later than that after its time was missed
 UPCOMING_MAX = 1_000
 
 
-class History(msgspec.Struct, frozen=True, kw_only=True):
+class RunHistory(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a collection. Moments are seconds since 1970; None: never."""
 
     state: str  # as the frontier has it
@@ -51,7 +51,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         """One of its runs has begun and is not over. In a state that we do not know, it is not ours to touch."""
         if self.state == "waiting":  # for its date, or for what it needs to go on
             return self.began is not None and (self.ended is None or self.ended < self.began)
-        return self.state not in AT_REST and not self.is_held
+        return self.state not in IDLE_STATES and not self.is_held
 
     @property
     def is_held(self) -> bool:
@@ -60,33 +60,33 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "paused" and self.by_person and between
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class ScheduleDecision(msgspec.Struct, frozen=True, omit_defaults=True):
     """What to do, and why. `left_out`: the last time that nothing came of, to be told once for each such `at`."""
 
-    action: Action
+    action: ScheduleAction
     reason: Reason
     at: float | None = None  # the time that a run is for
     next: float | None = None  # the next one after now
     left_out: Reason | None = None
 
 
-def decide(schedule: Schedule, history: History, now: float) -> Decision:
+def decide(schedule: ScheduleConfig, history: RunHistory, now: float) -> ScheduleDecision:
     """What to do about a collection at this moment."""
-    plan = _Plan(schedule, history)
+    plan = _ScheduleTimes(schedule, history)
     following, left_out = plan.after(now), plan.left_out(now)
 
-    def answer(action: Action, reason: Reason, at: float | None = None) -> Decision:
-        return Decision(action, reason, at, following, left_out)
+    def answer(action: ScheduleAction, reason: Reason, at: float | None = None) -> ScheduleDecision:
+        return ScheduleDecision(action, reason, at, following, left_out)
 
     if plan.deadline is not None and now >= plan.deadline:
         return answer(*_after_the_deadline(history, plan.reason("", plan.deadline), plan.deadline))
     if history.is_held:
         return answer("nothing", plan.reason("rests"))
     if history.is_under_way:
-        return answer("nothing", plan.while_it_runs(now))
+        return answer("nothing", plan.reason_while_running(now))
     at = plan.due(now)
     if at is None:
-        return answer("nothing", plan.while_it_rests(now))
+        return answer("nothing", plan.reason_while_idle(now))
     key = "caught_up" if now - at > LATE_S else "run_is_due"
     if history.began is not None:
         return answer("begin_run", plan.reason(key, at), at)
@@ -94,20 +94,20 @@ def decide(schedule: Schedule, history: History, now: float) -> Decision:
     return answer("start", plan.reason("start_has_come" if past_at_once else key, at), at)
 
 
-def upcoming(schedule: Schedule, history: History, now: float, count: int) -> list[float]:
+def upcoming_times(schedule: ScheduleConfig, history: RunHistory, now: float, count: int) -> list[float]:
     """The next times of its runs after now, in their order; those that come during a run will be left out."""
-    plan, times = _Plan(schedule, history), list[float]()
+    plan, times = _ScheduleTimes(schedule, history), list[float]()
     while len(times) < min(count, UPCOMING_MAX) and (time := plan.after(times[-1] if times else now)) is not None:
         times.append(time)
     return times
 
 
-def deadline_of(schedule: Schedule) -> float | None:
+def deadline_of(schedule: ScheduleConfig) -> float | None:
     """The moment at which it ends; None: never."""
-    return _moment(schedule.deadline, schedule.timezone)
+    return _timestamp(schedule.deadline, schedule.timezone)
 
 
-def _after_the_deadline(history: History, over: Reason, deadline: float) -> tuple[Action, Reason]:
+def _after_the_deadline(history: RunHistory, over: Reason, deadline: float) -> tuple[ScheduleAction, Reason]:
     """What is under way is stopped, unless a person wanted it to run after the deadline and knew of it."""
     if not history.is_under_way or history.state not in ("running", "paused", "waiting"):
         return "nothing", msgspec.structs.replace(over, key="over")
@@ -117,19 +117,19 @@ def _after_the_deadline(history: History, over: Reason, deadline: float) -> tupl
     return "stop", msgspec.structs.replace(over, key="deadline_has_come")
 
 
-class _Plan:
+class _ScheduleTimes:
     """The times of one schedule, as far as they count for one collection."""
 
-    def __init__(self, schedule: Schedule, history: History) -> None:
+    def __init__(self, schedule: ScheduleConfig, history: RunHistory) -> None:
         self._zone, self._history = schedule.timezone, history
-        self.start = _moment(schedule.start, self._zone)
-        self.deadline = _moment(schedule.deadline, self._zone)
+        self.start = _timestamp(schedule.start, self._zone)
+        self.deadline = _timestamp(schedule.deadline, self._zone)
         if schedule.start is not None:
             anchor = datetime.fromisoformat(schedule.start)
         else:
-            anchor = on_the_wall(history.created, self._zone).replace(microsecond=0, fold=0)
+            anchor = local_time(history.created, self._zone).replace(microsecond=0, fold=0)
         is_empty = schedule.start is None and not schedule.every
-        self._rhythm = None if is_empty else Rhythm(anchor, schedule.every, self._zone)
+        self._rhythm = None if is_empty else Recurrence(anchor, schedule.every, self._zone)
 
     def reason(self, key: str, at: float | None = None, now: float | None = None) -> Reason:
         wait_s = max(0.0, at - now) if at is not None and now is not None else 0.0
@@ -156,9 +156,9 @@ class _Plan:
 
     def due(self, now: float) -> float | None:
         """The time that a run should begin for now, if there is one."""
-        return self.between(self._floor(), now)
+        return self.between(self._past_until(), now)
 
-    def _floor(self) -> float:
+    def _past_until(self) -> float:
         """Times up to this moment are past."""
         history = self._history
         if history.began is None and history.state != "stopped":
@@ -172,7 +172,7 @@ class _Plan:
             floor = _latest(history.began, history.changed)
             now = now if history.is_under_way or history.is_held else min(now, _latest(history.ended))
         elif history.is_held:
-            floor = self._floor()
+            floor = self._past_until()
         else:
             return None
         time = self.between(floor, now)
@@ -181,14 +181,14 @@ class _Plan:
         by_hand = history.state == "paused" and history.by_person and time >= _latest(history.acted)
         return self.reason("left_out_paused" if by_hand else "left_out_running", time)
 
-    def while_it_runs(self, now: float) -> Reason:
+    def reason_while_running(self, now: float) -> Reason:
         following = self.after(now)
         if following is not None:
             return self.reason("next", following, now)
         return self.reason("to_its_end" if self.deadline is None else "until", self.deadline, now)
 
-    def while_it_rests(self, now: float) -> Reason:
-        following = self.after(max(now, self._floor()))
+    def reason_while_idle(self, now: float) -> Reason:
+        following = self.after(max(now, self._past_until()))
         if following is not None:
             return self.reason("next" if self._history.began is not None else "starts", following, now)
         if self._history.began is None:
@@ -196,8 +196,8 @@ class _Plan:
         return self.reason("cut" if self._history.cut else "no_more")
 
 
-def _moment(shown: str | None, zone: str) -> float | None:
-    return None if shown is None else moment_of(datetime.fromisoformat(shown), zone)
+def _timestamp(shown: str | None, zone: str) -> float | None:
+    return None if shown is None else timestamp_of_local(datetime.fromisoformat(shown), zone)
 
 
 def _latest(*moments: float | None) -> float:

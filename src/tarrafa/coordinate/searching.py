@@ -12,11 +12,11 @@ import logging
 import time
 from collections.abc import Callable
 
-from tarrafa.coordinate.beats import BEAT_EVERY_S
-from tarrafa.coordinate.nodes import Nodes
-from tarrafa.coordinate.reaching import Place, places
+from tarrafa.coordinate.beats import NODE_HEARTBEAT_EVERY_S
+from tarrafa.coordinate.nodes import NodeRegistry
+from tarrafa.coordinate.reaching import PeerAddress, peer_addresses
 from tarrafa.frontier.token import Token
-from tarrafa.search.missing import Missing
+from tarrafa.search.missing import UnavailableShard
 from tarrafa.search.remote import RemoteShard
 
 log = logging.getLogger(__name__)
@@ -26,45 +26,45 @@ class NodeShards:
     """Gives the shards of the nodes, whenever it is called, in any thread. Use it in an `async with`, where the nodes
     live."""
 
-    def __init__(self, nodes: Nodes, token: Token, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, nodes: NodeRegistry, token: Token, now: Callable[[], float] = time.time) -> None:
         self._nodes, self._token, self._now = nodes, token, now
-        self._places: dict[str, Place] = {}
-        self._shards: dict[str, RemoteShard | Missing] = {}
-        self._present: tuple[RemoteShard | Missing, ...] = ()
+        self._places: dict[str, PeerAddress] = {}
+        self._shards: dict[str, RemoteShard | UnavailableShard] = {}
+        self._present: tuple[RemoteShard | UnavailableShard, ...] = ()
         self._looking: asyncio.Task[None] | None = None
 
-    def __call__(self) -> tuple[RemoteShard | Missing, ...]:
+    def __call__(self) -> tuple[RemoteShard | UnavailableShard, ...]:
         return self._present
 
     async def __aenter__(self) -> "NodeShards":
-        self.look()
-        self._looking = asyncio.create_task(self._keep_looking())
+        self.refresh()
+        self._looking = asyncio.create_task(self._refresh_loop())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
-        self._change({})
+        self._replace_shards({})
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Take up those who have come or moved, and let go of those who have left."""
-        self._change(places(self._nodes.answering(self._now())))
+        self._replace_shards(peer_addresses(self._nodes.search_nodes(self._now())))
 
-    async def _keep_looking(self) -> None:
+    async def _refresh_loop(self) -> None:
         while True:
-            await asyncio.sleep(BEAT_EVERY_S)
+            await asyncio.sleep(NODE_HEARTBEAT_EVERY_S)
             try:
-                self.look()
+                self.refresh()
             except Exception:  # whatever it is, searches go on with those that there were
                 log.exception("the nodes that answer searches")
 
-    def _change(self, wanted: dict[str, Place]) -> None:
+    def _replace_shards(self, wanted: dict[str, PeerAddress]) -> None:
         if wanted == self._places:
             return
         before = self._shards
         self._shards = {
-            name: before[name] if self._places.get(name) == place else self._made(name, place)
+            name: before[name] if self._places.get(name) == place else self._make_shard(name, place)
             for name, place in wanted.items()
         }
         self._places, self._present = wanted, tuple(self._shards.values())
@@ -72,7 +72,7 @@ class NodeShards:
             if self._shards.get(name) is not shard:
                 shard.close()
 
-    def _made(self, name: str, place: Place) -> RemoteShard | Missing:
+    def _make_shard(self, name: str, place: PeerAddress) -> RemoteShard | UnavailableShard:
         if place.why:
-            return Missing(name, place.why)
+            return UnavailableShard(name, place.why)
         return RemoteShard(place.url, self._token, name=name, private=True)

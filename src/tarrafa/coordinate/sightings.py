@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from tarrafa.coordinate.beats import Beat
+from tarrafa.coordinate.beats import NodeHeartbeat
 from tarrafa.parse.url import host_name
-from tarrafa.pulse import Seen
+from tarrafa.pulse import VisitSample
 
 NEWEST_KEPT, SAMPLES_KEPT, SLOW_SHOWN = 20, 3, 10
 SLOW_KEPT_MAX, SLOW_FOR_S = 200, 300.0
 COLLECTIONS_MAX, STATUSES_MAX = 1_000, 100
 
 
-class Slow(msgspec.Struct, frozen=True):
+class SlowHost(msgspec.Struct, frozen=True):
     """A host that lets us wait."""
 
     host: str
@@ -31,23 +31,23 @@ class Slow(msgspec.Struct, frozen=True):
 
 class FailureSamples(msgspec.Struct, frozen=True):
     status: int
-    seen: list[Seen]  # the latest first
+    seen: list[VisitSample]  # the latest first
 
 
 @dataclass(slots=True)
-class _Kept:
-    newest: deque[Seen] = field(default_factory=lambda: deque(maxlen=NEWEST_KEPT))
-    failures: dict[int, deque[Seen]] = field(default_factory=dict)
-    slow: dict[str, Slow] = field(default_factory=dict)
+class _CollectionVisits:
+    newest: deque[VisitSample] = field(default_factory=lambda: deque(maxlen=NEWEST_KEPT))
+    failures: dict[int, deque[VisitSample]] = field(default_factory=dict)
+    slow: dict[str, SlowHost] = field(default_factory=dict)
 
 
-class Sightings:
+class RecentVisits:
     """Of all collections."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, _Kept] = {}
+        self._kept: dict[str, _CollectionVisits] = {}
 
-    def take(self, beat: Beat) -> None:
+    def add_heartbeat(self, beat: NodeHeartbeat) -> None:
         for process in beat.processes:
             if process.pulse is None:
                 continue
@@ -60,20 +60,20 @@ class Sightings:
             for seen in process.pulse.slowest:
                 self._note_slow(seen)
 
-    def _of(self, name: str) -> _Kept:
+    def _of(self, name: str) -> _CollectionVisits:
         if name not in self._kept and len(self._kept) >= COLLECTIONS_MAX:
             self._kept.clear()
-        return self._kept.setdefault(name, _Kept())
+        return self._kept.setdefault(name, _CollectionVisits())
 
-    def _note_slow(self, seen: Seen) -> None:
+    def _note_slow(self, seen: VisitSample) -> None:
         slow, host = self._of(seen.collection).slow, host_name(seen.url)
         before = slow.get(host)
         if before is None or seen.elapsed_s >= before.elapsed_s or seen.at - before.at > SLOW_FOR_S:
-            slow[host] = Slow(host, seen.elapsed_s, seen.at, seen.url)
+            slow[host] = SlowHost(host, seen.elapsed_s, seen.at, seen.url)
         if len(slow) > SLOW_KEPT_MAX:
             del slow[min(slow.values(), key=lambda one: one.at).host]
 
-    def newest(self, name: str) -> list[Seen]:
+    def newest(self, name: str) -> list[VisitSample]:
         """The latest first."""
         return sorted(self._of(name).newest, key=lambda one: -one.at)
 
@@ -81,7 +81,7 @@ class Sightings:
         kept = self._of(name).failures
         return [FailureSamples(status, sorted(kept[status], key=lambda one: -one.at)) for status in sorted(kept)]
 
-    def slowest(self, name: str, now: float) -> list[Slow]:
+    def slowest(self, name: str, now: float) -> list[SlowHost]:
         recent = [one for one in self._of(name).slow.values() if now - one.at <= SLOW_FOR_S]
         return sorted(recent, key=lambda one: -one.elapsed_s)[:SLOW_SHOWN]
 
@@ -89,7 +89,7 @@ class Sightings:
         self._kept.pop(name, None)
 
 
-def _put(kept: deque[Seen], seen: Seen) -> None:
+def _put(kept: deque[VisitSample], seen: VisitSample) -> None:
     for older in [one for one in kept if one.url == seen.url]:
         kept.remove(older)
     kept.append(seen)

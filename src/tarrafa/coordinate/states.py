@@ -29,7 +29,7 @@ ACTIONS: dict[str, frozenset[str]] = {
 BETWEEN_RUNS = frozenset({"waiting", "stopped", "finished"})
 
 
-class Rest(Enum):
+class ScheduleStatus(Enum):
     """How a collection stands with its schedule when none of its runs is under way."""
 
     UNPLANNED = "none of its runs is to come"
@@ -37,7 +37,7 @@ class Rest(Enum):
     HELD = "its schedule rests, because somebody paused it"
 
 
-class Told(msgspec.Struct, frozen=True):
+class LocalizedReason(msgspec.Struct, frozen=True):
     """A reason in words, in each language of the console. The frontier has the first one."""
 
     en: str
@@ -48,7 +48,7 @@ class Told(msgspec.Struct, frozen=True):
 
 
 # what the crawl and the command line give as reasons
-SAID_ELSEWHERE = tuple(
+REASON_TRANSLATIONS = tuple(
     (re.compile(english), portuguese)
     for english, portuguese in (
         (r"everything in reach was visited", "tudo o que está ao alcance foi visitado"),
@@ -69,64 +69,64 @@ SAID_ELSEWHERE = tuple(
 )  # fmt: skip
 
 
-def told_elsewhere(reason: str) -> Told:
+def translate_reason(reason: str) -> LocalizedReason:
     """A reason that somebody else gave; where nobody knows it in Portuguese, it stays as it is."""
-    matches = ((english.fullmatch(reason), portuguese) for english, portuguese in SAID_ELSEWHERE)
-    return Told(reason, next((found.expand(portuguese) for found, portuguese in matches if found), ""))
+    matches = ((english.fullmatch(reason), portuguese) for english, portuguese in REASON_TRANSLATIONS)
+    return LocalizedReason(reason, next((found.expand(portuguese) for found, portuguese in matches if found), ""))
 
 
-def told_of_node(trouble: str) -> Told:
+def translate_node_trouble(trouble: str) -> LocalizedReason:
     """What a node says of itself: one thing after another."""
-    parts = [told_elsewhere(part) for part in trouble.split("; ")]
-    return Told(trouble, "; ".join(part.in_language("pt") for part in parts))
+    parts = [translate_reason(part) for part in trouble.split("; ")]
+    return LocalizedReason(trouble, "; ".join(part.in_language("pt") for part in parts))
 
 
-def actions_in(state: str, rest: Rest = Rest.UNPLANNED) -> list[str]:
+def allowed_actions(state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED) -> list[str]:
     return [action for action in ACTIONS if state in _states_for(action, rest)]
 
 
-def check(name: str, action: str, state: str, rest: Rest = Rest.UNPLANNED) -> None:
+def check_action(name: str, action: str, state: str, rest: ScheduleStatus = ScheduleStatus.UNPLANNED) -> None:
     """Raise why that cannot be done now."""
     allowed = _states_for(action, rest)
     if state in allowed:
         return
-    open_now = ", ".join(actions_in(state, rest)) or "nothing"
-    raise ConfigError(f"{name} is {state}: {action} is for what is {_or(allowed)}; possible now: {open_now}")
+    open_now = ", ".join(allowed_actions(state, rest)) or "nothing"
+    raise ConfigError(f"{name} is {state}: {action} is for what is {_join_with_or(allowed)}; possible now: {open_now}")
 
 
-def _states_for(action: str, rest: Rest) -> frozenset[str]:
+def _states_for(action: str, rest: ScheduleStatus) -> frozenset[str]:
     """Between its runs a schedule can be paused, and then there is no run that could be stopped."""
-    if action == "pause" and rest is Rest.PLANNED:
+    if action == "pause" and rest is ScheduleStatus.PLANNED:
         return ACTIONS[action] | BETWEEN_RUNS
-    if action == "stop" and rest is Rest.HELD:
+    if action == "stop" and rest is ScheduleStatus.HELD:
         return ACTIONS[action] - {"paused"}
     return ACTIONS[action]
 
 
-def by_person(who: str, at: float, zone: tzinfo | None = None) -> Told:
+def reason_by_person(who: str, at: float, zone: tzinfo | None = None) -> LocalizedReason:
     """`by ana at 14:02 on 2026-11-30`; the state stands in front of it."""
-    day, time = wall_clock(at, zone)
-    return Told(f"by {who} at {time} on {day}", f"por {who} às {time} de {day}")
+    day, time = local_day_and_time(at, zone)
+    return LocalizedReason(f"by {who} at {time} on {day}", f"por {who} às {time} de {day}")
 
 
-def held(by: Told) -> Told:
+def reason_schedule_paused(by: LocalizedReason) -> LocalizedReason:
     """Paused between two runs."""
-    return Told(
+    return LocalizedReason(
         f"{by.en}; its schedule rests until somebody resumes it", f"{by.pt}; sua agenda espera até que alguém a retome"
     )
 
 
-def edited(by: Told) -> Told:
+def reason_edited(by: LocalizedReason) -> LocalizedReason:
     """It was over, and by an edit there is more to visit."""
-    return Told(f"goes on since it was edited {by.en}", f"continua desde que foi editada {by.pt}")
+    return LocalizedReason(f"goes on since it was edited {by.en}", f"continua desde que foi editada {by.pt}")
 
 
-def wall_clock(at: float, zone: tzinfo | None = None) -> tuple[str, str]:
+def local_day_and_time(at: float, zone: tzinfo | None = None) -> tuple[str, str]:
     """Day and time, as the clock on the wall of this machine shows them."""
     shown = datetime.fromtimestamp(at, UTC).astimezone(zone)
     return shown.strftime("%Y-%m-%d"), shown.strftime("%H:%M")
 
 
-def _or(states: frozenset[str]) -> str:
+def _join_with_or(states: frozenset[str]) -> str:
     *first, last = sorted(states)
     return f"{', '.join(first)} or {last}" if first else last

@@ -13,12 +13,12 @@ from typing import Literal, cast
 import apsw
 import msgspec
 
-from tarrafa.coordinate.audit import opened
-from tarrafa.coordinate.ledger import path_of
-from tarrafa.crawl.collection import root_url
+from tarrafa.coordinate.audit import open_coordinator_db
+from tarrafa.coordinate.ledger import store_path
+from tarrafa.crawl.collection import parse_root
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Busy, ConfigError
-from tarrafa.parse.url import INPUT_LENGTH_MAX, Identity
+from tarrafa.parse.url import INPUT_LENGTH_MAX, UrlIdentity
 
 WAITING_MAX, DECIDED_KEPT_MAX = 10_000, 100_000
 LISTED_MAX = 100
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS suggesting (is_on INTEGER NOT NULL);
 FORGET = """DELETE FROM suggestion WHERE decided > 0 AND decided <= (
     SELECT decided FROM suggestion ORDER BY decided DESC LIMIT 1 OFFSET ?)"""
 
-Decision = Literal["accepted", "rejected"]
+SuggestionDecision = Literal["accepted", "rejected"]
 
 
 class Suggestion(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Suggestion(msgspec.Struct, frozen=True):
     count: int
 
 
-class SuggestionsTold(msgspec.Struct, frozen=True):
+class SuggestionsResponse(msgspec.Struct, frozen=True):
     """Whether the form is open, how many suggestions wait, and the first of them: those that came most often."""
 
     is_on: bool
@@ -59,8 +59,8 @@ class Suggestions:
     """Those of one data directory."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._path = path_of(data)
-        with opened(self._path, schema=SCHEMA) as connection:
+        self._path = store_path(data)
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
             row = connection.execute("SELECT is_on FROM suggesting").fetchone()
         self._is_on = bool(row and row[0])
 
@@ -69,48 +69,48 @@ class Suggestions:
         """Costs nothing: every page of the search asks."""
         return self._is_on
 
-    def switch(self, *, on: bool) -> None:
-        with opened(self._path, schema=SCHEMA) as connection:
+    def set_enabled(self, *, on: bool) -> None:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
             connection.execute("DELETE FROM suggesting")
             connection.execute("INSERT INTO suggesting VALUES (?)", (int(on),))
         self._is_on = on
 
     def suggest(self, typed: str, now: float) -> str:
         """Somebody suggests a site; its canonical URL."""
-        url = root_url(typed.strip()[:INPUT_LENGTH_MAX], Identity())
+        url = parse_root(typed.strip()[:INPUT_LENGTH_MAX], UrlIdentity())
         if url is None:
             raise ConfigError(f"not an http(s) URL or a host name: {typed[:200]!r}")
         day = now // DAY_S * DAY_S
-        with opened(self._path, schema=SCHEMA) as connection:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
             counted = "UPDATE suggestion SET count = min(count + 1, ?) WHERE url = ?"
             connection.execute(counted, (COUNT_MAX, url))
             if connection.changes():
                 return url
-            if _waiting(connection) >= WAITING_MAX:
+            if _count_waiting(connection) >= WAITING_MAX:
                 raise Busy("too many suggestions wait to be read; come again in a few days")
             new = "INSERT INTO suggestion (url, day, count, state) VALUES (?, ?, 1, 'waiting')"
             connection.execute(new, (url, day))
         return url
 
-    def told(self, offset: int = 0, n: int = LISTED_MAX) -> SuggestionsTold:
-        with opened(self._path, schema=SCHEMA) as connection:
+    def list_waiting(self, offset: int = 0, n: int = LISTED_MAX) -> SuggestionsResponse:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
             rows = connection.execute(
                 "SELECT url, day, count FROM suggestion WHERE state = 'waiting' ORDER BY count DESC, number "
                 "LIMIT ? OFFSET ?",
                 (max(1, min(n, LISTED_MAX)), max(0, offset)),
             ).fetchall()
-            waiting = _waiting(connection)
-        return SuggestionsTold(self._is_on, waiting, [Suggestion(*cast(tuple[str, float, int], row)) for row in rows])
+            waiting = _count_waiting(connection)
+        return SuggestionsResponse(self._is_on, waiting, [Suggestion(*cast(tuple[str, float, int], row)) for row in rows])
 
-    def waiting(self, urls: Sequence[str]) -> list[str]:
+    def filter_waiting(self, urls: Sequence[str]) -> list[str]:
         """Those of them that wait."""
-        with opened(self._path, schema=SCHEMA) as connection:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
             found = "SELECT 1 FROM suggestion WHERE url = ? AND state = 'waiting'"
             return [url for url in dict.fromkeys(urls) if connection.execute(found, (url,)).fetchone() is not None]
 
-    def decide(self, urls: Sequence[str], decision: Decision, collection: str = "") -> int:
+    def decide(self, urls: Sequence[str], decision: SuggestionDecision, collection: str = "") -> int:
         """How many of them waited; the others stay what they are."""
-        with opened(self._path, schema=SCHEMA) as connection:
+        with open_coordinator_db(self._path, schema=SCHEMA) as connection:
             (last,) = connection.execute("SELECT coalesce(max(decided), 0) FROM suggestion").fetchone() or (0,)
             count = 0
             for number, url in enumerate(urls, int(str(last)) + 1):
@@ -123,5 +123,5 @@ class Suggestions:
         return count
 
 
-def _waiting(connection: apsw.Connection) -> int:
+def _count_waiting(connection: apsw.Connection) -> int:
     return cast(int, connection.execute("SELECT count(*) FROM suggestion WHERE state = 'waiting'").get)

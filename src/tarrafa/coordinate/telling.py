@@ -17,28 +17,28 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from tarrafa.config import Notify
+from tarrafa.config import NotifyConfig
 from tarrafa.coordinate.posting import (
     NUMBERS_MAX,
     SENTENCE_CHARS_MAX,
-    NotDelivered,
+    DeliveryFailed,
     Notice,
-    Surroundings,
+    NotifyEnvironment,
     one_line,
-    place,
-    post,
-    send,
+    webhook_origin,
+    post_webhook,
+    send_email,
 )
-from tarrafa.coordinate.states import Told
-from tarrafa.coordinate.writing import duration_text
-from tarrafa.data import BUSY_MS
+from tarrafa.coordinate.states import LocalizedReason
+from tarrafa.coordinate.writing import format_duration
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS
 from tarrafa.errors import DataError
 
-PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
-TRY_FOR_S = 86_400.0
+RETRY_PAUSES_S = (2.0, 10.0, 60.0, 300.0, 900.0, 3_600.0)  # after each attempt; the last one from then on
+GIVE_UP_AFTER_S = 86_400.0
 KEPT_S = 30 * 86_400.0  # then what was told may be told anew
 ROWS_MAX = 10_000
-AT_ONCE = 4
+DELIVERIES_AT_ONCE = 4
 LOOK_EVERY_S = 30.0
 SHOWN_MAX = 5
 WEBHOOK, MAIL = "webhook", "email"
@@ -78,13 +78,13 @@ def is_stalled(samples: Iterable[tuple[float, int]], now: float, limit_s: float,
     return visits is not None and now - moved >= limit_s
 
 
-def stalled(limit_s: float) -> Told:
+def reason_stalled(limit_s: float) -> LocalizedReason:
     """That it is, in words; the limit as its file has it."""
-    written = duration_text(limit_s)
-    return Told(f"nothing was visited for {written}", f"nada foi visitado há {written.replace('day', 'dia')}")
+    written = format_duration(limit_s)
+    return LocalizedReason(f"nothing was visited for {written}", f"nada foi visitado há {written.replace('day', 'dia')}")
 
 
-class Parcel(msgspec.Struct, frozen=True):
+class QueuedNotice(msgspec.Struct, frozen=True):
     """A notice on its way to one address."""
 
     id: str
@@ -99,7 +99,7 @@ class Parcel(msgspec.Struct, frozen=True):
         return msgspec.json.decode(self.body, type=Notice)
 
 
-class Undelivered(msgspec.Struct, frozen=True):
+class UndeliveredNotice(msgspec.Struct, frozen=True):
     """What has not arrived, for people. `over`: it is not tried any more."""
 
     id: str
@@ -110,7 +110,7 @@ class Undelivered(msgspec.Struct, frozen=True):
     over: bool
 
 
-class Outbox:
+class NoticeOutbox:
     """What is to be sent, on disk. Every method is one transaction, from any thread."""
 
     def __init__(self, path: Path) -> None:
@@ -118,7 +118,7 @@ class Outbox:
         with self._opened() as connection:
             connection.execute(TABLE)
 
-    def put(self, notice: Notice, notify: Notify, now: float) -> bool:
+    def put(self, notice: Notice, notify: NotifyConfig, now: float) -> bool:
         """For everybody who wants to hear of such; False: nobody does, or all were told of this already."""
         if notice.event not in notify.events:
             return False
@@ -136,25 +136,25 @@ class Outbox:
             self._trim(connection, now)
         return has_new
 
-    def due(self, now: float, count: int) -> list[Parcel]:
+    def due(self, now: float, count: int) -> list[QueuedNotice]:
         with self._opened() as connection:
             found = connection.execute(
                 "SELECT id, channel, target, body, since, tries FROM notice WHERE next_at <= ?"
                 " ORDER BY next_at LIMIT ?",
                 (now, count),
             )
-            return [Parcel(*row) for row in found]
+            return [QueuedNotice(*row) for row in found]
 
     def next_due(self) -> float | None:
         with self._opened() as connection:
             ((moment,),) = connection.execute("SELECT min(next_at) FROM notice WHERE next_at IS NOT NULL")
             return None if moment is None else float(moment)
 
-    def note(self, parcel: Parcel, trouble: str, now: float) -> bool:
+    def record_attempt(self, parcel: QueuedNotice, trouble: str, now: float) -> bool:
         """How an attempt went; whether it will be tried again. No trouble: it has arrived."""
         tries = parcel.tries + 1
-        next_at = None if not trouble else now + PAUSES_S[min(tries, len(PAUSES_S)) - 1]
-        if next_at is not None and not parcel.since <= next_at <= parcel.since + TRY_FOR_S:
+        next_at = None if not trouble else now + RETRY_PAUSES_S[min(tries, len(RETRY_PAUSES_S)) - 1]
+        if next_at is not None and not parcel.since <= next_at <= parcel.since + GIVE_UP_AFTER_S:
             next_at = None
         with self._opened() as connection:
             connection.execute(
@@ -163,7 +163,7 @@ class Outbox:
             )
         return next_at is not None
 
-    def undelivered(self, collection: str | None = None) -> list[Undelivered]:
+    def undelivered(self, collection: str | None = None) -> list[UndeliveredNotice]:
         """The newest of what has not arrived, waiting or given up; unless something newer has, at the same place."""
         with self._opened() as connection:
             found = connection.execute(
@@ -175,7 +175,7 @@ class Outbox:
                 (collection, SHOWN_MAX),
             )
             return [
-                Undelivered(mark, name, place(target) if channel == WEBHOOK else target, trouble, tries, bool(over))
+                UndeliveredNotice(mark, name, webhook_origin(target) if channel == WEBHOOK else target, trouble, tries, bool(over))
                 for mark, name, channel, target, trouble, tries, over in found
             ]
 
@@ -196,7 +196,7 @@ class Outbox:
         try:
             connection = apsw.Connection(str(self._path))
             try:
-                connection.set_busy_timeout(BUSY_MS)
+                connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
                 connection.pragma("journal_mode", "wal")
                 with connection:
                     yield connection
@@ -208,21 +208,21 @@ class Outbox:
             raise DataError(f"{self._path}: cannot be used ({error})") from None
 
 
-class Teller:
+class Notifier:
     """Tells people; runs `keep_on` beside whoever has something to tell."""
 
-    def __init__(self, outbox: Outbox, surroundings: Surroundings, now: Callable[[], float]) -> None:
+    def __init__(self, outbox: NoticeOutbox, surroundings: NotifyEnvironment, now: Callable[[], float]) -> None:
         self._outbox, self._surroundings, self._now = outbox, surroundings, now
         self._news = asyncio.Event()
 
-    def tell(self, notice: Notice, notify: Notify) -> bool:
+    def notify(self, notice: Notice, notify: NotifyConfig) -> bool:
         """Durable when this returns; sent soon. False: nobody wants to hear of it, or all were told already."""
         is_new = self._outbox.put(notice, notify, self._now())
         if is_new:
             self._news.set()
         return is_new
 
-    def troubles(self, collection: str, notify: Notify) -> list[str]:
+    def delivery_problems(self, collection: str, notify: NotifyConfig) -> list[str]:
         """What stands between a collection and those who want to hear of it, for its status."""
         lines = [self._surroundings.mail_trouble()] if notify.email else []
         for one in self._outbox.undelivered(collection):
@@ -235,11 +235,11 @@ class Teller:
     async def deliver_due(self) -> int:
         """Try what is due once; how many notices have arrived."""
         arrived = 0
-        while parcels := self._outbox.due(self._now(), AT_ONCE):
+        while parcels := self._outbox.due(self._now(), DELIVERIES_AT_ONCE):
             arrived += sum(await asyncio.gather(*(self._deliver(parcel) for parcel in parcels)))
         return arrived
 
-    async def keep_on(self) -> None:
+    async def deliver_forever(self) -> None:
         """Deliver for ever, at once what is new and in time what failed."""
         while True:
             self._news.clear()
@@ -253,16 +253,16 @@ class Teller:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), wait_s)
 
-    async def _deliver(self, parcel: Parcel) -> bool:
-        attempt, trouble = (post if parcel.channel == WEBHOOK else send), ""
+    async def _deliver(self, parcel: QueuedNotice) -> bool:
+        attempt, trouble = (post_webhook if parcel.channel == WEBHOOK else send_email), ""
         try:
             await asyncio.to_thread(attempt, parcel.target, parcel.notice, self._surroundings)
-        except NotDelivered as error:
+        except DeliveryFailed as error:
             trouble = str(error) or "it failed"
         except Exception as error:  # one that nobody thought of must not keep the others from being sent
             log.exception("notice %s", parcel.id)
             trouble = f"it failed ({type(error).__name__}); see the log"
-        goes_on = self._outbox.note(parcel, trouble, self._now())
+        goes_on = self._outbox.record_attempt(parcel, trouble, self._now())
         if trouble:
             log.warning("notice %s: %s; %s", parcel.id, trouble, "it is tried again" if goes_on else "it is given up")
         return not trouble

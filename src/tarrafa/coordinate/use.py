@@ -13,8 +13,8 @@ from typing import NamedTuple
 import apsw
 import msgspec
 
-from tarrafa.coordinate.ledger import Ledger, Run, path_of
-from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.coordinate.ledger import CoordinatorStore, CollectionRun, store_path
+from tarrafa.data import DataDirectory, open_sqlite_readonly
 from tarrafa.errors import DataError
 
 MINUTE_S = 60
@@ -25,14 +25,14 @@ CREATE TABLE IF NOT EXISTS busy (
     PRIMARY KEY (node, minute)
 ) WITHOUT ROWID;
 """
-KEEP = """
+UPSERT = """
 INSERT INTO busy VALUES (?, ?, ?, ?, ?) ON CONFLICT (node, minute) DO UPDATE
 SET sum = sum + excluded.sum, count = count + excluded.count, most = max(most, excluded.most)
 """
 
 
 @dataclass(slots=True)
-class Used:
+class CpuUsage:
     sum: float = 0.0
     count: int = 0
     most: float = 0.0
@@ -45,66 +45,66 @@ class Used:
         self.sum, self.count, self.most = self.sum + sum, self.count + count, max(self.most, most)
 
 
-class Meanwhile(NamedTuple):
+class UsageDuringRuns(NamedTuple):
     """The nodes that were heard in a time, and how busy each was. `whole`: no minute is missing, so whoever is not
     named here was not there."""
 
-    nodes: dict[str, Used]
+    nodes: dict[str, CpuUsage]
     whole: bool
 
 
-class Use:
+class UtilizationLog:
     """Of all nodes, as whoever coordinates hears of it."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CoordinatorStore) -> None:
         self._ledger = ledger
         ledger.connection.execute(TABLE)
-        self._minutes: dict[str, tuple[int, Used]] = {}
+        self._minutes: dict[str, tuple[int, CpuUsage]] = {}
         self._kept: dict[str, float] = {}
 
     def note(self, node: str, cpu: float, at: float) -> None:
         minute = int(at // MINUTE_S)
-        before, used = self._minutes.get(node, (minute, Used()))
+        before, used = self._minutes.get(node, (minute, CpuUsage()))
         if before != minute:
             self._keep(node, at)
-            used = Used()
+            used = CpuUsage()
         used.add(cpu, 1, cpu)
         self._minutes[node] = (minute, used)
         if not 0 <= at - self._kept.get(node, -KEEP_EVERY_S) < KEEP_EVERY_S:
             self._keep(node, at)
 
-    def meanwhile(
+    def during_runs(
         self, name: str, now: float, run: int | None = None, since: float | None = None, until: float | None = None
-    ) -> Meanwhile | None:
+    ) -> UsageDuringRuns | None:
         """While the collection was crawled, up to this very moment."""
         for node in self._minutes:
             self._keep(node, now)
-        return _meanwhile(self._ledger.connection, name, now, run, since, until)
+        return _usage_during_runs(self._ledger.connection, name, now, run, since, until)
 
     def _keep(self, node: str, at: float) -> None:
         minute, used = self._minutes[node]
         self._kept[node] = at
         if used.count:
-            self._ledger.keep(KEEP, (node, minute, used.sum, used.count, used.most))
-            self._minutes[node] = (minute, Used())
+            self._ledger.execute(UPSERT, (node, minute, used.sum, used.count, used.most))
+            self._minutes[node] = (minute, CpuUsage())
 
 
-def noted(
+def read_usage_during_runs(
     data: DataDirectory,
     name: str,
     now: float,
     run: int | None = None,
     since: float | None = None,
     until: float | None = None,
-) -> Meanwhile | None:
+) -> UsageDuringRuns | None:
     """The same for whoever does not coordinate. None: nobody does, or whoever asks may not know."""
-    path = path_of(data)
+    path = store_path(data)
     if not path.exists():
         return None
     try:
-        connection = open_to_read(path)
+        connection = open_sqlite_readonly(path)
         try:
-            return _meanwhile(connection, name, now, run, since, until)
+            return _usage_during_runs(connection, name, now, run, since, until)
         finally:
             connection.close()
     except (apsw.SQLError, apsw.CantOpenError):  # an older version's, or not for our eyes
@@ -113,27 +113,27 @@ def noted(
         raise DataError(f"{path}: how busy the machines were cannot be read ({error})") from None
 
 
-def _meanwhile(
+def _usage_during_runs(
     connection: apsw.Connection, name: str, now: float, run: int | None, since: float | None, until: float | None
-) -> Meanwhile | None:
+) -> UsageDuringRuns | None:
     """None: of that run, or of any, nothing is known."""
     rows = connection.execute("SELECT content FROM run WHERE name = ? ORDER BY number", (name,))
-    runs = [msgspec.json.decode(bytes(content), type=Run) for (content,) in rows]
+    runs = [msgspec.json.decode(bytes(content), type=CollectionRun) for (content,) in rows]
     stretches = _minutes(_periods(runs, now, run, since, until))
-    found, seen, this_minute = dict[str, Used](), set[int](), int(now // MINUTE_S)
+    found, seen, this_minute = dict[str, CpuUsage](), set[int](), int(now // MINUTE_S)
     for stretch in stretches:
         told = connection.execute(
             "SELECT node, minute, sum, count, most FROM busy WHERE minute BETWEEN ? AND ?", stretch
         )
         for node, minute, total, count, most in told:
-            found.setdefault(str(node), Used()).add(float(str(total)), int(str(count)), float(str(most)))
+            found.setdefault(str(node), CpuUsage()).add(float(str(total)), int(str(count)), float(str(most)))
             seen.add(int(str(minute)))
     minutes = {minute for first, last in stretches for minute in range(first, last + 1)}
-    return Meanwhile(found, minutes <= seen | {this_minute}) if minutes else None
+    return UsageDuringRuns(found, minutes <= seen | {this_minute}) if minutes else None
 
 
 def _periods(
-    runs: Iterable[Run], now: float, run: int | None, since: float | None, until: float | None
+    runs: Iterable[CollectionRun], now: float, run: int | None, since: float | None, until: float | None
 ) -> list[tuple[float, float]]:
     wanted = [
         (max(one.began, since or 0.0), min(now if one.ended is None else one.ended, now if until is None else until))

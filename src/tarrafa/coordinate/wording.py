@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.coordinate.calendar import on_the_wall
+from tarrafa.coordinate.calendar import local_time
 
 Language = Literal["en", "pt"]
 
@@ -81,7 +81,7 @@ def sentence(reason: Reason, language: Language = "en") -> str:
 
 def moment_in_words(moment: float, zone: str, language: Language = "en") -> str:
     """`Monday 2026-12-07 at 03:00 America/Sao_Paulo`; with seconds where there are some."""
-    shown = on_the_wall(moment, zone)
+    shown = local_time(moment, zone)
     time = shown.strftime("%H:%M:%S" if shown.second else "%H:%M")
     between = {"en": "at", "pt": "às"}[language]
     return f"{WEEKDAYS[language][shown.weekday()]} {shown.date().isoformat()} {between} {time} {zone}"

@@ -13,21 +13,21 @@ import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.archive.follow import entry_at
-from tarrafa.crawl.asking import Ask, asking
-from tarrafa.crawl.collection import HOST_TEXT, identity_of
-from tarrafa.crawl.explain import meaning
-from tarrafa.crawl.freshness import Believed, believed
+from tarrafa.archive.follow import read_entry
+from tarrafa.crawl.asking import FrontierLookup, open_frontier_lookup
+from tarrafa.crawl.collection import HOST_PATTERN, url_identity_of
+from tarrafa.crawl.explain import status_meaning
+from tarrafa.crawl.freshness import ChangeEstimate, estimate_changes
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, FrontierError, Withheld
+from tarrafa.errors import ConfigError, DataError, FrontierError, PageTakenDown
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.protocol import HostFacts, PastVisit, UrlFacts
-from tarrafa.graph.reader import GraphReader, Node
-from tarrafa.graph.sites import HostFigures, Paging, Related, SiteReader, Surroundings
-from tarrafa.model import REDIRECTS, Neighbour
+from tarrafa.graph.reader import GraphReader, GraphNode
+from tarrafa.graph.sites import HostLinkSummary, SitePaging, LinkedSite, SiteReader, SiteLinkSummary
+from tarrafa.model import REDIRECTS, LinkedPage
 from tarrafa.parse.url import canonical
 from tarrafa.parse.wordcount import WordCount, count_words
-from tarrafa.takedown import TakenDown
+from tarrafa.takedown import CurrentTakedowns
 
 WORDS_SHOWN = 100
 HOSTS_ASKED = 10  # of a site: the frontier is asked after so many of those that are shown
@@ -35,7 +35,7 @@ ROBOTS_CHARS_SHOWN = 20_000
 URL_CHARS_MAX = 200  # of what is quoted in a message
 
 
-class Visited(msgspec.Struct, frozen=True):
+class PageVisit(msgspec.Struct, frozen=True):
     """One visit. `changed` None: there was nothing to compare it with."""
 
     number: int
@@ -46,7 +46,7 @@ class Visited(msgspec.Struct, frozen=True):
     changed: bool | None
 
 
-class PageTold(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+class PageDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
     """A URL, as the collection that visited it last knows it; its links collapsed over all, unless one is named."""
 
     url: str
@@ -62,14 +62,14 @@ class PageTold(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing"
     first_seen_at: float | None
     visited_at: float | None
     changed_at: float | None  # the last visit that found another text, or the first one
-    history: list[Visited]  # the newest hundred, in order
+    history: list[PageVisit]  # the newest hundred, in order
     versions: list[float]  # of those, when a text was seen that was not the one before
-    changes: Believed | None  # of a page that is kept fresh
-    incoming: list[Neighbour]
+    changes: ChangeEstimate | None  # of a page that is kept fresh
+    incoming: list[LinkedPage]
     in_total: int
-    outgoing: list[Neighbour]
+    outgoing: list[LinkedPage]
     out_total: int
-    out_hosts: list[Related]
+    out_hosts: list[LinkedSite]
     out_hosts_total: int
     words: list[WordCount]  # the most frequent of its newest archived text
     words_total: int  # different ones
@@ -77,7 +77,7 @@ class PageTold(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing"
     frontier: str  # why the frontier said nothing; empty: it did
 
 
-class HostState(msgspec.Struct, frozen=True):
+class HostDetails(msgspec.Struct, frozen=True):
     """A host as the frontier knows it, over all collections."""
 
     host: str
@@ -94,7 +94,7 @@ class HostState(msgspec.Struct, frozen=True):
     robots: str
 
 
-class Counted(msgspec.Struct, frozen=True):
+class UrlStatusCount(msgspec.Struct, frozen=True):
     """How many URLs had this status at their newest visit."""
 
     status: int
@@ -102,7 +102,7 @@ class Counted(msgspec.Struct, frozen=True):
     urls: int
 
 
-class SiteTold(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+class SiteDetails(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
     """A site or a host (`kind`), as the collection that knows most of it does; `as_of` is when its numbers are from."""
 
     name: str
@@ -116,44 +116,44 @@ class SiteTold(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing"
     fetched: int
     indexed: int | None
     rank: float
-    statuses: list[Counted]  # the most frequent first
+    statuses: list[UrlStatusCount]  # the most frequent first
     errors: int  # URLs whose newest visit brought neither a page nor a redirect
-    hosts: list[HostFigures]
+    hosts: list[HostLinkSummary]
     hosts_total: int
-    states: list[HostState]
-    incoming: list[Related]
+    states: list[HostDetails]
+    incoming: list[LinkedSite]
     in_total: int
-    outgoing: list[Related]
+    outgoing: list[LinkedSite]
     out_total: int
     frontier: str
 
 
-class _Known(msgspec.Struct, frozen=True):
+class _UrlInFrontier(msgspec.Struct, frozen=True):
     """What the frontier says of a URL in one collection."""
 
     facts: UrlFacts | None = None
-    changes: Believed | None = None
+    changes: ChangeEstimate | None = None
     silence: str = ""
 
 
 # -- a page -----------------------------------------------------------------------------------------------------------
 
 
-async def about_page(
+async def describe_page(
     data: DataDirectory,
     url: str,
     now: float,
     collection: str | None = None,
-    paging: Paging | None = None,
+    paging: SitePaging | None = None,
     address: Address | None = None,
     graph: GraphReader | None = None,
-) -> PageTold:
+) -> PageDetails:
     """Everything about a URL. `ConfigError` when nobody knows it; `address` is of a frontier elsewhere. Who asks often
     has a `graph` open."""
-    plain = canonical(f"http://{url}" if HOST_TEXT.fullmatch(url) else url)
+    plain = canonical(f"http://{url}" if HOST_PATTERN.fullmatch(url) else url)
     if plain is None:
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: not an http(s) URL that can be crawled")
-    TakenDown(data).refuse(plain)
+    CurrentTakedowns(data).raise_if_taken_down(plain)
     with suppress(DataError):  # no graph yet
         graph = graph or await asyncio.to_thread(GraphReader, data)
     nodes = await asyncio.to_thread(graph.nodes, plain, collection) if graph is not None else []
@@ -161,33 +161,33 @@ async def about_page(
     if not nodes and known.facts is None:
         why = f" ({known.silence})" if known.silence else ""
         raise ConfigError(f"{url[:URL_CHARS_MAX]}: no crawled page is or links to this URL{why}")
-    return await asyncio.to_thread(_page, data, graph, plain, collection, nodes, known, paging or Paging())
+    return await asyncio.to_thread(_page, data, graph, plain, collection, nodes, known, paging or SitePaging())
 
 
-async def _known(data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None) -> _Known:
+async def _known(data: DataDirectory, url: str, collection: str | None, now: float, address: Address | None) -> _UrlInFrontier:
     try:
-        async with asking(data, address) as ask:
-            return await _ask(ask, url, collection, now)
+        async with open_frontier_lookup(data, address) as ask:
+            return await _look_up(ask, url, collection, now)
     except (DataError, FrontierError) as error:
-        return _Known(silence=str(error))
+        return _UrlInFrontier(silence=str(error))
 
 
-async def _ask(ask: Ask, url: str, collection: str | None, now: float) -> _Known:
+async def _look_up(ask: FrontierLookup, url: str, collection: str | None, now: float) -> _UrlInFrontier:
     """As the collection sees it: some take several URLs for one page."""
     facts = await ask.facts(url)
     plain = next((one for one in facts.urls if collection in (None, one.collection)), None)
     if plain is not None and plain.freshness is None:  # then nobody need know how it is configured
-        return _Known(plain)
+        return _UrlInFrontier(plain)
     for row in await ask.collections(collection):
-        described = await asyncio.to_thread(config.decode, row.config)
-        own = identity_of(described).fold(url)
+        described = await asyncio.to_thread(config.decode_collection, row.config)
+        own = url_identity_of(described).fold(url)
         if own != url:
             facts = await ask.facts(own)
         found = next((one for one in facts.urls if one.collection == row.name), None)
         if found is not None:
             fresh = found.freshness
-            return _Known(found, None if fresh is None else believed(described, fresh, now))
-    return _Known()
+            return _UrlInFrontier(found, None if fresh is None else estimate_changes(described, fresh, now))
+    return _UrlInFrontier()
 
 
 def _page(
@@ -195,10 +195,10 @@ def _page(
     graph: GraphReader | None,
     url: str,
     collection: str | None,
-    nodes: list[Node],
-    known: _Known,
-    paging: Paging,
-) -> PageTold:
+    nodes: list[GraphNode],
+    known: _UrlInFrontier,
+    paging: SitePaging,
+) -> PageDetails:
     node, facts = (nodes[0] if nodes else None), known.facts
     incoming, in_total, outgoing, out_total, hosts, hosts_total = _links(graph, url, collection, paging)
     text = _text(data, graph, url, collection)
@@ -206,13 +206,13 @@ def _page(
     history = [_visited(visit) for visit in facts.history] if facts else []
     versions = [one.at for one in history if one.status == 200 and one.changed is not False]
     status = node.status if node else facts.status if facts else None
-    return PageTold(
+    return PageDetails(
         url=node.url if node else url,
         collection=node.collection if node else facts.collection if facts else "",
         collections=[one.collection for one in nodes] or [facts.collection for facts in (known.facts,) if facts],
         title=next((one.title for one in nodes if one.title), ""),
         status=status,
-        meaning=meaning(status),
+        meaning=status_meaning(status),
         depth=min((one.depth for one in nodes if one.depth is not None), default=facts.depth if facts else None),
         rank=max((one.rank for one in nodes), default=1.0),
         in_links=in_total,
@@ -237,8 +237,8 @@ def _page(
 
 
 def _links(
-    graph: GraphReader | None, url: str, collection: str | None, paging: Paging
-) -> tuple[list[Neighbour], int, list[Neighbour], int, list[Related], int]:
+    graph: GraphReader | None, url: str, collection: str | None, paging: SitePaging
+) -> tuple[list[LinkedPage], int, list[LinkedPage], int, list[LinkedSite], int]:
     if graph is None:
         return [], 0, [], 0, [], 0
     return (
@@ -250,43 +250,43 @@ def _links(
 
 def _text(data: DataDirectory, graph: GraphReader | None, url: str, collection: str | None) -> str:
     """The newest text that the archive has of it; empty if it has none any more, or it cannot be read."""
-    where = graph.archived(url, collection) if graph is not None else None
+    where = graph.archive_position(url, collection) if graph is not None else None
     if where is None:
         return ""
     try:
-        entry = entry_at(data.archive, *where)
+        entry = read_entry(data.archive, *where)
     except (DataError, OSError):
         return ""
     record = None if entry is None else entry.record
     return record.page.text if record is not None and record.page is not None and record.url == url else ""
 
 
-def _visited(visit: PastVisit) -> Visited:
-    return Visited(visit.number, visit.at, visit.status, meaning(visit.status), visit.length, visit.changed)
+def _visited(visit: PastVisit) -> PageVisit:
+    return PageVisit(visit.number, visit.at, visit.status, status_meaning(visit.status), visit.length, visit.changed)
 
 
 # -- a site -----------------------------------------------------------------------------------------------------------
 
 
-async def about_site(
+async def describe_site(
     data: DataDirectory,
     name: str,
     collection: str | None = None,
-    paging: Paging | None = None,
+    paging: SitePaging | None = None,
     address: Address | None = None,
     indexed: int | None = None,
     sites: SiteReader | None = None,
-) -> SiteTold:
+) -> SiteDetails:
     """Everything about a site (`usp.br`) or a host (`www.usp.br`, `https://www.usp.br`); `indexed` is passed on."""
-    paging = paging or Paging()
+    paging = paging or SitePaging()
     found = await asyncio.to_thread(_surroundings, data, sites or SiteReader(data), name, collection, paging)
     if found is None:
         where = f" of the collection {collection!r}" if collection is not None else ""
         raise ConfigError(f"{name[:URL_CHARS_MAX]}: no URL{where} is known on such a site or host")
     asked = [found.name] if found.kind == "host" else [host.host for host in found.hosts[:HOSTS_ASKED]]
     states, silence = await _states(data, asked, address)
-    statuses = [Counted(int(status), meaning(int(status)), urls) for status, urls in found.statuses.items()]
-    return SiteTold(
+    statuses = [UrlStatusCount(int(status), status_meaning(int(status)), urls) for status, urls in found.statuses.items()]
+    return SiteDetails(
         found.name, found.kind, found.site, found.collection, found.collections, found.as_of, found.known,
         found.visited, found.fetched, indexed, found.rank,
         sorted(statuses, key=lambda one: (-one.urls, one.status)),
@@ -297,17 +297,17 @@ async def about_site(
 
 
 def _surroundings(
-    data: DataDirectory, reader: SiteReader, name: str, collection: str | None, paging: Paging
-) -> Surroundings | None:
+    data: DataDirectory, reader: SiteReader, name: str, collection: str | None, paging: SitePaging
+) -> SiteLinkSummary | None:
     """A domain is a site if one has that name; whoever means the host of that name writes its scheme. What is taken
     down is refused; among others it is counted, and not shown."""
-    orders = TakenDown(data).now()
+    orders = CurrentTakedowns(data).now()
     found = None if "://" in name else reader.site(name, collection, paging)
     found = found or reader.host(name, collection, paging)
     if found is None or not orders:
         return found
     if orders.covers_host(_host_name(found.name)):
-        raise Withheld(f"{name[:URL_CHARS_MAX]}: was taken down")
+        raise PageTakenDown(f"{name[:URL_CHARS_MAX]}: was taken down")
     return replace(
         found,
         hosts=[one for one in found.hosts if not orders.covers_host(_host_name(one.host))],
@@ -321,17 +321,17 @@ def _host_name(name: str) -> str:
     return name.partition("://")[2].rpartition(":")[0] if "://" in name else name
 
 
-async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostState], str]:
+async def _states(data: DataDirectory, hosts: list[str], address: Address | None) -> tuple[list[HostDetails], str]:
     try:
-        async with asking(data, address) as ask:
+        async with open_frontier_lookup(data, address) as ask:
             facts = [(await ask.facts(f"{host}/")).host for host in hosts]
     except (DataError, FrontierError) as error:
         return [], str(error)
     return [_state(host) for host in facts if host is not None], ""
 
 
-def _state(host: HostFacts) -> HostState:
-    return HostState(
+def _state(host: HostFacts) -> HostDetails:
+    return HostDetails(
         host.key, host.delay_s, host.ended_at or None, host.next_at, host.failures, host.trouble, host.worker or "",
         host.waiting, host.visited, host.robots_status, host.robots_expires,
         host.robots.decode("utf-8", "replace")[:ROBOTS_CHARS_SHOWN],

@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import Unreachable
-from tarrafa.frontier.address import Address, OpenFrontier, connect, local
-from tarrafa.frontier.protocol import CollectionRow, Facts
-from tarrafa.frontier.store.sqlite import read_facts, read_rows
+from tarrafa.frontier.address import Address, OpenFrontier, connect, local_address
+from tarrafa.frontier.protocol import CollectionRow, UrlLookup
+from tarrafa.frontier.store.sqlite import read_url_lookup, read_collections
 from tarrafa.parse.url import host_id, host_key, url_id
 
 
-class Ask(Protocol):
+class FrontierLookup(Protocol):
     """What can be asked."""
 
-    async def facts(self, url: str) -> Facts:
+    async def facts(self, url: str) -> UrlLookup:
         """Of a canonical URL and of its host."""
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
@@ -33,28 +33,28 @@ class Ask(Protocol):
 
 
 @asynccontextmanager
-async def asking(data: DataDirectory, address: Address | None = None) -> AsyncIterator[Ask]:
+async def open_frontier_lookup(data: DataDirectory, address: Address | None = None) -> AsyncIterator[FrontierLookup]:
     """Somebody to ask."""
     if address is None:
         data.check_version()
     try:
-        frontier = await connect(address or local(data))
+        frontier = await connect(address or local_address(data))
     except Unreachable:  # nobody owns the file, so nothing runs
         if address is not None:
             raise
-        yield _File(data)
+        yield _FileLookup(data)
         return
     try:
-        yield _Living(frontier)
+        yield _LiveLookup(frontier)
     finally:
         await frontier.close()
 
 
-class _Living:
+class _LiveLookup:
     def __init__(self, frontier: OpenFrontier) -> None:
         self._frontier = frontier
 
-    async def facts(self, url: str) -> Facts:
+    async def facts(self, url: str) -> UrlLookup:
         return await self._frontier.look_up(host_id(host_key(url)), url_id(url))
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
@@ -64,18 +64,18 @@ class _Living:
         return [] if row is None else [row]
 
     async def names(self) -> list[str]:
-        return [one.name for one in await self._frontier.standings()]
+        return [one.name for one in await self._frontier.collection_states()]
 
 
-class _File:
+class _FileLookup:
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
 
-    async def facts(self, url: str) -> Facts:
-        return await asyncio.to_thread(read_facts, self._data.frontier, host_id(host_key(url)), url_id(url))
+    async def facts(self, url: str) -> UrlLookup:
+        return await asyncio.to_thread(read_url_lookup, self._data.frontier, host_id(host_key(url)), url_id(url))
 
     async def collections(self, name: str | None = None) -> list[CollectionRow]:
-        rows = await asyncio.to_thread(read_rows, self._data.frontier)
+        rows = await asyncio.to_thread(read_collections, self._data.frontier)
         return [
             replace(row, state="not running") if row.state == "running" else row
             for row in rows

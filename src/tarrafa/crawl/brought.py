@@ -9,20 +9,20 @@ from dataclasses import dataclass
 
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.fetch.http import Head, Request, Response
+from tarrafa.fetch.http import ResponseHead, FetchRequest, FetchResponse
 from tarrafa.model import Link, Page, RobotsMeta, Visit
 from tarrafa.parse import charset, fingerprint, language
-from tarrafa.parse.document import clean, one_line
-from tarrafa.parse.links import ANCHOR_LENGTH_MAX, Links, rel_tokens
-from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, tidy
-from tarrafa.parse.robots_meta import NOTHING_ASKED
-from tarrafa.parse.url import Identity, base_of
+from tarrafa.parse.document import replace_invalid_characters, one_line
+from tarrafa.parse.links import ANCHOR_LENGTH_MAX, LinkExtractor, rel_tokens
+from tarrafa.parse.page import HEADING_LENGTH_MAX, HEADINGS_MAX, TEXT_LENGTH_MAX, TITLE_LENGTH_MAX, normalize_lines
+from tarrafa.parse.robots_meta import NO_RESTRICTIONS
+from tarrafa.parse.url import UrlIdentity, base_url_of
 
 VOCABULARIES_MAX, VOCABULARY_LENGTH_MAX = 64, 200
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
+class CrawlerResult:
     """The answer to one request, as the crawler that made it tells it. `text` is the words of a page; of robots.txt, a
     sitemap or a feed it is the file itself."""
 
@@ -36,7 +36,7 @@ class Brought:
     title: str = ""
     headings: tuple[str, ...] = ()
     language: str = ""
-    robots: RobotsMeta = NOTHING_ASKED
+    robots: RobotsMeta = NO_RESTRICTIONS
     vocabularies: tuple[str, ...] = ()
     canonical: str = ""
     digest: str = ""  # tells whether the page changed, where its text is not told
@@ -44,18 +44,18 @@ class Brought:
     crawler: str = ""
 
 
-def response_of(brought: Brought, request: Request, *, is_page: bool) -> Response:
+def to_response(brought: CrawlerResult, request: FetchRequest, *, is_page: bool) -> FetchResponse:
     """As our own client would have answered, type and size judged. Of a page there is no body: it was read already."""
     fields = (*brought.fields, ("content-length", str(brought.length)))
-    head = Head(max(0, brought.status), fields)
-    status = (request.verdict(head) if brought.status == 200 else 0) or brought.status
+    head = ResponseHead(max(0, brought.status), fields)
+    status = (request.check_head(head) if brought.status == 200 else 0) or brought.status
     body = b"" if is_page else brought.text.encode("utf-8", "replace")
-    return Response(status, head, b"", body, brought.address, brought.elapsed_s, brought.error)
+    return FetchResponse(status, head, b"", body, brought.address, brought.elapsed_s, brought.error)
 
 
-def page_of(brought: Brought, visit: Visit, identity: Identity) -> Page:
+def to_page(brought: CrawlerResult, visit: Visit, identity: UrlIdentity) -> Page:
     """As our own parser would have told it."""
-    title, text = one_line(brought.title, TITLE_LENGTH_MAX), tidy(clean(brought.text[: 2 * TEXT_LENGTH_MAX]))
+    title, text = one_line(brought.title, TITLE_LENGTH_MAX), normalize_lines(replace_invalid_characters(brought.text[: 2 * TEXT_LENGTH_MAX]))
     folded = fingerprint.fold(f"{title}\n{text}")
     told = xxh3_128_hexdigest(f"{brought.crawler}\n{brought.digest}".encode()) if brought.digest else ""
     headings = (one_line(heading, HEADING_LENGTH_MAX) for heading in brought.headings[:HEADINGS_MAX])
@@ -66,7 +66,7 @@ def page_of(brought: Brought, visit: Visit, identity: Identity) -> Page:
         headings=tuple(filter(None, headings)),
         links=brought.links,
         language=language.detect(text or title, brought.language),
-        canonical=(identity.of(brought.canonical, visit.url) or "") if brought.canonical else "",
+        canonical=(identity.canonicalize(brought.canonical, visit.url) or "") if brought.canonical else "",
         robots=brought.robots,
         content_id=fingerprint.content_id(folded) if text else told,
         simhash=fingerprint.simhash(folded) if text else 0,
@@ -75,18 +75,18 @@ def page_of(brought: Brought, visit: Visit, identity: Identity) -> Page:
     )
 
 
-def links_of(
-    url: str, identity: Identity, told: Iterable[Link], before: Iterable[Link] = (), base: str = "", encoding: str = ""
+def merge_links(
+    url: str, identity: UrlIdentity, told: Iterable[Link], before: Iterable[Link] = (), base: str = "", encoding: str = ""
 ) -> tuple[tuple[Link, ...], int]:
     """The links that a page is known to have after some more were told, and how many of these lead nowhere.
 
     What was told twice stands once; `encoding` is the page's, in which the queries of its links are sent.
     """
-    known = Links(url, base_of(url), charset.UTF_8, identity)
+    known = LinkExtractor(url, base_url_of(url), charset.UTF_8, identity)
     for link in before:
         known.add(link.url, link.anchor, link.rel)
-    place = base_of(identity.of(base, url) or url) if base else base_of(url)
-    reading = Links(url, place, charset.LABELS.get(encoding.strip().lower(), charset.UTF_8), identity)
+    place = base_url_of(identity.canonicalize(base, url) or url) if base else base_url_of(url)
+    reading = LinkExtractor(url, place, charset.LABELS.get(encoding.strip().lower(), charset.UTF_8), identity)
     unusable = 0
     for link in told:
         target = reading.resolve(link.url)

@@ -17,15 +17,15 @@ from tarrafa.clock import CLOCK_VARIABLE, Clock, boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.frontier.address import Address, to_environment
-from tarrafa.process import module_line
+from tarrafa.process import module_command
 
 STOP_TIMEOUT_S = 20.0
 RESTARTS_MAX, RESTARTS_WINDOW_S = 5, 60.0
-LAST_WORDS_BYTES = 16 << 10  # that the last line of a log is looked for in
+LOG_TAIL_BYTES = 16 << 10  # that the last line of a log is looked for in
 
 
 @dataclass(frozen=True, slots=True)
-class ChildState:
+class ChildProcessState:
     """One process of ours, for those who look on. Times are boot times; 0: never."""
 
     name: str
@@ -40,7 +40,7 @@ class ChildState:
 
 
 @dataclass(slots=True)
-class Child:
+class ChildProcess:
     """One process of ours. Dismissed: it is not started again."""
 
     name: str
@@ -57,19 +57,19 @@ class Child:
     cause: str = ""
 
     @classmethod
-    def of(cls, data: DataDirectory, name: str, module: str, *arguments: str, role: str = "") -> "Child":
-        line = module_line(module, *arguments, "--data", str(data.root), "--parent", str(os.getpid()))
+    def for_module(cls, data: DataDirectory, name: str, module: str, *arguments: str, role: str = "") -> "ChildProcess":
+        line = module_command(module, *arguments, "--data", str(data.root), "--parent", str(os.getpid()))
         return cls(name, line, data.logs / f"{name}.log", role=role or name)
 
     @property
-    def state(self) -> ChildState:
+    def state(self) -> ChildProcessState:
         pid = self.process.pid if self.process is not None else 0
         restarts = max(0, self.launches - 1)
-        return ChildState(
-            self.name, self.role, pid, self.runs, self.started_at, restarts, self.died_at, self.cause, self.dismissed
+        return ChildProcessState(
+            self.name, self.role, pid, self.is_running, self.started_at, restarts, self.died_at, self.cause, self.dismissed
         )
 
-    def died(self, code: int) -> None:
+    def note_exit(self, code: int) -> None:
         """Remember when and how."""
         self.died_at = boottime()
         if code < 0:
@@ -81,7 +81,7 @@ class Child:
             self.cause = f"exit status {code}: {self.last_error()}"
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         return self.process is not None and self.process.returncode is None
 
     async def start(self, settings: Mapping[str, str], stdout: int | None = None) -> asyncio.subprocess.Process:
@@ -104,26 +104,26 @@ class Child:
             )
         return self.process
 
-    def keeps_dying(self) -> bool:
+    def is_crash_looping(self) -> bool:
         return len(self.starts) == RESTARTS_MAX and boottime() - self.starts[0] < RESTARTS_WINDOW_S
 
     def last_error(self) -> str:
         """The last line that it wrote, without the word in front."""
         try:
             with self.log.open("rb") as log:
-                log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_WORDS_BYTES))
+                log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
                 lines = log.read().decode(errors="replace").strip().splitlines()
         except OSError:
             lines = []
         return lines[-1].removeprefix("error: ") if lines else "it said nothing"
 
 
-def settings(address: Address, clock: Clock) -> dict[str, str]:
+def child_environment(address: Address, clock: Clock) -> dict[str, str]:
     """What a child finds its frontier and its clock by."""
     return to_environment(address) | {CLOCK_VARIABLE: clock.to_environment()}
 
 
-async def terminate(children: Iterable[Child]) -> None:
+async def terminate(children: Iterable[ChildProcess]) -> None:
     """Ask them to end; after a while, end them."""
     running = [child.process for child in children if child.process is not None and child.process.returncode is None]
     for process in running:

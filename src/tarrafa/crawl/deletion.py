@@ -10,28 +10,28 @@ stays archived.
 import asyncio
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.crawl.hearing import Hearing
+from tarrafa.crawl.hearing import DeletionSync
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError
 from tarrafa.frontier.protocol import Frontier
 
 ROWS_AT_ONCE = 5_000
-HOME_S, LOOK_EVERY_S = 60.0, 0.2  # what is out is waited for
+RUNNING_VISITS_S_MAX, LOOK_EVERY_S = 60.0, 0.2  # what is out is waited for
 
 
-async def delete(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
+async def delete_collection(frontier: Frontier, data: DataDirectory | None, name: str) -> None:
     """Delete a collection that does not run. None: no archive of this machine's has anything to do with it."""
     await frontier.delete_collection(name, 0)
-    await _come_home(frontier, name)
+    await _wait_for_running_visits(frontier, name)
     if data is not None:
-        await Hearing(data, Clock.from_environment()).once(frontier)
+        await DeletionSync(data, Clock.from_environment()).sync_once(frontier)
     while await frontier.delete_collection(name, ROWS_AT_ONCE):
         pass
 
 
-async def _come_home(frontier: Frontier, name: str) -> None:
+async def _wait_for_running_visits(frontier: Frontier, name: str) -> None:
     """A visit that is out leaves a record, which must come before the note."""
-    until = boottime() + HOME_S
+    until = boottime() + RUNNING_VISITS_S_MAX
     while not await frontier.note_deletion(name):
         if boottime() > until:
             raise FrontierError(

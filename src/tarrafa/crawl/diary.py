@@ -9,21 +9,21 @@ from collections import deque
 from heapq import heappush, heapreplace
 from itertools import count
 
-from tarrafa.model import Record
-from tarrafa.pulse import SEEN_MAX, URL_CHARS_MAX, Seen, shown
+from tarrafa.model import VisitRecord
+from tarrafa.pulse import VISIT_SAMPLES_MAX, URL_CHARS_MAX, VisitSample, printable_text
 
 
-class Diary:
+class WorkerStats:
     """`note` for each visit; `tell` what is new since the last time."""
 
     def __init__(self) -> None:
         self.visits = self.pages = self.bytes = 0
-        self._newest: deque[Record] = deque(maxlen=SEEN_MAX)
-        self._failures: deque[Record] = deque(maxlen=SEEN_MAX)
-        self._slowest: list[tuple[float, int, Record]] = []
+        self._newest: deque[VisitRecord] = deque(maxlen=VISIT_SAMPLES_MAX)
+        self._failures: deque[VisitRecord] = deque(maxlen=VISIT_SAMPLES_MAX)
+        self._slowest: list[tuple[float, int, VisitRecord]] = []
         self._order = count()
 
-    def note(self, record: Record) -> None:
+    def count_visit(self, record: VisitRecord) -> None:
         outcome = record.outcome
         self.visits += 1
         if outcome.kept:
@@ -31,12 +31,12 @@ class Diary:
             self._newest.append(record)
         elif outcome.requested and (outcome.status < 0 or outcome.status >= 400):
             self._failures.append(record)
-        if len(self._slowest) < SEEN_MAX:
+        if len(self._slowest) < VISIT_SAMPLES_MAX:
             heappush(self._slowest, (outcome.elapsed_s, next(self._order), record))
         elif outcome.elapsed_s > self._slowest[0][0]:
             heapreplace(self._slowest, (outcome.elapsed_s, next(self._order), record))
 
-    def tell(self) -> tuple[tuple[Seen, ...], tuple[Seen, ...], tuple[Seen, ...]]:
+    def take_recent(self) -> tuple[tuple[VisitSample, ...], tuple[VisitSample, ...], tuple[VisitSample, ...]]:
         """The newest, the failures and the slowest since it was asked last."""
         slowest = [record for _, _, record in sorted(self._slowest, reverse=True)]
         told = tuple(tuple(map(_seen, some)) for some in (self._newest, self._failures, slowest))
@@ -46,14 +46,14 @@ class Diary:
         return told[0], told[1], told[2]
 
 
-def _seen(record: Record) -> Seen:
+def _seen(record: VisitRecord) -> VisitSample:
     outcome = record.outcome
-    return Seen(
+    return VisitSample(
         outcome.at,
-        shown(record.collection),
-        shown(record.url, URL_CHARS_MAX),
+        printable_text(record.collection),
+        printable_text(record.url, URL_CHARS_MAX),
         outcome.status,
         outcome.length,
         max(0.0, outcome.elapsed_s),
-        shown(outcome.error),
+        printable_text(outcome.error),
     )

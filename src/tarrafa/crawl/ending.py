@@ -13,33 +13,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tarrafa.clock import boottime
-from tarrafa.frontier.protocol import CollectionStatus, Frontier, Overview
+from tarrafa.frontier.protocol import CollectionStatus, Frontier, FrontierOverview
 
 SETTLE_S = 5.0  # followers of other machines tell their news every second
 SWEPT_AT_ONCE, SWEEPS_AT_ONCE = 2_000, 10  # pages per call, and calls per look
 
 
-Passed = Callable[[], bool]  # whether all that was archived until some moment has reached those who follow; blocks
+CaughtUp = Callable[[], bool]  # whether all that was archived until some moment has reached those who follow; blocks
 
 
 @dataclass(frozen=True, slots=True)
-class _Exhausted:
+class _ExhaustedCollection:
     """Since when a collection has nothing more to do, and what was counted then."""
 
     since: float
     counted: tuple[int, int]
-    has_passed: Passed
+    has_passed: CaughtUp
 
 
-class Ending:
+class CompletionCheck:
     """Declares collections finished. `passing` is asked when one has nothing more to do, with its name; `settle_s` is
     for how long nothing must have happened then."""
 
-    def __init__(self, passing: Callable[[str], Passed], settle_s: float) -> None:
+    def __init__(self, passing: Callable[[str], CaughtUp], settle_s: float) -> None:
         self._passing, self._settle_s = passing, settle_s
-        self._exhausted: dict[str, _Exhausted] = {}
+        self._exhausted: dict[str, _ExhaustedCollection] = {}
 
-    async def look(self, frontier: Frontier, overview: Overview) -> bool:
+    async def finish_exhausted(self, frontier: Frontier, overview: FrontierOverview) -> bool:
         """Finish what is over; whether anything was."""
         for one in overview.collections:
             if one.state == "running" and one.sweeping:
@@ -54,7 +54,7 @@ class Ending:
                 if one.to_sweep and not one.pending:
                     await _sweep(frontier, one.name)
                 else:
-                    await frontier.control(one.name, "finished", finish_reason(one))
+                    await frontier.set_state(one.name, "finished", finish_reason(one))
         return True
 
     async def _is_settled(self, status: CollectionStatus) -> bool:
@@ -64,7 +64,7 @@ class Ending:
             return False
         known = self._exhausted.get(name)
         if known is None or known.counted != counted:
-            known = self._exhausted[name] = _Exhausted(
+            known = self._exhausted[name] = _ExhaustedCollection(
                 boottime(), counted, await asyncio.to_thread(self._passing, name)
             )
         return boottime() - known.since >= self._settle_s and await asyncio.to_thread(known.has_passed)
@@ -81,26 +81,26 @@ def is_exhausted(status: CollectionStatus) -> bool:
     if status.handed_out:
         return False
     if status.keeps_fresh:
-        return _is_spent(status) or not (status.pending or status.fetched)
-    return _is_full(status) or _is_spent(status) or not status.pending
+        return _is_request_limit_reached(status) or not (status.pending or status.fetched)
+    return _is_page_limit_reached(status) or _is_request_limit_reached(status) or not status.pending
 
 
-def _is_full(status: CollectionStatus) -> bool:
+def _is_page_limit_reached(status: CollectionStatus) -> bool:
     """Pages of this run are what counts."""
     return status.pages_max is not None and status.fetched - status.earlier >= status.pages_max
 
 
-def _is_spent(status: CollectionStatus) -> bool:
+def _is_request_limit_reached(status: CollectionStatus) -> bool:
     return status.requests_max is not None and status.requests - status.requests_before >= status.requests_max
 
 
 def finish_reason(status: CollectionStatus) -> str:
-    if _is_spent(status):
+    if _is_request_limit_reached(status):
         return f"requests_max = {status.requests_max} was reached"
     if not status.pending and status.sites_chosen:
         return f"every site in reach was visited; {status.passed_over:,} of their URLs were passed over"
     if not status.pending:
         return "everything in reach was visited"
-    if _is_full(status):
+    if _is_page_limit_reached(status):
         return f"pages_max = {status.pages_max} was reached"
     return f"requests_max = {status.requests_max} was reached"

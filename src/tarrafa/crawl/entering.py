@@ -11,38 +11,38 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from tarrafa.data import DataDirectory
-from tarrafa.fetch.http import Request, Response, parse_head
+from tarrafa.fetch.http import FetchRequest, FetchResponse, parse_head
 from tarrafa.parse.url import name_and_port
-from tarrafa.secrets import KeyRing, Secret, masked
+from tarrafa.secrets import CredentialCache, Credential, mask_response_head
 
 
-class Entrance:
+class RequestCredentials:
     """The secrets of a data directory, for those who send requests."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._ring = KeyRing(data)
+        self._ring = CredentialCache(data)
 
-    def prepare(self, request: Request, collection: str) -> list[Secret]:
+    def attach(self, request: FetchRequest, collection: str) -> list[Credential]:
         """Give a request what its host may see; what that is."""
         is_tls = request.url.startswith("https:")
-        private = is_tls or _stays_here(request.connect_to)
-        shown = self._ring.of(collection).of(*name_and_port(request.url), private=private)
-        request.secrets = tuple(secret.line() for secret in shown)
+        private = is_tls or _is_loopback(request.connect_to)
+        shown = self._ring.for_collection(collection).for_host(*name_and_port(request.url), private=private)
+        request.secret_headers = tuple(secret.header_line() for secret in shown)
         if is_tls and any(not secret.insecure for secret in shown):
             request.tls = "strict"
         return shown
 
 
-def _stays_here(connect_to: str | None) -> bool:
+def _is_loopback(connect_to: str | None) -> bool:
     """Whether it is this machine that a host is reached at."""
     if connect_to is None:
         return False
     return ip_address(connect_to.rpartition(":")[0].removeprefix("[").removesuffix("]")).is_loopback
 
 
-def conceal(response: Response, shown: Sequence[Secret]) -> Response:
+def redact_response(response: FetchResponse, shown: Sequence[Credential]) -> FetchResponse:
     """An answer as it may be read and archived."""
     if not shown or not response.raw_head:
         return response
-    head = masked(response.raw_head, shown)
+    head = mask_response_head(response.raw_head, shown)
     return replace(response, raw_head=head, head=parse_head(head) or response.head)

@@ -12,27 +12,27 @@ from collections.abc import Callable
 
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import TarrafaError
-from tarrafa.frontier.address import Address, BlockingLine, line
-from tarrafa.frontier.protocol import REQUEST_MARGIN, Standing, Terms
-from tarrafa.frontier.timing import APART_S_MAX, apart_s
+from tarrafa.frontier.address import Address, BlockingClient, connect_blocking
+from tarrafa.frontier.protocol import REQUEST_MARGIN, FrontierCollectionState, WorkerRegistration
+from tarrafa.frontier.timing import CLOCK_SKEW_S_MAX, clock_skew_s
 
 RENEWALS_PER_LEASE = 6
-HEED_EVERY_S = 0.5
+COLLECTION_STATES_EVERY_S = 0.5
 
 
-class Fence:
+class LeaseFence:
     """Up while the lease holds. `note` is what the worker has to say about itself, asked for at each renewal."""
 
     def __init__(
         self,
         address: Address,
-        terms: Terms,
+        terms: WorkerRegistration,
         asked_at: float,
         clock: Clock,
         note: Callable[[], str],
         on_lost: Callable[[TarrafaError], None],
         on_apart: Callable[[float], None],
-        on_standings: Callable[[list[Standing], float], None] = lambda standings, asked_at: None,
+        on_standings: Callable[[list[FrontierCollectionState], float], None] = lambda standings, asked_at: None,
     ) -> None:
         self._address, self._worker, self._clock, self._note = address, terms.worker, clock, note
         self._lease_s, self._deadline = terms.lease_s, asked_at + terms.lease_s
@@ -41,11 +41,11 @@ class Fence:
         self._thread = threading.Thread(target=self._renew, name="heartbeat", daemon=True)
         self._thread.start()
 
-    def is_up(self) -> bool:
+    def may_send(self) -> bool:
         """A request may leave."""
         return boottime() < self._deadline - self._lease_s * REQUEST_MARGIN
 
-    def holds(self) -> bool:
+    def holds_lease(self) -> bool:
         """What was fetched is still ours to write down and to report."""
         return boottime() < self._deadline
 
@@ -55,13 +55,13 @@ class Fence:
 
     def _renew(self) -> None:
         try:
-            heart, every_s = line(self._address), self._lease_s / RENEWALS_PER_LEASE
+            heart, every_s = connect_blocking(self._address), self._lease_s / RENEWALS_PER_LEASE
             pause_s = due_at = 0.0  # at once: a server of several counts from the first renewal on
             while not self._stop.wait(pause_s):
-                pause_s, asked_at = min(HEED_EVERY_S, every_s), boottime()
+                pause_s, asked_at = min(COLLECTION_STATES_EVERY_S, every_s), boottime()
                 if asked_at >= due_at:
                     due_at = asked_at + every_s
-                    self._prolong(heart)
+                    self._renew_once(heart)
                 now = self._clock.now()
                 self._on_standings(heart.call("standings"), now)
             heart.close()
@@ -70,10 +70,10 @@ class Fence:
                 self._deadline = 0.0
                 self._on_lost(error)
 
-    def _prolong(self, heart: BlockingLine) -> None:
+    def _renew_once(self, heart: BlockingClient) -> None:
         asked_at = boottime()
         self._deadline = asked_at + float(heart.call("renew", self._worker, self._note()))
         asked_at = boottime()
-        ahead_s = apart_s(self._clock, heart.call("time"), asked_at, boottime())
-        if abs(ahead_s) > APART_S_MAX:
+        ahead_s = clock_skew_s(self._clock, heart.call("time"), asked_at, boottime())
+        if abs(ahead_s) > CLOCK_SKEW_S_MAX:
             self._on_apart(ahead_s)

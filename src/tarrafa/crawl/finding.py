@@ -8,41 +8,41 @@ from collections.abc import Awaitable, Callable
 
 from tarrafa import config
 from tarrafa.config import Collection
-from tarrafa.crawl.host import Place
-from tarrafa.fetch.names import Resolver
+from tarrafa.crawl.host import ResolvedHost
+from tarrafa.fetch.names import DnsResolver
 from tarrafa.model import HostId, Status
 
-Claim = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else from when on it may be
+ClaimAddress = Callable[[HostId, str], Awaitable[float]]  # 0: the address is ours; else from when on it may be
 
 
-class Finder:
+class HostResolver:
     """Collections that ask the same name servers share what they say."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: ClaimAddress) -> None:
         self._claim = claim
-        self._resolvers: dict[tuple[str, ...], Resolver] = {}
+        self._resolvers: dict[tuple[str, ...], DnsResolver] = {}
 
-    async def find(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> Place:
+    async def resolve(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> ResolvedHost:
         """`beside` is an address that the caller holds for another host: no claim is needed there."""
         target = collection.connect_target(name)
         if target is not None:
-            return Place(connect_to=target)
+            return ResolvedHost(connect_to=target)
         if collection.network.proxy:
-            return Place(proxy=collection.network.proxy)
+            return ResolvedHost(proxy=collection.network.proxy)
         answer = await self._resolver(collection).resolve(name, collection.network.allow_private)
         if answer.address is None:
             status = Status.ADDRESS_REFUSED if answer.refused else Status.NAME_UNKNOWN
-            return Place(error=status, why=answer.error, unsure=answer.unsure)
+            return ResolvedHost(error=status, why=answer.error, unsure=answer.unsure)
         if collection.politeness.per_ip and answer.address != beside:
             free_at = await self._claim(host, answer.address)
             if free_at:
-                return Place(free_at=free_at)
-        return Place(address=answer.address)
+                return ResolvedHost(free_at=free_at)
+        return ResolvedHost(address=answer.address)
 
-    def _resolver(self, collection: Collection) -> Resolver:
-        servers = tuple(filter(None, map(config.name_server, collection.network.dns)))
+    def _resolver(self, collection: Collection) -> DnsResolver:
+        servers = tuple(filter(None, map(config.parse_name_server, collection.network.dns)))
         if servers not in self._resolvers:
-            self._resolvers[servers] = Resolver(list(servers) or None)
+            self._resolvers[servers] = DnsResolver(list(servers) or None)
         return self._resolvers[servers]
 
     async def close(self) -> None:

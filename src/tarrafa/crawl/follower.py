@@ -15,17 +15,17 @@ from types import FrameType
 from tarrafa.archive import follow as archive
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
-from tarrafa.frontier.address import handed_down, line
-from tarrafa.frontier.protocol import Weight
+from tarrafa.frontier.address import address_from_supervisor, connect_blocking
+from tarrafa.frontier.protocol import UrlWeight
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
-from tarrafa.process import become_child, run_child
-from tarrafa.pulse import Pulse, send_from_thread
+from tarrafa.process import die_with_parent, run_child
+from tarrafa.pulse import ProcessHeartbeat, send_from_thread
 from tarrafa.triples import follower as triples
 
 ROLES = ("graph", "index", "triples")
 CURSORS = {"graph": graph.cursor, "index": index.cursor, "triples": triples.cursor}
-LOOKING = 0.005  # of our time may go into looking how far we are: an archive may have thousands of files
+PROGRESS_TIME_SHARE = 0.005  # of our time may go into looking how far we are: an archive may have thousands of files
 TRIPLES_NICE = 5  # where processors are few, pages come first: what they state may wait a moment
 
 
@@ -37,15 +37,15 @@ def _follow(data: DataDirectory, role: str, stop: threading.Event) -> None:
         os.nice(TRIPLES_NICE)
         triples.follow(data, stop)
         return
-    frontier = line(handed_down())
+    frontier = connect_blocking(address_from_supervisor())
 
-    def deliver(collection: str, weights: list[Weight]) -> None:
+    def deliver(collection: str, weights: list[UrlWeight]) -> None:
         frontier.call("weigh", collection, weights)
 
     graph.follow(data, deliver, stop)
 
 
-class Progress:
+class FollowerHeartbeat:
     """How far one follower is behind, as its pulse tells it; another thread does the following."""
 
     def __init__(self, data: DataDirectory, role: str) -> None:
@@ -53,11 +53,11 @@ class Progress:
         self._name = f"{role}-{data.part}" if data.part else role
         self._behind, self._look_at = 0, 0.0
 
-    def pulse(self) -> Pulse:
+    def heartbeat(self) -> ProcessHeartbeat:
         if (began := boottime()) >= self._look_at:
-            self._behind = archive.behind(self._data.archive, CURSORS[self._role](self._data))
-            self._look_at = boottime() + (boottime() - began) / LOOKING
-        return Pulse(self._name, os.getpid(), behind_bytes=self._behind)
+            self._behind = archive.bytes_behind(self._data.archive, CURSORS[self._role](self._data))
+            self._look_at = boottime() + (boottime() - began) / PROGRESS_TIME_SHARE
+        return ProcessHeartbeat(self._name, os.getpid(), behind_bytes=self._behind)
 
 
 def main() -> None:
@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
-    become_child(options.parent)
+    die_with_parent(options.parent)
     stop = threading.Event()
 
     def on_term(number: int, frame: FrameType | None) -> None:
@@ -75,7 +75,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, on_term)
     data = DataDirectory(options.data, options.part)
-    send_from_thread(data, Progress(data, options.role).pulse)
+    send_from_thread(data, FollowerHeartbeat(data, options.role).heartbeat)
     run_child(lambda: _follow(data, options.role, stop))
 
 

@@ -9,14 +9,14 @@ import msgspec
 
 from tarrafa.config import Collection
 from tarrafa.crawl.sayings import ENGLISH, Tongue
-from tarrafa.frontier.protocol import Freshness
-from tarrafa.frontier.store.revisits import LATER, LISTED
-from tarrafa.revisit.estimate import DAY_S, bounds
-from tarrafa.revisit.policy import ANNOUNCED, class_of, proportional_interval
-from tarrafa.revisit.staleness import age_worth
+from tarrafa.frontier.protocol import PageFreshness
+from tarrafa.frontier.store.revisits import RETRY_SHELF, LISTING_SHELF
+from tarrafa.revisit.estimate import DAY_S, rate_bounds
+from tarrafa.revisit.policy import ANNOUNCED_SHELF, class_of, proportional_interval
+from tarrafa.revisit.staleness import age_at_price
 
 
-class Believed(msgspec.Struct, frozen=True):
+class ChangeEstimate(msgspec.Struct, frozen=True):
     """What is believed of a page's changes, as `explain --json` gives it."""
 
     changes_per_day: float
@@ -31,11 +31,11 @@ class Believed(msgspec.Struct, frozen=True):
     why: str
 
 
-def believed(collection: Collection, found: Freshness, now: float, say: Tongue = ENGLISH) -> Believed:
+def estimate_changes(collection: Collection, found: PageFreshness, now: float, say: Tongue = ENGLISH) -> ChangeEstimate:
     page = found.history
-    low, high = bounds(page.alpha, page.beta)
+    low, high = rate_bounds(page.alpha, page.beta)
     age = max(0.0, now - page.last)
-    return Believed(
+    return ChangeEstimate(
         changes_per_day=round(page.estimate * DAY_S, 6),
         low=round(low * DAY_S, 6),
         high=round(high * DAY_S, 6),
@@ -49,7 +49,7 @@ def believed(collection: Collection, found: Freshness, now: float, say: Tongue =
     )
 
 
-def _dates(found: Freshness, say: Tongue) -> str:
+def _dates(found: PageFreshness, say: Tongue) -> str:
     modified = ["Last-Modified"] if found.dates_believed else []
     believed = [*modified, *([say("sitemap dates")] if found.announcements_believed else [])]
     if not believed:
@@ -58,12 +58,12 @@ def _dates(found: Freshness, say: Tongue) -> str:
     return say("dates believed", dates=both)
 
 
-def _why(collection: Collection, found: Freshness, say: Tongue) -> str:
+def _why(collection: Collection, found: PageFreshness, say: Tongue) -> str:
     page, revisit = found.history, collection.revisit
     if found.shelf < 0:
-        return say(_own(found))
+        return say(_special_reason(found))
     if revisit.policy == "index":
-        return _worth(collection, found, say)
+        return _index_policy_reason(collection, found, say)
     if revisit.policy == "proportional":
         return say("proportional", span=_span(proportional_interval(page), say))
     if revisit.policy == "rateupdate":
@@ -73,20 +73,20 @@ def _why(collection: Collection, found: Freshness, say: Tongue) -> str:
     return say("planned", policy=revisit.policy, span=_span(float(revisit.horizon), say))
 
 
-def _own(found: Freshness) -> str:
-    if found.shelf == LISTED:
+def _special_reason(found: PageFreshness) -> str:
+    if found.shelf == LISTING_SHELF:
         return "a listing"
-    if found.shelf != LATER:
+    if found.shelf != RETRY_SHELF:
         return "gives its place"
     return "grace" if found.gone else "last visit failed"
 
 
-def _worth(collection: Collection, found: Freshness, say: Tongue) -> str:
+def _index_policy_reason(collection: Collection, found: PageFreshness, say: Tongue) -> str:
     """Of the index policy."""
-    if found.shelf >= ANNOUNCED:
+    if found.shelf >= ANNOUNCED_SHELF:
         return say("announced")
     least = float(collection.revisit.interval_min)
-    after = max(least, age_worth(*class_of(found.shelf), found.price))
+    after = max(least, age_at_price(*class_of(found.shelf), found.price))
     if after == math.inf:
         return say("changes too often")
     return say("worth it", span=_span(after, say), bar="interval_min" if after == least else say("price"))

@@ -8,30 +8,30 @@ Repeating is harmless, and so is being killed in between.
 
 import asyncio
 
-from tarrafa.archive.deletions import note_down
+from tarrafa.archive.deletions import record_deletions
 from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.protocol import Frontier
-from tarrafa.frontier.timing import APART_S_MAX
+from tarrafa.frontier.timing import CLOCK_SKEW_S_MAX
 
 
-class Hearing:
+class DeletionSync:
     """How far one process has heard. `clock` is the one that visits here are dated by, as nearly as is known."""
 
     def __init__(self, data: DataDirectory, clock: Clock) -> None:
         self._data, self._clock = data, clock
         self._heard = 0
 
-    async def once(self, frontier: Frontier) -> None:
+    async def sync_once(self, frontier: Frontier) -> None:
         """All that is to be heard now. Where there is no archive, there is nobody to hear it yet."""
         if not self._data.archive.is_dir():
             return
         while told := await frontier.deletions(self._heard):
             moments = {one.collection: one.at for one in told}
-            apart = APART_S_MAX * self._clock.scale
-            await asyncio.to_thread(note_down, self._data.archive, moments, self._clock.now(), apart)
+            apart = CLOCK_SKEW_S_MAX * self._clock.scale
+            await asyncio.to_thread(record_deletions, self._data.archive, moments, self._clock.now(), apart)
             self._heard = told[-1].number
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Whoever answers next may be another one."""
         self._heard = 0

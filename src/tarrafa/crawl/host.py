@@ -20,14 +20,14 @@ from msgspec.structs import replace
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.reading import Reading
-from tarrafa.crawl.rules import fetch_rules
-from tarrafa.crawl.traps import Memory
-from tarrafa.crawl.visit import Body, Finished, body_of, conclude, refused, request_for, user_agent
-from tarrafa.fetch.http import Request, Response
-from tarrafa.fetch.robots import Robots
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, Loan, Offer, RobotsCopy
-from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, Role, Status, Visit
+from tarrafa.crawl.reading import ParseJobResult
+from tarrafa.crawl.rules import fetch_robots
+from tarrafa.crawl.traps import TrapMemory
+from tarrafa.crawl.visit import DecodedBody, FinishedVisit, decode_response, conclude, refuse_visit, build_request, user_agent
+from tarrafa.fetch.http import FetchRequest, FetchResponse
+from tarrafa.fetch.robots import RobotsTxt
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, HostReport, Lease, HostLoan, DiscoveredUrl, CachedRobots
+from tarrafa.model import BUSY, STATUS_MEANING, UNREACHED, HostId, UrlRole, Status, Visit
 from tarrafa.parse.url import host_name, name_and_port
 
 BACKOFF_MAX_S = 86_400.0
@@ -37,48 +37,48 @@ HEAVY_BYTES = 4 << 20  # such documents are unpacked and read a few at a time
 TURN_VISITS, TURN_S = 50, 300.0  # then others may have the host's place, and robots.txt is looked at anew
 
 
-class Kit(Protocol):
+class WorkerServices(Protocol):
     """What a walk needs of its worker."""
 
     clock: Clock
 
-    async def fetch(self, request: Request, collection: int) -> Response: ...
+    async def fetch(self, request: FetchRequest, collection: int) -> FetchResponse: ...
 
-    async def find(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> "Place": ...
+    async def resolve_host(self, name: str, host: HostId, collection: Collection, beside: str | None = None) -> "ResolvedHost": ...
 
-    async def rules(self, copy: RobotsCopy) -> Robots: ...
+    async def robots_rules(self, copy: CachedRobots) -> RobotsTxt: ...
 
     async def robots_text(self, digest: bytes) -> bytes: ...
 
-    async def borrow(self, collection: int, host: HostId, key: str) -> Loan: ...
+    async def borrow_host(self, collection: int, host: HostId, key: str) -> HostLoan: ...
 
-    async def give_back(self, report: HostReport) -> None: ...
+    async def return_host(self, report: HostReport) -> None: ...
 
-    async def understand(self, make: Callable[[], Body], *, heavy: bool) -> tuple[Body, Reading | None]: ...
+    async def parse_body(self, make: Callable[[], DecodedBody], *, heavy: bool) -> tuple[DecodedBody, ParseJobResult | None]: ...
 
-    def holding(self, size: int) -> AbstractContextManager[None]: ...
+    def hold_body(self, size: int) -> AbstractContextManager[None]: ...
 
-    def finished(self, walk: "Walk", done: Finished) -> None: ...
+    def record_visit(self, walk: "HostSession", done: FinishedVisit) -> None: ...
 
-    def archive_robots(self, request: Request, response: Response) -> None: ...
+    def archive_robots(self, request: FetchRequest, response: FetchResponse) -> None: ...
 
-    def learned(self, walk: "Walk", offers: list[Offer]) -> None: ...
+    def record_host(self, walk: "HostSession", offers: list[DiscoveredUrl]) -> None: ...
 
-    def starved(self) -> None: ...
+    def note_overload(self) -> None: ...
 
-    def hungry(self) -> None: ...
+    def request_commit(self) -> None: ...
 
-    def is_crowded(self, walk: "Walk") -> bool: ...
+    def is_crowded(self, walk: "HostSession") -> bool: ...
 
-    def is_offline(self, host: HostId, reached: bool) -> bool: ...
+    def note_reachability(self, host: HostId, reached: bool) -> bool: ...
 
-    def is_current(self, walk: "Walk") -> bool: ...
+    def is_current(self, walk: "HostSession") -> bool: ...
 
-    def leaving(self, walk: "Walk") -> None: ...
+    def release_host(self, walk: "HostSession") -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedHost:
     """Where a host is: an address to connect to; or a reason why not, and from when on one may ask again."""
 
     connect_to: str | None = None
@@ -93,18 +93,18 @@ class Place:
     def is_known(self) -> bool:
         return bool(self.connect_to or self.address or self.proxy)
 
-    def lead(self, request: Request) -> None:
+    def apply_to(self, request: FetchRequest) -> None:
         request.connect_to, request.address, request.proxy = self.connect_to, self.address, self.proxy
 
 
 @dataclass(slots=True)
-class Walk:
+class HostSession:
     """One leased host."""
 
     lease: Lease
     collection: Collection
     admission: Admission
-    kit: Kit
+    services: WorkerServices
     queue: deque[Visit] = field(default_factory=deque)
     next_at: float = 0.0
     ended_at: float = 0.0  # the last answer's end
@@ -112,123 +112,123 @@ class Walk:
     took_s: float = 0.0  # the last request
     failures: int = 0
     trouble: str = ""
-    new_robots: RobotsCopy | None = None  # to be reported
+    new_robots: CachedRobots | None = None  # to be reported
     unreported: int = 0
     visited: int = 0
     wanted: int = VISITS_PER_LEASE
     began_at: float = 0.0
     left: bool = False  # hand the host back
     released: bool = False  # it is no longer ours
-    rules: Robots | None = None
-    memory: Memory = field(default_factory=Memory)
-    place: Place = field(default_factory=Place)
-    more: asyncio.Event = field(default_factory=asyncio.Event)
+    rules: RobotsTxt | None = None
+    trap_memory: TrapMemory = field(default_factory=TrapMemory)
+    resolved: ResolvedHost = field(default_factory=ResolvedHost)
+    visits_arrived: asyncio.Event = field(default_factory=asyncio.Event)
     sleeper: "asyncio.Task[None] | None" = None  # ourselves, while we wait for the host's next time
 
     def __post_init__(self) -> None:
         self.queue.extend(self.lease.visits)
-        self.memory = Memory(self.lease.memory, self.collection.scope, self.lease.collection)
+        self.trap_memory = TrapMemory(self.lease.memory, self.collection.scope, self.lease.collection)
         self.failures, self.ended_at, self.delay_s = self.lease.failures, self.lease.ended_at, self.lease.delay_s
         self.next_at = max(self.lease.next_at, self.ended_at + max(self._configured_s(), self.delay_s))
-        self.began_at = self.kit.clock.now()
+        self.began_at = self.services.clock.now()
 
-    def adopt(self, collection: Collection, admission: Admission) -> None:
+    def apply_configuration(self, collection: Collection, admission: Admission) -> None:
         """The collection is configured otherwise from now on. What was found out on arrival may not hold any more: then
         the walk ends, and its host is leased again."""
         before, self.collection, self.admission = self.collection, collection, admission
         old, new = before.politeness, collection.politeness
         if before.network != collection.network or (old.robots, old.per_ip) != (new.robots, new.per_ip):
             self.leave()
-        self.memory.adopt(collection.scope)
+        self.trap_memory.set_limits(collection.scope)
         if self.left:  # whoever comes next looks at the delays; until when a failing host rests is decided
             return
-        self.delay_s = self._own_delay_s() if self.place.is_known else max(self.delay_s, self._configured_s())
-        self.next_at = max(self.lease.next_at, self.place.free_at, self.ended_at + self._pause_s())
+        self.delay_s = self._own_delay_s() if self.resolved.is_known else max(self.delay_s, self._configured_s())
+        self.next_at = max(self.lease.next_at, self.resolved.free_at, self.ended_at + self._pause_s())
 
     def leave(self) -> None:
         """Make no further request; what is under way may end."""
         self.left = True
-        self.more.set()
+        self.visits_arrived.set()
         if self.sleeper is not None:
             self.sleeper.cancel()
 
-    def want(self, request: Request) -> None:
+    def attach_send_check(self, request: FetchRequest) -> None:
         """It is asked for by what holds now. While its connection is made, that may change."""
         described = self.collection
-        request.is_wanted = lambda: not self.left and self.collection is described and self.kit.is_current(self)
+        request.is_wanted = lambda: not self.left and self.collection is described and self.services.is_current(self)
 
     async def run(self) -> None:
         """Until there is nothing more to visit, or a reason to leave."""
         try:
-            while self._dismiss() and not self.queue and not self._is_tired():
-                self._want_more()
-                await self._more_visits()
-            if self.queue and await self._arrive():
+            while self._settle_without_request() and not self.queue and not self._is_turn_over():
+                self._grow_batch()
+                await self._wait_for_visits()
+            if self.queue and await self._resolve_and_read_robots():
                 while await self._next_visit():
                     pass
         finally:
             self.left = True
-            self.kit.leaving(self)
+            self.services.release_host(self)
 
-    def _dismiss(self) -> bool:
+    def _settle_without_request(self) -> bool:
         """What gives up its place, was not found again or is taken down need not be asked for, so its host need not
         answer. Whether there was any."""
-        found = [(visit, status) for visit in self.queue if (status := self._dismissal(visit))]
+        found = [(visit, status) for visit in self.queue if (status := self._dismissal_status(visit))]
         for visit, status in found:
             self.queue.remove(visit)
             self.unreported += 1
-            self.kit.finished(self, refused(visit, self.collection.name, status, self.kit.clock.now()))
+            self.services.record_visit(self, refuse_visit(visit, self.collection.name, status, self.services.clock.now()))
         return bool(found)
 
-    def _dismissal(self, visit: Visit) -> int:
+    def _dismissal_status(self, visit: Visit) -> int:
         if visit.dismissed:  # for a better page, or because its run has found no way to it
             return Status.REPLACED if self.collection.keeps_fresh else Status.NOT_FOUND_AGAIN
         return Status.TAKEN_DOWN if self.admission.is_taken_down(visit.url) else 0
 
-    async def _more_visits(self) -> None:
+    async def _wait_for_visits(self) -> None:
         """Return when there is something to visit, or when nothing more will come."""
         while not self.queue and self.unreported and not self.left:
-            self.more.clear()
-            self.kit.hungry()
-            await self.more.wait()
+            self.visits_arrived.clear()
+            self.services.request_commit()
+            await self.visits_arrived.wait()
 
-    def _want_more(self) -> None:
+    def _grow_batch(self) -> None:
         """Refusals cost no time: thousands of them should not go by eights."""
         self.wanted = min(2 * self.wanted, WANTED_MAX)
 
-    async def _arrive(self) -> bool:
+    async def _resolve_and_read_robots(self) -> bool:
         """Find the host and its rules."""
-        self.place = await self.kit.find(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
-        if self.place.error == Status.ADDRESS_REFUSED:
+        self.resolved = await self.services.resolve_host(host_name(f"{self.lease.host_key}/"), self.lease.host, self.collection)
+        if self.resolved.error == Status.ADDRESS_REFUSED:
             return True  # to say so of every URL
-        if self.place.error:
-            if not (self.place.unsure and self.kit.is_offline(self.lease.host, False)):
-                self._fail(0.0, self.place.why)
+        if self.resolved.error:
+            if not (self.resolved.unsure and self.services.note_reachability(self.lease.host, False)):
+                self._back_off(0.0, self.resolved.why)
             return False
-        if self.place.free_at:  # its address is busy with another host
-            self.next_at = max(self.next_at, self.place.free_at)
+        if self.resolved.free_at:  # its address is busy with another host
+            self.next_at = max(self.next_at, self.resolved.free_at)
             return False
         if self.collection.politeness.robots == "ignore":
             self.delay_s = self._own_delay_s()
             return True
         copy = self.lease.robots
-        if copy is None or copy.expires <= self.kit.clock.now():
-            copy = await fetch_rules(self)
+        if copy is None or copy.expires <= self.services.clock.now():
+            copy = await fetch_robots(self)
             if copy is None:
                 return False
-        self.rules = await self.kit.rules(copy)
+        self.rules = await self.services.robots_rules(copy)
         self.delay_s = self._own_delay_s()
         self.next_at = max(self.next_at, self.ended_at + self.delay_s)  # robots.txt was a request too
         depth = min((visit.depth for visit in self.queue), default=0)
-        sitemaps: list[Offer] = []
+        sitemaps: list[DiscoveredUrl] = []
         if any(self._is_ours(visit) for visit in self.queue):  # else the host is only here for a sitemap, or one page
-            sitemaps = list(self.admission.sitemaps(self.rules.sitemaps, self.lease.host_key, depth))
+            sitemaps = list(self.admission.admit_sitemaps(self.rules.sitemaps, self.lease.host_key, depth))
         if self.new_robots is not None or sitemaps:
-            self.kit.learned(self, sitemaps)  # at once: if we are killed, the next one must know the delay
+            self.services.record_host(self, sitemaps)  # at once: if we are killed, the next one must know the delay
         return True
 
     def _configured_s(self) -> float:
-        return self.collection.delay_of(*name_and_port(f"{self.lease.host_key}/"))
+        return self.collection.delay_for(*name_and_port(f"{self.lease.host_key}/"))
 
     def _own_delay_s(self) -> float:
         """What is configured for the host, or what it asks for, if that is more and not beyond all measure."""
@@ -242,123 +242,123 @@ class Walk:
         return min(pause, max(self.delay_s, politeness.delay_max))
 
     def _is_ours(self, visit: Visit) -> bool:
-        return visit.role == Role.PAGE and not self.admission.is_beyond(visit.url)
+        return visit.role == UrlRole.PAGE and not self.admission.is_outside_hosts(visit.url)
 
-    def unavailable(self, why: str, unreached: bool, retry_after_s: float) -> None:
+    def robots_unavailable(self, why: str, unreached: bool, retry_after_s: float) -> None:
         """robots.txt cannot be had: the host is left alone, unless it is us who are cut off."""
-        if not self.kit.is_offline(self.lease.host, not unreached):
-            self._fail(retry_after_s, why)
+        if not self.services.note_reachability(self.lease.host, not unreached):
+            self._back_off(retry_after_s, why)
 
     async def _next_visit(self) -> bool:
         """One visit; False when the walk is over."""
-        await self._more_visits()
-        if self.left or not self.queue or self._is_tired():
+        await self._wait_for_visits()
+        if self.left or not self.queue or self._is_turn_over():
             return False
         visit = self.queue.popleft()
         self.unreported += 1
         self.visited += 1
-        if reason := self._objection(visit):
-            self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
+        if reason := self._refusal_status(visit):
+            self.services.record_visit(self, refuse_visit(visit, self.collection.name, reason, self.services.clock.now()))
             if not self.queue:
-                self._want_more()
+                self._grow_batch()
             return True
         self.wanted = VISITS_PER_LEASE
-        return await self._make(visit)
+        return await self._visit_when_due(visit)
 
-    async def _make(self, visit: Visit) -> bool:
+    async def _visit_when_due(self, visit: Visit) -> bool:
         """A visit with a request, when its time has come; False when the walk is over."""
         described = self.collection
-        if not await self._rest():
+        if not await self._wait_for_delay():
             self.unreported -= 1
             return False
-        if self.collection is not described and (reason := self._objection(visit)):  # since we waited
-            self.kit.finished(self, refused(visit, self.collection.name, reason, self.kit.clock.now()))
+        if self.collection is not described and (reason := self._refusal_status(visit)):  # since we waited
+            self.services.record_visit(self, refuse_visit(visit, self.collection.name, reason, self.services.clock.now()))
             return True
-        return await self._ask(visit)
+        return await self._fetch_visit(visit)
 
-    async def _ask(self, visit: Visit) -> bool:
+    async def _fetch_visit(self, visit: Visit) -> bool:
         """Request and answer; False when the walk is over."""
-        request = request_for(visit.url, self.collection, visit)
+        request = build_request(visit.url, self.collection, visit)
         response = await self._send(request)
         if response is None:  # nothing was sent: the visit goes back with the host
             self.unreported -= 1
             return False
         unreached = response.status in UNREACHED
-        if self.kit.is_offline(self.lease.host, not unreached):  # it is not the host: the visit goes back
+        if self.services.note_reachability(self.lease.host, not unreached):  # it is not the host: the visit goes back
             self.unreported -= 1
             return False
-        with self.kit.holding(len(response.raw_body)):
-            done = await self._concluded(visit, request, response)
+        with self.services.hold_body(len(response.raw_body)):
+            done = await self._parse_and_conclude(visit, request, response)
         if self.admission.is_taken_down(visit.url):  # while it was on its way: nothing of it is kept
-            done = refused(visit, self.collection.name, Status.TAKEN_DOWN, self.ended_at, requested=True)
-        self.kit.finished(self, done)
+            done = refuse_visit(visit, self.collection.name, Status.TAKEN_DOWN, self.ended_at, requested=True)
+        self.services.record_visit(self, done)
         if response.status == Status.STARVED:
-            self.kit.starved()
+            self.services.note_overload()
             return True
         if unreached or response.status in BUSY:
             why = f"{STATUS_MEANING.get(response.status, response.status)} {response.error}"
-            self._fail(done.record.outcome.retry_after_s, why)
+            self._back_off(done.record.outcome.retry_after_s, why)
             return False
         self.failures, self.trouble = 0, ""
         return True
 
-    async def _concluded(self, visit: Visit, request: Request, response: Response) -> Finished:
+    async def _parse_and_conclude(self, visit: Visit, request: FetchRequest, response: FetchResponse) -> FinishedVisit:
         """Whatever a page does to us, it is one page."""
         at = self.ended_at
         try:
             body = reading = None
             if response.status == 200:
-                heavy = visit.role == Role.SITEMAP or len(response.raw_body) > HEAVY_BYTES
-                body, reading = await self.kit.understand(
-                    lambda: body_of(visit, response, self.collection, self.admission), heavy=heavy
+                heavy = visit.role == UrlRole.SITEMAP or len(response.raw_body) > HEAVY_BYTES
+                body, reading = await self.services.parse_body(
+                    lambda: decode_response(visit, response, self.collection, self.admission), heavy=heavy
                 )
                 if reading is not None and reading.hostile:
-                    self.memory.was_hurt()
+                    self.trap_memory.count_hostile_page()
                 if self._is_a_page(reading, response):  # that somebody announced as a sitemap or feed
-                    visit = replace(visit, role=int(Role.PAGE))
-                    body, reading = await self.kit.understand(
-                        lambda: body_of(visit, response, self.collection, self.admission), heavy=heavy
+                    visit = replace(visit, role=int(UrlRole.PAGE))
+                    body, reading = await self.services.parse_body(
+                        lambda: decode_response(visit, response, self.collection, self.admission), heavy=heavy
                     )
-            done = conclude(visit, request, response, self.collection, self.admission, at, body, reading, self.memory)
+            done = conclude(visit, request, response, self.collection, self.admission, at, body, reading, self.trap_memory)
         except Exception as error:
             traceback.print_exc()
             why = f"{type(error).__name__}: {error}"
-            done = refused(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
+            done = refuse_visit(visit, self.collection.name, Status.HOSTILE, at, why, requested=True)
         return done
 
-    def _is_a_page(self, reading: Reading | None, response: Response) -> bool:
+    def _is_a_page(self, reading: ParseJobResult | None, response: FetchResponse) -> bool:
         listing = reading.listing if reading is not None else None
         kind = response.head.content_type
         return listing is not None and not listing.kind and bool(kind) and self.collection.wants_type(kind)
 
-    def _is_tired(self) -> bool:
+    def _is_turn_over(self) -> bool:
         """It had its turn, and somebody else wants the place; or it has been here for so long that rules may be old."""
-        long = (self.kit.clock.now() - self.began_at) / self.kit.clock.scale > TURN_S
-        return long or (self.visited >= TURN_VISITS and self.kit.is_crowded(self))
+        long = (self.services.clock.now() - self.began_at) / self.services.clock.scale > TURN_S
+        return long or (self.visited >= TURN_VISITS and self.services.is_crowded(self))
 
-    def _objection(self, visit: Visit) -> int:
+    def _refusal_status(self, visit: Visit) -> int:
         """Why no request may be made for this visit; 0 if it may."""
-        if unasked := self._dismissal(visit) or self.place.error:
+        if unasked := self._dismissal_status(visit) or self.resolved.error:
             return unasked
         limit = self.collection.scope.depth_max
-        if visit.depth and visit.role == Role.PAGE:
-            if not self.admission.admits(visit.url) or (limit is not None and visit.depth > limit):
+        if visit.depth and visit.role == UrlRole.PAGE:
+            if not self.admission.may_fetch(visit.url) or (limit is not None and visit.depth > limit):
                 return Status.OUT_OF_SCOPE
-            if refusal := self.admission.refusal(visit.url):
+            if refusal := self.admission.refusal_status(visit.url):
                 return refusal
         if self.rules is not None and not self.rules.allows(user_agent(self.collection), visit.url):
             return Status.ROBOTS
-        if self.memory.is_hostile:
+        if self.trap_memory.is_hostile:
             return Status.HOSTILE
-        return Status.TRAP if visit.content_id is None and self.memory.is_barren(visit.url) else 0
+        return Status.TRAP if visit.content_id is None and self.trap_memory.is_barren(visit.url) else 0
 
-    async def request(self, request: Request, *, patient: bool = False) -> Response | None:
+    async def request(self, request: FetchRequest, *, patient: bool = False) -> FetchResponse | None:
         """Wait for the host's next time, then fetch; None when the pause is too long to be spent here."""
-        return await self._send(request) if await self._rest(patient=patient) else None
+        return await self._send(request) if await self._wait_for_delay(patient=patient) else None
 
-    async def _rest(self, *, patient: bool = False) -> bool:
+    async def _wait_for_delay(self, *, patient: bool = False) -> bool:
         """Until the host's next time, which may be put off meanwhile; False: it is not now."""
-        clock, moment = self.kit.clock, 0.0
+        clock, moment = self.services.clock, 0.0
         while moment < self.next_at and not self.left:
             moment = self.next_at
             if (moment - clock.now()) / clock.scale > WAIT_HERE_MAX_S and not patient:
@@ -370,7 +370,7 @@ class Walk:
         """Or until there is no reason to stay."""
         self.sleeper = asyncio.current_task()
         try:
-            await self.kit.clock.sleep_until(moment)
+            await self.services.clock.sleep_until(moment)
         except asyncio.CancelledError:
             if not self.left:
                 raise
@@ -379,23 +379,23 @@ class Walk:
         finally:
             self.sleeper = None
 
-    async def _send(self, request: Request) -> Response | None:
+    async def _send(self, request: FetchRequest) -> FetchResponse | None:
         """None: it did not leave."""
-        clock, self.took_s = self.kit.clock, 0.0
-        self.place.lead(request)
-        self.want(request)
+        clock, self.took_s = self.services.clock, 0.0
+        self.resolved.apply_to(request)
+        self.attach_send_check(request)
         try:
-            response = await self.kit.fetch(request, self.lease.collection)
+            response = await self.services.fetch(request, self.lease.collection)
             self.took_s = (response.elapsed_s - response.held_s) * clock.scale  # our own limits are not its slowness
         finally:  # also when we are cut off in the middle
             self.ended_at = clock.now()
             self.next_at = self.ended_at + self._pause_s()
         return response if response.status != Status.NOT_SENT else None
 
-    def _fail(self, retry_after_s: float, why: str) -> None:
+    def _back_off(self, retry_after_s: float, why: str) -> None:
         """Leave the host alone: 60 s, doubling to a day, with jitter; longer if it asks for that."""
         self.failures, self.trouble = self.failures + 1, why.strip()
         backoff = self.collection.politeness.backoff * 2 ** min(self.failures - 1, 20) * random.uniform(1.0, 1.25)
         wait = min(BACKOFF_MAX_S, max(backoff, retry_after_s))
-        self.next_at = max(self.next_at, self.kit.clock.now() + wait)
+        self.next_at = max(self.next_at, self.services.clock.now() + wait)
         self.left = True

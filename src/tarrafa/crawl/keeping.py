@@ -12,27 +12,27 @@ from collections.abc import Callable
 from typing import Protocol
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.children import Child, settings, terminate
+from tarrafa.crawl.children import ChildProcess, child_environment, terminate
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, TarrafaError, Unreachable
-from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local
-from tarrafa.frontier.planner import Steward
-from tarrafa.frontier.timing import agree
+from tarrafa.frontier.address import Address, OpenFrontier, PostgresServers, TcpServer, connect, local_address
+from tarrafa.frontier.planner import PlannerLauncher
+from tarrafa.frontier.timing import sync_clock
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.process import EXIT_ERROR
 
 READY_TIMEOUT_S = 30.0
-PATIENCE_S = 5.0  # before what could not be started is tried again
+RESTART_PAUSE_S = 5.0  # before what could not be started is tried again
 LOOK_AGAIN_S = 1.0
 
 
-def say(line: str) -> None:
+def print_status_line(line: str) -> None:
     """To whoever sits in front of the supervisor."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
-class Keeper(Protocol):
+class FrontierLink(Protocol):
     """What a supervisor needs to know of its frontier."""
 
     address: Address
@@ -41,25 +41,25 @@ class Keeper(Protocol):
     trouble: str  # what it waits for, if it does
 
     @property
-    def children(self) -> list[Child]:
+    def children(self) -> list[ChildProcess]:
         """The processes that keep it, where we do."""
 
     @property
-    def others(self) -> Address | None:
+    def address_for_others(self) -> Address | None:
         """Where those on other machines find it; None: they cannot."""
 
     @property
-    def body(self) -> OpenFrontier: ...
+    def frontier(self) -> OpenFrontier: ...
 
     async def open(self) -> None: ...
 
-    async def back(self) -> None:
+    async def wait_until_reachable(self) -> None:
         """Return when it answers (again)."""
 
     async def close(self) -> None: ...
 
 
-class OwnFrontier:
+class LocalFrontierLink:
     """The owner's process. `listen` is where it answers other machines. Patient: whatever keeps it from running, a
     full disk perhaps, it is tried again until it does."""
 
@@ -69,32 +69,32 @@ class OwnFrontier:
         clock: Clock,
         listen: tuple[str, int] | None = None,
         token: Token | None = None,
-        tell: Callable[[str], None] = say,
+        tell: Callable[[str], None] = print_status_line,
         *,
         patient: bool = False,
     ) -> None:
-        self.address: Address = local(data)
+        self.address: Address = local_address(data)
         self.trouble, self._patient = "", patient
         self.is_shared = listen is not None
         self.failure: TarrafaError | None = None
         self._clock, self._listen, self._token, self._tell = clock, listen, token or Token(), tell
-        self._child = Child.of(data, "frontier", "tarrafa.frontier.owner")
+        self._child = ChildProcess.for_module(data, "frontier", "tarrafa.frontier.owner")
         self._plain = list(self._child.arguments)
         self._body: OpenFrontier | None = None
         self._up, self._ending = asyncio.Event(), False
         self._watcher: asyncio.Task[None] | None = None
 
     @property
-    def children(self) -> list[Child]:
+    def children(self) -> list[ChildProcess]:
         return [self._child]
 
     @property
-    def others(self) -> Address | None:
+    def address_for_others(self) -> Address | None:
         return TcpServer(*self._listen, self._token) if self._listen is not None else None
 
     @property
-    def body(self) -> OpenFrontier:
-        return _opened(self._body)
+    def frontier(self) -> OpenFrontier:
+        return _require_open(self._body)
 
     async def open(self) -> None:
         await self._start()
@@ -107,7 +107,7 @@ class OwnFrontier:
         if self._listen is not None:
             self._child.arguments = [*self._plain, "--listen", str(TcpServer(*self._listen)).removeprefix("tcp://")]
         secrets = {TOKEN_VARIABLE: self._token.secret.decode()}
-        process = await self._child.start(settings(self.address, self._clock) | secrets, asyncio.subprocess.PIPE)
+        process = await self._child.start(child_environment(self.address, self._clock) | secrets, asyncio.subprocess.PIPE)
         assert process.stdout is not None
         try:
             line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT_S)
@@ -116,10 +116,10 @@ class OwnFrontier:
         words = line.split()
         if not words or words[0] != b"ready":
             code = await process.wait()
-            self._child.died(code)
+            self._child.note_exit(code)
             if code >= 0 or self._ending:
                 raise DataError(self._child.last_error())
-            if self._child.keeps_dying():
+            if self._child.is_crash_looping():
                 raise DataError(f"the frontier keeps dying ({self._child.cause}); see {self._child.log}")
             await self._start()  # somebody killed it before it was ready
             return
@@ -142,11 +142,11 @@ class OwnFrontier:
             self._up.clear()
             if self._ending:
                 return
-            self._child.died(code)
+            self._child.note_exit(code)
             try:
                 if code == EXIT_ERROR:
                     raise DataError(self._child.last_error())
-                if self._child.keeps_dying():
+                if self._child.is_crash_looping():
                     raise DataError(f"the frontier keeps dying (exit status {code}); see {self._child.log}")
                 await self._start()
             except TarrafaError as error:
@@ -162,7 +162,7 @@ class OwnFrontier:
         while True:
             self.trouble = f"the frontier: {error}"
             await terminate([self._child])
-            await asyncio.sleep(PATIENCE_S)
+            await asyncio.sleep(RESTART_PAUSE_S)
             try:
                 await self._start()
                 break
@@ -171,13 +171,13 @@ class OwnFrontier:
         self.trouble = ""
         self._tell("the frontier is back; going on")
 
-    async def back(self) -> None:
+    async def wait_until_reachable(self) -> None:
         while True:
             await self._up.wait()
             if self.failure is not None:
                 raise self.failure
             with contextlib.suppress(Unreachable):
-                await self.body.time()
+                await self.frontier.time()
                 return
             await asyncio.sleep(LOOK_AGAIN_S)
 
@@ -191,12 +191,12 @@ class OwnFrontier:
             await asyncio.gather(self._watcher, return_exceptions=True)
 
 
-class FarFrontier:
+class RemoteFrontierLink:
     """A frontier that others keep."""
 
     is_shared = True
 
-    def __init__(self, address: Address, clock: Clock, tell: Callable[[str], None] = say) -> None:
+    def __init__(self, address: Address, clock: Clock, tell: Callable[[str], None] = print_status_line) -> None:
         self.address = address
         self.failure: TarrafaError | None = None
         self._clock, self._tell = clock, tell
@@ -205,25 +205,25 @@ class FarFrontier:
         self._steward: asyncio.Task[None] | None = None
 
     @property
-    def children(self) -> list[Child]:
+    def children(self) -> list[ChildProcess]:
         return []
 
     @property
-    def others(self) -> Address | None:
+    def address_for_others(self) -> Address | None:
         return self.address
 
     @property
-    def body(self) -> OpenFrontier:
-        return _opened(self._body)
+    def frontier(self) -> OpenFrontier:
+        return _require_open(self._body)
 
     async def open(self) -> None:
-        await self.back()
+        await self.wait_until_reachable()
 
-    async def back(self) -> None:
+    async def wait_until_reachable(self) -> None:
         async with self._asking:
             while True:
                 try:
-                    await self._ask()
+                    await self._check_or_reconnect()
                     break
                 except Unreachable as error:
                     if not self.trouble:
@@ -234,7 +234,7 @@ class FarFrontier:
                 self._tell(f"{self.address}: the frontier answers; going on")
             self.trouble = ""
 
-    async def _ask(self) -> None:
+    async def _check_or_reconnect(self) -> None:
         if self._body is not None:
             with contextlib.suppress(Unreachable):
                 await self._body.time()
@@ -244,8 +244,8 @@ class FarFrontier:
         await body.time()
         self._body = body
         if isinstance(self.address, PostgresServers):  # it has no owner who would plan
-            clock = (await agree(body, self._clock)).clock
-            self._steward = asyncio.create_task(Steward(body, self.address, clock).run())
+            clock = (await sync_clock(body, self._clock)).clock
+            self._steward = asyncio.create_task(PlannerLauncher(body, self.address, clock).run())
 
     async def close(self) -> None:
         if self._steward is not None:
@@ -256,7 +256,7 @@ class FarFrontier:
             await body.close()
 
 
-def _opened(body: OpenFrontier | None) -> OpenFrontier:
+def _require_open(body: OpenFrontier | None) -> OpenFrontier:
     if body is None:
         raise Unreachable("the frontier is not there yet, or is away")
     return body

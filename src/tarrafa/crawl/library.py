@@ -12,16 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from tarrafa.archive.follow import Cursor, Entry, behind, follow
+from tarrafa.archive.follow import Cursor, ArchiveEntry, bytes_behind, follow
 from tarrafa.config import Collection
-from tarrafa.crawl.collection import load
-from tarrafa.crawl.supervise import Supervisor, submit
+from tarrafa.crawl.collection import load_collection
+from tarrafa.crawl.supervise import Supervisor, submit_collection
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import Locked
-from tarrafa.frontier.address import connect, local
+from tarrafa.frontier.address import connect, local_address
 from tarrafa.frontier.protocol import Frontier
 from tarrafa.model import Page
-from tarrafa.takedown import TakenDown
+from tarrafa.takedown import CurrentTakedowns
 
 POLL_S = 0.2
 
@@ -33,7 +33,7 @@ async def pages(
 
     Leaving the loop, or closing the iterator, stops the crawl cleanly if this call started it.
     """
-    described = collection if isinstance(collection, Collection) else load(Path(collection))
+    described = collection if isinstance(collection, Collection) else load_collection(Path(collection))
     directory = DataDirectory(Path(data))
     async with AsyncExitStack() as stack:
         running = asyncio.create_task(_crawl(directory, described, workers, started := asyncio.Event()))
@@ -41,11 +41,11 @@ async def pages(
         waiting = asyncio.create_task(started.wait())
         await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
-        reader = _Reader(directory, described.name)
+        reader = _PageCursor(directory, described.name)
         while True:
             over = running.done()
             for entry in reader.entries():
-                if entry.record.page is not None and entry.record.outcome.kept and reader.is_mine(entry):
+                if entry.record.page is not None and entry.record.outcome.kept and reader.belongs_to_collection(entry):
                     yield entry.record.page
                 reader.advance(entry)
             if over and reader.is_done():
@@ -54,39 +54,39 @@ async def pages(
             await asyncio.sleep(POLL_S)
 
 
-class _Reader:
+class _PageCursor:
     """A follower of the archive with a cursor of its own."""
 
     def __init__(self, data: DataDirectory, name: str) -> None:
-        self._archive, self._name, self._taken_down = data.archive, name, TakenDown(data)
+        self._archive, self._name, self._taken_down = data.archive, name, CurrentTakedowns(data)
         self._path = data.cursors / f"pages-{name}.json"
         self._cursor: Cursor = msgspec.json.decode(self._path.read_bytes(), type=Cursor) if self._path.exists() else {}
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ArchiveEntry]:
         return follow(self._archive, dict(self._cursor))
 
-    def is_mine(self, entry: Entry) -> bool:
+    def belongs_to_collection(self, entry: ArchiveEntry) -> bool:
         return entry.record.collection == self._name and not self._taken_down.covers(entry.record.url)
 
-    def advance(self, entry: Entry) -> None:
+    def advance(self, entry: ArchiveEntry) -> None:
         self._cursor[entry.file] = entry.end
         write_atomically(self._path, msgspec.json.encode(self._cursor), durable=False)
 
     def is_done(self) -> bool:
-        return behind(self._archive, self._cursor) == 0
+        return bytes_behind(self._archive, self._cursor) == 0
 
 
 async def _crawl(data: DataDirectory, collection: Collection, workers: int, started: asyncio.Event) -> None:
     """As the supervisor, or, if there is one already, through it."""
     try:
         async with Supervisor(data, workers) as supervisor:
-            await submit(supervisor.frontier, collection)
+            await submit_collection(supervisor.frontier, collection)
             started.set()
             async for _ in supervisor.overviews():
                 pass
     except Locked:
-        frontier = await connect(local(data))
-        await submit(frontier, collection)
+        frontier = await connect(local_address(data))
+        await submit_collection(frontier, collection)
         started.set()
         while await _is_running(frontier, collection.name):  # noqa: ASYNC110 (the event is in another process)
             await asyncio.sleep(POLL_S)

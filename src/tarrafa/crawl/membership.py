@@ -15,13 +15,13 @@ import msgspec
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import NameTaken
-from tarrafa.frontier.protocol import Frontier, Terms
-from tarrafa.process import ProcessId, is_dead, myself
+from tarrafa.frontier.protocol import Frontier, WorkerRegistration
+from tarrafa.process import ProcessId, is_dead, current_process
 
 RETRY_S, SPARE_S = 0.5, 5.0
 
 
-class Former(msgspec.Struct, frozen=True):
+class PreviousWorker(msgspec.Struct, frozen=True):
     """Who had the name last, in this data directory."""
 
     process: ProcessId
@@ -32,22 +32,22 @@ def _path(data: DataDirectory, name: str) -> Path:
     return data.run / f"{name}.worker"
 
 
-def _read(path: Path) -> Former | None:
+def _read(path: Path) -> PreviousWorker | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Former)
+        return msgspec.json.decode(path.read_bytes(), type=PreviousWorker)
     except (OSError, msgspec.MsgspecError):
         return None
 
 
-async def join(frontier: Frontier, data: DataDirectory, name: str) -> tuple[Terms, float]:
+async def register(frontier: Frontier, data: DataDirectory, name: str) -> tuple[WorkerRegistration, float]:
     """The terms, and the boot time at which we asked for them."""
     path = _path(data, name)
-    former, me = _read(path), myself()
+    former, me = _read(path), current_process()
     began = boottime()
     while True:
         buried = former is not None and is_dead(former.process)
         if former is not None and buried:
-            await frontier.bury(former.process)
+            await frontier.release_process(former.process)
         asked_at = boottime()
         try:
             terms = await frontier.join(name, me)
@@ -56,11 +56,11 @@ async def join(frontier: Frontier, data: DataDirectory, name: str) -> tuple[Term
                 raise
             await asyncio.sleep(RETRY_S)
             continue
-        write_atomically(path, msgspec.json.encode(Former(me, terms.lease_s)), durable=False)
+        write_atomically(path, msgspec.json.encode(PreviousWorker(me, terms.lease_s)), durable=False)
         return terms, asked_at
 
 
-def left(data: DataDirectory, name: str) -> None:
+def unregister(data: DataDirectory, name: str) -> None:
     """The name is free again."""
     with contextlib.suppress(OSError):
         _path(data, name).unlink()

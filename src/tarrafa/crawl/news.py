@@ -6,29 +6,29 @@ leaves. What was heard before a walk began says nothing about it: it may have be
 
 from collections.abc import Mapping
 
-from tarrafa.frontier.protocol import Standing
+from tarrafa.frontier.protocol import FrontierCollectionState
 
 
-class News:
+class CollectionStates:
     """Written by one thread, read by another; what is read together is replaced at once."""
 
     def __init__(self) -> None:
-        self._heard: tuple[float, dict[int, Standing]] = (0.0, {})
+        self._heard: tuple[float, dict[int, FrontierCollectionState]] = (0.0, {})
 
-    def hear(self, standings: list[Standing], asked_at: float) -> None:
+    def update(self, standings: list[FrontierCollectionState], asked_at: float) -> None:
         self._heard = (asked_at, {one.id: one for one in standings})
 
-    def rests(self, collection: int, since: float) -> bool:
+    def is_suspended(self, collection: int, since: float) -> bool:
         """It is paused, stopped, or not there any more."""
         heard_at, standings = self._heard
         standing = standings.get(collection)
         return heard_at > since and (standing is None or standing.state != "running")
 
-    def is_newer(self, collection: int, revision: int) -> bool:
+    def has_newer_revision(self, collection: int, revision: int) -> bool:
         """It is configured otherwise by now."""
         standing = self._heard[1].get(collection)
         return standing is not None and standing.revision > revision
 
-    def differs(self, known: Mapping[int, int]) -> bool:
+    def any_revision_differs(self, known: Mapping[int, int]) -> bool:
         """Whether one of those that are known has another revision."""
         return any(known.get(number, one.revision) != one.revision for number, one in self._heard[1].items())

@@ -4,22 +4,22 @@ Others may go on: what is archived later is not waited for. So one collection ca
 days or for ever.
 """
 
-from tarrafa.archive.follow import published
+from tarrafa.archive.follow import visit_lengths
 from tarrafa.data import DataDirectory
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.triples import progress as triples
 
 
-class Passage:
+class FollowerCatchUp:
     """What the archive holds at this moment, on its way into graph, frontier, index and triple store."""
 
     def __init__(self, data: DataDirectory, collection: str) -> None:
         self._data, self._collection = data, collection
-        self._until = published(data.archive)
+        self._until = visit_lengths(data.archive)
         self._commits: list[int] | None = None  # those of the triple store that hold it all: to be published
 
-    def is_over(self) -> bool:
+    def is_complete(self) -> bool:
         if graph.behind(self._data, self._until, self._collection) or index.behind(self._data, self._until):
             return False
         if self._commits is None:
@@ -27,4 +27,4 @@ class Passage:
             if found is None:
                 return False
             self._commits = found
-        return triples.are_shown(self._data, self._commits)
+        return triples.are_published(self._data, self._commits)

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from tarrafa.data import DataDirectory, state_of, write_atomically
+from tarrafa.data import DataDirectory, file_fingerprint, write_atomically
 
 
-class Rations(msgspec.Struct, frozen=True, omit_defaults=True):
+class ResourceLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """For all workers of a data directory together. None: as much as the collections allow."""
 
     workers: int = 0  # who share it; 0: as many as the command line said
@@ -24,58 +24,58 @@ class Rations(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str = ""  # they are paused, for those who look at them
 
 
-PAUSED = "paused"  # how every reason begins
-BY_ORDER = f"{PAUSED} by order"
-EVERYTHING = Rations()
-_decode = msgspec.json.Decoder(Rations).decode
+PAUSED_PREFIX = "paused"  # how every reason begins
+PAUSED_BY_ORDER = f"{PAUSED_PREFIX} by order"
+UNLIMITED = ResourceLimits()
+_decode = msgspec.json.Decoder(ResourceLimits).decode
 
 
-def path_of(data: DataDirectory) -> Path:
+def limits_path(data: DataDirectory) -> Path:
     return data.run / "orders.json"
 
 
-def hand_out(data: DataDirectory, rations: Rations) -> None:
+def write_limits(data: DataDirectory, rations: ResourceLimits) -> None:
     """They hold from the next look on. What an earlier supervisor ordered holds no more."""
-    path = path_of(data)
-    if rations == EVERYTHING:
+    path = limits_path(data)
+    if rations == UNLIMITED:
         path.unlink(missing_ok=True)
     else:
         write_atomically(path, msgspec.json.encode(rations), durable=False)
 
 
-class Rationed:
+class WorkerLimits:
     """One worker's part of it."""
 
     def __init__(self, data: DataDirectory, workers: int) -> None:
-        self._path, self._workers = path_of(data), workers
+        self._path, self._workers = limits_path(data), workers
         self._seen: tuple[int, ...] | None = None
-        self.now = EVERYTHING
-        self.look()
+        self.current = UNLIMITED
+        self.reload()
 
-    def look(self) -> bool:
+    def reload(self) -> bool:
         """Read what is written there now; whether that is something else."""
-        seen = state_of(self._path)
+        seen = file_fingerprint(self._path)
         if seen == self._seen:
             return False
-        before, self._seen, self.now = self.now, seen, EVERYTHING
+        before, self._seen, self.current = self.current, seen, UNLIMITED
         if seen:
             with contextlib.suppress(OSError, msgspec.MsgspecError):
-                self.now = _decode(self._path.read_bytes())
-        return before != self.now
+                self.current = _decode(self._path.read_bytes())
+        return before != self.current
 
     @property
     def workers(self) -> int:
         """How many share what a machine may take."""
-        return max(1, self.now.workers or self._workers)
+        return max(1, self.current.workers or self._workers)
 
-    def hosts(self, most: int, share: float) -> int:
+    def hosts_at_once(self, most: int, share: float) -> int:
         """How many hosts to visit at once, of so many that would be visited otherwise."""
-        if self.now.paused:
+        if self.current.paused:
             return 0
-        if self.now.hosts_at_once is not None:
-            most = min(most, -(-self.now.hosts_at_once // self.workers))
-        return max(1, int(most * min(share, self.now.share)))
+        if self.current.hosts_at_once is not None:
+            most = min(most, -(-self.current.hosts_at_once // self.workers))
+        return max(1, int(most * min(share, self.current.share)))
 
     @property
     def bandwidth(self) -> float | None:
-        return None if self.now.bandwidth is None else max(1.0, self.now.bandwidth / self.workers)
+        return None if self.current.bandwidth is None else max(1.0, self.current.bandwidth / self.workers)

@@ -17,26 +17,26 @@ import re
 
 import msgspec
 
-from tarrafa.beside import Beside
-from tarrafa.crawl.reading import Job, Reading, read
+from tarrafa.beside import SandboxProcess
+from tarrafa.crawl.reading import ParseJob, ParseJobResult, run_parse_job
 from tarrafa.parse.page import HTML_TYPES, PLAIN_TYPES
-from tarrafa.parse.refusal import Risky
+from tarrafa.parse.refusal import SandboxRequired
 
-TAME_BYTES_MAX = 64 << 10
-TAME_PRODUCT_MAX = 300_000
-PATIENCE_S = 60.0  # of the clock on the wall; processor time is limited by the process itself
-ANSWER_BYTES_MAX = 64 << 20
+IN_PROCESS_BYTES_MAX = 64 << 10
+IN_PROCESS_PRODUCT_MAX = 300_000
+PARSE_TIMEOUT_S = 60.0  # of the clock on the wall; processor time is limited by the process itself
+REPLY_BYTES_MAX = 64 << 20
 GZIP = b"\x1f\x8b"
 
 # Those that are opened again in every block until they are closed. (Of `a` and `nobr` only one is open at a time.)
 _formatting = re.compile(rb"<(?:b|big|code|em|font|i|s|small|strike|strong|tt|u)[\s/>]", re.IGNORECASE).findall
 
 
-def is_tame(job: Job) -> bool:
+def is_harmless(job: ParseJob) -> bool:
     """Whether a document cannot cost much, whatever is in it."""
     kind = job.content_type.partition(";")[0].strip().lower()
     body = job.body
-    if len(body) > TAME_BYTES_MAX:
+    if len(body) > IN_PROCESS_BYTES_MAX:
         return False
     if job.is_listing:  # read in one pass; but packed it may be a bomb
         return not body.startswith(GZIP)
@@ -45,39 +45,39 @@ def is_tame(job: Job) -> bool:
     if b"\x00" in body or b"\x1b" in body:  # UTF-16, or an encoding with escapes: tags would not be seen
         return False
     formatting = len(_formatting(body))
-    return formatting * body.count(b"<") <= TAME_PRODUCT_MAX
+    return formatting * body.count(b"<") <= IN_PROCESS_PRODUCT_MAX
 
 
-class Reader:
+class SandboxedParser:
     """One per worker; its process is started when it is first needed."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._process = Beside("tarrafa.crawl.reading", ANSWER_BYTES_MAX)
+        self._process = SandboxProcess("tarrafa.crawl.reading", REPLY_BYTES_MAX)
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decoder = msgspec.msgpack.Decoder(Reading)
+        self._decoder = msgspec.msgpack.Decoder(ParseJobResult)
 
-    async def read(self, job: Job) -> Reading:
+    async def parse(self, job: ParseJob) -> ParseJobResult:
         """What the document says, or why it could not be read."""
-        if is_tame(job):
-            with contextlib.suppress(Risky):
-                return read(job, careful=True)
+        if is_harmless(job):
+            with contextlib.suppress(SandboxRequired):
+                return run_parse_job(job, careful=True)
         async with self._turn:
             try:
-                return await asyncio.wait_for(self._elsewhere(job), PATIENCE_S)
+                return await asyncio.wait_for(self._parse_in_child(job), PARSE_TIMEOUT_S)
             except TimeoutError:  # not of its own time: that may be us
                 self._process.kill()
-                return Reading(refusal=f"it took more than {PATIENCE_S:.0f} s")
+                return ParseJobResult(refusal=f"it took more than {PARSE_TIMEOUT_S:.0f} s")
             except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
                 reason = "it asked for too much memory or processor time"
             except BaseException:  # cancelled in the middle: the next answer would not be for the next question
                 self._process.kill()
                 raise
             self._process.kill()
-            return Reading(refusal=reason, hostile=True)
+            return ParseJobResult(refusal=reason, hostile=True)
 
-    async def _elsewhere(self, job: Job) -> Reading:
-        reading = self._decoder.decode(await self._process.ask(self._encode(job)))
+    async def _parse_in_child(self, job: ParseJob) -> ParseJobResult:
+        reading = self._decoder.decode(await self._process.request(self._encode(job)))
         if reading.hostile:
             self._process.kill()
         return reading

@@ -13,17 +13,17 @@ import sys
 import msgspec
 
 from tarrafa.model import Listing, Page
-from tarrafa.parse.listing import read_listing
+from tarrafa.parse.listing import parse_sitemap_or_feed
 from tarrafa.parse.page import parse
-from tarrafa.parse.refusal import Unreadable
-from tarrafa.parse.url import Identity
-from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, say
+from tarrafa.parse.refusal import UnreadableDocument
+from tarrafa.parse.url import UrlIdentity
+from tarrafa.process import READY, die_with_parent, drop_privileges, receive_message, limit_memory, send_message
 
-MEMORY_BYTES = 1 << 30  # for one document, beyond what the process begins with
-CPU_S = 5
+DOCUMENT_MEMORY_BYTES_MAX = 1 << 30  # for one document, beyond what the process begins with
+DOCUMENT_CPU_S_MAX = 5
 
 
-class Job(msgspec.Struct, frozen=True, array_like=True):
+class ParseJob(msgspec.Struct, frozen=True, array_like=True):
     """A document to be read."""
 
     is_listing: bool
@@ -31,11 +31,11 @@ class Job(msgspec.Struct, frozen=True, array_like=True):
     url: str
     content_type: str
     x_robots_tag: str = ""
-    identity: Identity = Identity()
+    identity: UrlIdentity = UrlIdentity()
     agent: str = ""
 
 
-class Reading(msgspec.Struct, frozen=True, array_like=True):
+class ParseJobResult(msgspec.Struct, frozen=True, array_like=True):
     """What became of a job; `refusal` says why nothing did, `hostile` that it asked for too much."""
 
     page: Page | None = None
@@ -44,36 +44,36 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
     hostile: bool = False
 
 
-def read(job: Job, *, careful: bool = False) -> Reading:
+def run_parse_job(job: ParseJob, *, careful: bool = False) -> ParseJobResult:
     """The document, or why not. Runs in the worker too, for documents that cannot hurt; carefully: one that after all
     could raises `Risky`."""
     try:
         if job.is_listing:
-            return Reading(listing=read_listing(job.body, job.url, job.content_type, job.identity))
+            return ParseJobResult(listing=parse_sitemap_or_feed(job.body, job.url, job.content_type, job.identity))
         asked = (job.x_robots_tag, job.identity, job.agent)
-        return Reading(page=parse(job.body, job.url, job.content_type, *asked, careful=careful))
-    except Unreadable as error:
-        return Reading(refusal=str(error))
+        return ParseJobResult(page=parse(job.body, job.url, job.content_type, *asked, careful=careful))
+    except UnreadableDocument as error:
+        return ParseJobResult(refusal=str(error))
     except (MemoryError, RecursionError) as error:
-        return Reading(refusal=f"it asks for too much: {type(error).__name__}", hostile=True)
+        return ParseJobResult(refusal=f"it asks for too much: {type(error).__name__}", hostile=True)
 
 
 def main() -> None:
     descriptor, parent = int(sys.argv[1]), int(sys.argv[2])
-    become_child(parent)
+    die_with_parent(parent)
     line = socket.socket(fileno=descriptor)
-    give_up_rights()
-    decoder, encode = msgspec.msgpack.Decoder(Job), msgspec.msgpack.Encoder().encode
-    limit_memory(MEMORY_BYTES)
+    drop_privileges()
+    decoder, encode = msgspec.msgpack.Decoder(ParseJob), msgspec.msgpack.Encoder().encode
+    limit_memory(DOCUMENT_MEMORY_BYTES_MAX)
     line.sendall(READY)
     while True:
-        job = decoder.decode(hear(line))
+        job = decoder.decode(receive_message(line))
         used = resource.getrusage(resource.RUSAGE_SELF)
         resource.setrlimit(
-            resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + CPU_S, resource.RLIM_INFINITY)
+            resource.RLIMIT_CPU, (int(used.ru_utime + used.ru_stime) + 1 + DOCUMENT_CPU_S_MAX, resource.RLIM_INFINITY)
         )
-        reading = read(job)
-        say(line, encode(reading))
+        reading = run_parse_job(job)
+        send_message(line, encode(reading))
         if reading.hostile:
             os._exit(0)  # its memory is in pieces
 

@@ -23,37 +23,37 @@ import apsw
 
 from tarrafa import config
 from tarrafa.archive import history
-from tarrafa.archive.deletions import Deletions
-from tarrafa.archive.history import Happening, Survey
-from tarrafa.archive.writer import Writer, recover
+from tarrafa.archive.deletions import ArchiveDeletions
+from tarrafa.archive.history import ArchiveEvent, ArchiveSurvey
+from tarrafa.archive.writer import WarcWriter, recover_archive
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.delivered import Delivered
+from tarrafa.crawl.delivered import LinkCache
 from tarrafa.crawl.rules import robots_digest
-from tarrafa.crawl.visit import leads
-from tarrafa.data import DataDirectory, open_to_read, sync_directory, try_lock
-from tarrafa.errors import ConfigError, DataError, DiskFull, from_os
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.checkpoint import Contents, inspect, load
-from tarrafa.frontier.protocol import Offer, RobotsCopy, Weight
-from tarrafa.frontier.store.collections import Known
-from tarrafa.frontier.store.replay import Replay
+from tarrafa.crawl.visit import discovered_urls
+from tarrafa.data import DataDirectory, open_sqlite_readonly, sync_directory, try_lock
+from tarrafa.errors import ConfigError, DataError, DiskFull, data_error_from_os
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.frontier.checkpoint import CheckpointContents, verify_checkpoint, load_checkpoint
+from tarrafa.frontier.protocol import DiscoveredUrl, CachedRobots, UrlWeight
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.replay import FrontierReplay
 from tarrafa.frontier.store.sqlite import SqliteFrontier
 from tarrafa.graph import follower as graph
-from tarrafa.graph.store import is_there
-from tarrafa.model import CollectionNote, HostNote, Listing, ListingNote, Outcome, RebuiltNote, Record, Role, Visit
+from tarrafa.graph.store import graph_exists
+from tarrafa.model import CollectionNote, HostNote, Listing, ListingNote, Outcome, RebuiltNote, VisitRecord, UrlRole, Visit
 from tarrafa.parse.url import host_id, host_key, url_id
 
 BATCH = 1_000  # happenings in one transaction
 REASON = "made again from the archive; `tarrafa crawl FILE` goes on where it was"
 
-Tell = Callable[[int], None]
-Progress = Callable[[str, int], AbstractContextManager[Tell]]  # what is done, and how much of it there is
+Advance = Callable[[int], None]
+ProgressReporter = Callable[[str, int], AbstractContextManager[Advance]]  # what is done, and how much of it there is
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildResult:
     """What came back."""
 
     visits: int
@@ -65,7 +65,7 @@ class Rebuilt:
 
 
 @dataclass(frozen=True, slots=True)
-class Past(Clock):
+class ReplayClock(Clock):
     """Shows when that was which is lived again."""
 
     moment: list[float] = field(default_factory=lambda: [0.0])
@@ -75,8 +75,8 @@ class Past(Clock):
 
 
 def rebuild(
-    data: DataDirectory, given: list[Collection], base: Path | None, progress: Progress, *, force: bool = False
-) -> Rebuilt:
+    data: DataDirectory, given: list[Collection], base: Path | None, progress: ProgressReporter, *, force: bool = False
+) -> RebuildResult:
     """Make the frontier again. `given` are configurations that hold instead of those in the archive; `base` is an
     exported frontier to begin with."""
     data.check_version()
@@ -88,19 +88,19 @@ def rebuild(
             raise ConfigError(
                 f"{data.frontier}: is there and can be used; nothing was changed (--force makes it again, and keeps it)"
             )
-        recover(data.archive)
-        contents = _looked_through(base, progress)
-        with progress("looking through the archive", sum(history.lengths(data.archive).values())) as tell:
-            survey = history.survey(data.archive, tell)
+        recover_archive(data.archive)
+        contents = _inspect_base(base, progress)
+        with progress("looking through the archive", sum(history.durable_lengths(data.archive).values())) as tell:
+            survey = history.survey_archive(data.archive, tell)
         _check(data, survey, given, contents)
         scratch = data.frontier.with_name(f"{data.frontier.name}.rebuilding")
         try:
             _remove(scratch)
-            made = _make(data, scratch, survey, {one.name: one for one in given}, contents, progress)
-            _note_down(data, made)
+            made = _replay_archive(data, scratch, survey, {one.name: one for one in given}, contents, progress)
+            _record_rebuild(data, made)
             return replace(made, aside=_put_in_place(data.frontier, scratch))
         except OSError as error:
-            raise from_os(error, scratch) from None
+            raise data_error_from_os(error, scratch) from None
         except apsw.Error as error:
             if isinstance(error, apsw.FullError | apsw.IOError):
                 raise DiskFull(f"{scratch}: the disk is full or cannot be written ({error}); free some space") from None
@@ -115,7 +115,7 @@ def _is_usable(path: Path) -> bool:
     if not path.exists():
         return False
     with contextlib.suppress(apsw.Error):
-        connection = open_to_read(path)
+        connection = open_sqlite_readonly(path)
         try:
             return bool(connection.execute("SELECT 1 FROM collection LIMIT 1").fetchall())
         finally:
@@ -123,14 +123,14 @@ def _is_usable(path: Path) -> bool:
     return False
 
 
-def _looked_through(base: Path | None, progress: Progress) -> Contents | None:
+def _inspect_base(base: Path | None, progress: ProgressReporter) -> CheckpointContents | None:
     if base is None:
         return None
     with progress("looking through", base.stat().st_size if base.is_file() else 0) as tell:
-        return inspect(base, tell)
+        return verify_checkpoint(base, tell)
 
 
-def _check(data: DataDirectory, survey: Survey, given: list[Collection], contents: Contents | None) -> None:
+def _check(data: DataDirectory, survey: ArchiveSurvey, given: list[Collection], contents: CheckpointContents | None) -> None:
     """Everything that is needed is there, or what is missing is said at once."""
     if not survey.names:
         raise DataError(f"{data.archive}: holds no visits; there is nothing to make a frontier from")
@@ -147,36 +147,36 @@ def _check(data: DataDirectory, survey: Survey, given: list[Collection], content
         )
 
 
-def _make(
+def _replay_archive(
     data: DataDirectory,
     scratch: Path,
-    survey: Survey,
+    survey: ArchiveSurvey,
     given: dict[str, Collection],
-    contents: Contents | None,
-    progress: Progress,
-) -> Rebuilt:
-    past, since, suffixes = Past(0.0, 0.0), 0.0, bundled_list()
+    contents: CheckpointContents | None,
+    progress: ProgressReporter,
+) -> RebuildResult:
+    past, since, suffixes = ReplayClock(0.0, 0.0), 0.0, bundled_suffix_list()
     if contents is not None:
         since, suffixes = contents.header.at, contents.header.catalogue.suffixes or suffixes
         with progress("importing", contents.summary.urls) as tell:
-            asyncio.run(_begin_with(scratch, contents, suffixes, tell))
-    replay = Replay(str(scratch), past, suffixes)
+            asyncio.run(_import_base(scratch, contents, suffixes, tell))
+    replay = FrontierReplay(str(scratch), past, suffixes)
     try:
-        deletions = Deletions(data.archive)
-        life = Life(replay, past, survey, given, since, deletions.now())
-        with progress("making the frontier again", sum(history.lengths(data.archive).values())) as tell:
-            told = history.happenings(data.archive, survey.starts, tell)
+        deletions = ArchiveDeletions(data.archive)
+        life = HistoryReplay(replay, past, survey, given, since, deletions.latest())
+        with progress("making the frontier again", sum(history.durable_lengths(data.archive).values())) as tell:
+            told = history.read_events(data.archive, survey.starts, tell)
             while batch := list(islice(told, BATCH)):
                 with replay.transaction():
                     for happening in batch:
-                        life.live(happening)
+                        life.apply(happening)
         with replay.transaction():
-            replay.store.deletions.remember(deletions.told)
+            replay.store.deletion_log.import_deletions(deletions.by_frontier_clock)
         past.moment[0] = max(past.moment[0], Clock.from_environment().now())
-        warning = _weigh(data, replay, progress)
-        replay.end(REASON)
-        status = replay.store.catalogue.status()
-        return Rebuilt(
+        warning = _deliver_link_weights(data, replay, progress)
+        replay.finish(REASON)
+        status = replay.store.collections.status()
+        return RebuildResult(
             life.visits,
             sum(one.known for one in status),
             sum(one.fetched for one in status),
@@ -187,70 +187,70 @@ def _make(
         replay.close()
 
 
-async def _begin_with(scratch: Path, contents: Contents, suffixes: str, tell: Tell) -> None:
+async def _import_base(scratch: Path, contents: CheckpointContents, suffixes: str, tell: Advance) -> None:
     frontier = SqliteFrontier(scratch, Clock.from_environment(), suffixes)
     try:
-        await load(frontier, contents, tell)
+        await load_checkpoint(frontier, contents, tell)
     finally:
         await frontier.close()
 
 
-class Life:
+class HistoryReplay:
     """A frontier's former life, lived again happening by happening."""
 
     def __init__(
         self,
-        replay: Replay,
-        past: Past,
-        survey: Survey,
+        replay: FrontierReplay,
+        past: ReplayClock,
+        survey: ArchiveSurvey,
         given: dict[str, Collection],
         since: float,
         deleted: dict[str, float],
     ) -> None:
         self._replay, self._past, self._survey, self._given, self._since = replay, past, survey, given, since
         self._admissions: dict[str, tuple[int, Admission]] = {}
-        self._delivered = Delivered()
+        self._delivered = LinkCache()
         self._listing: ListingNote | None = None
         self._deleted = deleted
         self.visits = 0
 
-    def live(self, happening: Happening) -> None:
+    def apply(self, happening: ArchiveEvent) -> None:
         self._past.moment[0] = happening.at
-        what = happening.what
+        what = happening.content
         if self._is_deleted(happening):
             return
         if isinstance(what, CollectionNote):
             if what.collection not in self._given and what.revision > self._replay.revision(what.collection):
-                self._open(config.decode(bytes(what.config)), what.revision)
+                self._open(config.decode_collection(bytes(what.config)), what.revision)
             known, _ = self._known(what.collection)
             self._replay.begin_run(known, what.run)
         elif isinstance(what, HostNote):
-            self._hear(what, happening.at)
+            self._apply_host_note(what, happening.at)
         elif isinstance(what, ListingNote):
             self._listing = what
         elif isinstance(what, RebuiltNote):
             self._replay.lives += 1
-        elif isinstance(what, Record):
-            self._visit(what, history.worker_of(happening.file))
+        elif isinstance(what, VisitRecord):
+            self._replay_visit(what, history.worker_of(happening.file))
 
-    def _is_deleted(self, happening: Happening) -> bool:
+    def _is_deleted(self, happening: ArchiveEvent) -> bool:
         """What was done for a collection that is no more, though there may be another of its name."""
-        what = happening.what
+        what = happening.content
         if isinstance(what, RebuiltNote):
             return False
-        at = what.outcome.at if isinstance(what, Record) else happening.at
+        at = what.outcome.at if isinstance(what, VisitRecord) else happening.at
         return at <= self._deleted.get(what.collection, -1.0)
 
-    def _known(self, name: str) -> tuple[Known, Admission]:
+    def _known(self, name: str) -> tuple[LoadedCollection, Admission]:
         """A collection, opened when it is first spoken of; its rules are those of its last configuration so far."""
-        catalogue = self._replay.store.catalogue
+        catalogue = self._replay.store.collections
         if catalogue.find(name) is None or (name in self._given and name not in self._admissions):
             if name in self._given:
                 self._open(self._given[name], 1)
             else:
                 note = self._survey.configs[name]
-                self._open(config.decode(bytes(note.config)), note.revision)
-        known = catalogue.named(name)
+                self._open(config.decode_collection(bytes(note.config)), note.revision)
+        known = catalogue.by_name(name)
         revision, admission = self._admissions.get(name, (0, None))
         if admission is None or revision != known.row.revision:
             admission = Admission(known.config)
@@ -258,67 +258,67 @@ class Life:
         return known, admission
 
     def _open(self, collection: Collection, revision: int) -> None:
-        self._replay.open(config.encode(collection), revision, list(Admission(collection).roots()))
+        self._replay.open_collection(config.encode_collection(collection), revision, list(Admission(collection).admit_roots()))
 
-    def _hear(self, note: HostNote, at: float) -> None:
+    def _apply_host_note(self, note: HostNote, at: float) -> None:
         """What a host's robots.txt said; an older frontier that we began with may know better."""
         known, _ = self._known(note.collection)
         host, robots = host_id(note.host), None
         if note.status:
-            robots = RobotsCopy(note.status, robots_digest(note.text), note.expires, note.text)
+            robots = CachedRobots(note.status, robots_digest(note.text), note.expires, note.text)
         if at >= self._since:
-            self._replay.rules(known, host, note.host, robots, note.delay_s)
-        self._offer(known, [_offer(url, note.depth, role=int(Role.SITEMAP)) for url in note.sitemaps])
+            self._replay.set_host_rules(known, host, note.host, robots, note.delay_s)
+        self._discover(known, [_discovered_url(url, note.depth, role=int(UrlRole.SITEMAP)) for url in note.sitemaps])
 
-    def _visit(self, record: Record, worker: str) -> None:
+    def _replay_visit(self, record: VisitRecord, worker: str) -> None:
         """As on that day: first where it leads, then that it is over."""
         listing, self._listing = self._listed(record), None
         known, admission = self._known(record.collection)
-        outcome, url = record.outcome, _offer(record.url, record.depth, record.redirects, record.outcome.role)
-        before = self._replay.before(known, url.host, url.id)
+        outcome, url = record.outcome, _discovered_url(record.url, record.depth, record.redirects, record.outcome.role)
+        before = self._replay.last_known_visit(known, url.host, url.id)
         if before is not None and record.visit <= before.last:
             return
         facts = (url.host, url.id, url.url, url.depth, url.redirects, record.visit)
         parent = before.parent if before is not None else b""
         visit = Visit(known.row.id, *facts, role=outcome.role, parent=parent)
-        self._offer(known, list(leads(record, visit, listing, admission)))
-        self._replay.visit(known, url, record.visit, outcome, worker)
+        self._discover(known, list(discovered_urls(record, visit, listing, admission)))
+        self._replay.replay_visit(known, url, record.visit, outcome, worker)
         if listing is None and _was_listing(outcome) and outcome.payload != (before.payload if before else ""):
-            self._replay.read_again(known, url.host, url.id)
+            self._replay.refetch(known, url.host, url.id)
         self.visits += 1
 
-    def _listed(self, record: Record) -> Listing | None:
+    def _listed(self, record: VisitRecord) -> Listing | None:
         note = self._listing
         is_its = note is not None and (note.collection, note.url, note.visit) == (
             record.collection, record.url, record.visit)  # fmt: skip
         return note.listing if note is not None and is_its else None
 
-    def _offer(self, known: Known, offers: list[Offer]) -> None:
-        news = self._delivered.news(known.row.id, offers, known.run)
+    def _discover(self, known: LoadedCollection, offers: list[DiscoveredUrl]) -> None:
+        news = self._delivered.filter_new(known.row.id, offers, known.run)
         self._replay.discover(known, news)
         self._delivered.remember(known.row.id, news, known.run)
 
 
-def _offer(url: str, depth: int, redirects: int = 0, role: int = Role.PAGE) -> Offer:
+def _discovered_url(url: str, depth: int, redirects: int = 0, role: int = UrlRole.PAGE) -> DiscoveredUrl:
     key = host_key(url)
-    return Offer(host_id(key), url_id(url), url, key, depth, redirects, role)
+    return DiscoveredUrl(host_id(key), url_id(url), url, key, depth, redirects, role)
 
 
 def _was_listing(outcome: Outcome) -> bool:
-    return outcome.role != Role.PAGE and outcome.status == 200
+    return outcome.role != UrlRole.PAGE and outcome.status == 200
 
 
-def _weigh(data: DataDirectory, replay: Replay, progress: Progress) -> str:
+def _deliver_link_weights(data: DataDirectory, replay: FrontierReplay, progress: ProgressReporter) -> str:
     """What the link graph knows; what to say if that is nothing."""
-    if not is_there(data):
+    if not graph_exists(data):
         return ""
 
     try:
-        with progress("counting links", graph.tell_again(data)) as tell:
+        with progress("counting links", graph.mark_all_undelivered(data)) as tell:
 
-            def deliver(collection: str, weights: list[Weight]) -> None:
+            def deliver(collection: str, weights: list[UrlWeight]) -> None:
                 with replay.transaction():
-                    replay.weigh(collection, weights)
+                    replay.update_weights(collection, weights)
                 tell(len(weights))
 
             graph.catch_up(data, deliver)
@@ -327,10 +327,10 @@ def _weigh(data: DataDirectory, replay: Replay, progress: Progress) -> str:
     return ""
 
 
-def _note_down(data: DataDirectory, made: Rebuilt) -> None:
+def _record_rebuild(data: DataDirectory, made: RebuildResult) -> None:
     """Who makes it again another time must know how often that was."""
     now = Clock.from_environment().now()
-    writer = Writer(data.archive, "rebuild", now)
+    writer = WarcWriter(data.archive, "rebuild", now)
     writer.append_note(RebuiltNote(made.visits), now)
     writer.close()
 

@@ -3,27 +3,27 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from tarrafa.crawl.host import Walk
-from tarrafa.crawl.visit import Finished
-from tarrafa.frontier.protocol import HostReport, Report
+from tarrafa.crawl.host import HostSession
+from tarrafa.crawl.visit import FinishedVisit
+from tarrafa.frontier.protocol import HostReport, VisitReport
 from tarrafa.model import HostId
 
-MESSAGE_BYTES = 8 << 20
-Told = tuple[Walk, HostReport]
+MESSAGE_BYTES_MAX = 8 << 20
+SessionReport = tuple[HostSession, HostReport]
 
 
-def reports(finished: list[tuple[Walk, Finished]], leaving: list[Walk], learned: Iterable[Walk]) -> list[Told]:
+def build_host_reports(finished: list[tuple[HostSession, FinishedVisit]], leaving: list[HostSession], learned: Iterable[HostSession]) -> list[SessionReport]:
     """One report per host that something happened on, as things stand now: the walks go on meanwhile."""
-    visits: defaultdict[HostId, list[Report]] = defaultdict(list)
+    visits: defaultdict[HostId, list[VisitReport]] = defaultdict(list)
     touched = (*learned, *leaving, *(walk for walk, _ in finished))
     walks = {walk.lease.host: walk for walk in touched if not walk.released}  # else it is somebody's, maybe ours
     gone = {walk.lease.host for walk in leaving if not walk.released}
     for walk, done in finished:
-        visits[walk.lease.host].append(Report(done.visit.id, done.visit.number, done.record.outcome))
-    return [(walk, _report(walk, visits[host], keep=host not in gone)) for host, walk in walks.items()]
+        visits[walk.lease.host].append(VisitReport(done.visit.id, done.visit.number, done.record.outcome))
+    return [(walk, _build_host_report(walk, visits[host], keep=host not in gone)) for host, walk in walks.items()]
 
 
-def _report(walk: Walk, visits: list[Report], *, keep: bool) -> HostReport:
+def _build_host_report(walk: HostSession, visits: list[VisitReport], *, keep: bool) -> HostReport:
     robots, walk.new_robots = walk.new_robots, None
     return HostReport(
         walk.lease.host,
@@ -36,20 +36,20 @@ def _report(walk: Walk, visits: list[Report], *, keep: bool) -> HostReport:
         wanted=walk.wanted,
         failures=walk.failures,
         robots=robots,
-        memory=walk.memory.news() if not keep or not walk.queue else None,
+        memory=walk.trap_memory.encode_if_changed() if not keep or not walk.queue else None,
         trouble=walk.trouble,
         run=walk.lease.run,
     )
 
 
-def parts(batch: list[Told]) -> Iterator[list[Told]]:
+def split_into_messages(batch: list[SessionReport]) -> Iterator[list[SessionReport]]:
     """So many reports that a message stays small, robots.txt texts and all."""
-    part: list[Told] = []
+    part: list[SessionReport] = []
     size = 0
     for walk, report in batch:
         part.append((walk, report))
         size += 1000 * (1 + len(report.reports)) + len(report.robots.text if report.robots else b"")
-        if size > MESSAGE_BYTES:
+        if size > MESSAGE_BYTES_MAX:
             yield part
             part, size = [], 0
     if part:

@@ -12,18 +12,18 @@ from enum import StrEnum
 
 import msgspec
 
-from tarrafa.config import Collection, HostMatcher, url_pattern
+from tarrafa.config import Collection, HostMatcher, compile_url_patterns
 from tarrafa.crawl.collection import Admission
 from tarrafa.crawl.sayings import ENGLISH, Tongue, Value
-from tarrafa.crawl.traps import endless
+from tarrafa.crawl.traps import trap_reason
 from tarrafa.model import Status
-from tarrafa.parse.extensions import types_of
+from tarrafa.parse.extensions import mime_types_of
 from tarrafa.parse.url import DEFAULT_PORTS, split
 
 PATTERNS_SHOWN = 3
 
 
-class Rule(StrEnum):
+class ScopeRule(StrEnum):
     """What decides."""
 
     ROOT = "root"
@@ -39,16 +39,16 @@ class Rule(StrEnum):
     LED_BEYOND = "led beyond"
 
 
-class Ruling(msgspec.Struct, frozen=True):
+class ScopeDecision(msgspec.Struct, frozen=True):
     """A verdict. `what` is what the sentence speaks of: the pattern, the host, the types."""
 
     inside: bool
-    rule: Rule
+    rule: ScopeRule
     what: str
     sentence: str
 
 
-class Rulebook:
+class ScopeRules:
     """The rules of one collection."""
 
     def __init__(
@@ -60,27 +60,27 @@ class Rulebook:
         self._exact = frozenset(hosts)
         wide = (one for one in hosts if one[0] == "*" or not one.isascii() or one != one.lower())
         self._wide = [(one, HostMatcher([one])) for one in wide]
-        self._exclude = [(one, pattern) for one in collection.scope.exclude if (pattern := url_pattern([one]))]
+        self._exclude = [(one, pattern) for one in collection.scope.exclude if (pattern := compile_url_patterns([one]))]
 
-    def ruling(self, url: str, depth: int | None = None) -> Ruling:
+    def decide(self, url: str, depth: int | None = None) -> ScopeDecision:
         """Whether the collection takes a canonical URL. No `depth`: nobody knows yet how deep it lies."""
         if self._is_taken_down(url):
-            return self._rules(False, Rule.TAKEN_DOWN)
+            return self._decision(False, ScopeRule.TAKEN_DOWN)
         if url in self._collection.root_set:
-            return self._rules(True, Rule.ROOT)
+            return self._decision(True, ScopeRule.ROOT)
         host, pattern = self._host(url)
-        outside = self._rules(False, Rule.NO_HOST, host)
-        if pattern is None and not self._collection.looks_beyond:
+        outside = self._decision(False, ScopeRule.NO_HOST, host)
+        if pattern is None and not self._collection.explores_outside_hosts:
             return outside
-        if objection := self._pattern(url) or self._looks(url) or self._depth(depth):
+        if objection := self._check_patterns(url) or self._check_url_shape(url) or self._check_depth(depth):
             return objection
         if pattern is not None:
-            return self._rules(True, Rule.HOST, pattern)
-        rule, languages = Rule.BEYOND if depth is None else Rule.LED_BEYOND, self._collection.scope.languages
-        return self._rules(depth is not None, rule, ", ".join(languages), outside=outside.sentence)
+            return self._decision(True, ScopeRule.HOST, pattern)
+        rule, languages = ScopeRule.BEYOND if depth is None else ScopeRule.LED_BEYOND, self._collection.scope.languages
+        return self._decision(depth is not None, rule, ", ".join(languages), outside=outside.sentence)
 
-    def _rules(self, inside: bool, rule: Rule, what: str = "", **values: Value) -> Ruling:
-        return Ruling(inside, rule, what, self._say(rule.value, what=what, **values))
+    def _decision(self, inside: bool, rule: ScopeRule, what: str = "", **values: Value) -> ScopeDecision:
+        return ScopeDecision(inside, rule, what, self._say(rule.value, what=what, **values))
 
     def _host(self, url: str) -> tuple[str, str | None]:
         """The host as people write it, and the pattern that it belongs by: itself, or the first one that matches."""
@@ -91,26 +91,26 @@ class Rulebook:
             return named, max(exact, key=len)
         return named, next((one for one, matcher in self._wide if matcher.matches(parts.host, port)), None)
 
-    def _pattern(self, url: str) -> Ruling | None:
+    def _check_patterns(self, url: str) -> ScopeDecision | None:
         excluded = next((one for one, pattern in self._exclude if pattern.match(url)), None)
         if excluded is not None:
-            return self._rules(False, Rule.EXCLUDE, excluded)
+            return self._decision(False, ScopeRule.EXCLUDE, excluded)
         included = self._collection.included
         if included is not None and included.match(url) is None:
-            return self._rules(False, Rule.INCLUDE, self._shortened(self._collection.scope.include))
+            return self._decision(False, ScopeRule.INCLUDE, self._shortened(self._collection.scope.include))
         return None
 
-    def _looks(self, url: str) -> Ruling | None:
-        refusal = self._admission.refusal(url)
+    def _check_url_shape(self, url: str) -> ScopeDecision | None:
+        refusal = self._admission.refusal_status(url)
         if refusal == Status.TYPE_NOT_WANTED:
-            return self._rules(False, Rule.TYPE, ", ".join(types_of(url)))
-        return self._rules(False, Rule.TRAP, endless(url, self._say)) if refusal else None
+            return self._decision(False, ScopeRule.TYPE, ", ".join(mime_types_of(url)))
+        return self._decision(False, ScopeRule.TRAP, trap_reason(url, self._say)) if refusal else None
 
-    def _depth(self, depth: int | None) -> Ruling | None:
+    def _check_depth(self, depth: int | None) -> ScopeDecision | None:
         limit = self._collection.scope.depth_max
         if depth is None or limit is None or depth <= limit:
             return None
-        return self._rules(False, Rule.TOO_DEEP, str(depth), depth=depth, limit=limit)
+        return self._decision(False, ScopeRule.TOO_DEEP, str(depth), depth=depth, limit=limit)
 
     def _shortened(self, patterns: tuple[str, ...]) -> str:
         some, more = ", ".join(patterns[:PATTERNS_SHOWN]), len(patterns) - PATTERNS_SHOWN

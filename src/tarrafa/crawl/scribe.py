@@ -11,26 +11,26 @@ import msgspec
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.archive.writer import Writer
+from tarrafa.archive.writer import WarcWriter
 from tarrafa.clock import Clock
 from tarrafa.config import Collection
-from tarrafa.crawl.host import Walk
-from tarrafa.crawl.visit import Finished, exchange_of, refused
-from tarrafa.fetch.http import Request, Response
-from tarrafa.frontier.protocol import Offer
+from tarrafa.crawl.host import HostSession
+from tarrafa.crawl.visit import FinishedVisit, build_exchange, refuse_visit
+from tarrafa.fetch.http import FetchRequest, FetchResponse
+from tarrafa.frontier.protocol import DiscoveredUrl
 from tarrafa.model import CollectionNote, HostNote, ListingNote, Status
 
 
-class Scribe:
+class VisitRecorder:
     """One worker's. Nothing is durable before its writer is sealed."""
 
-    def __init__(self, writer: Writer, clock: Clock) -> None:
+    def __init__(self, writer: WarcWriter, clock: Clock) -> None:
         self._writer, self._clock = writer, clock
         self._noted: dict[int, tuple[int, int, int]] = {}  # in which pair of files, as of which revision and run
 
-    def visit(self, walk: Walk, revision: int, collection: Collection, done: Finished) -> Finished:
+    def record_visit(self, walk: HostSession, revision: int, collection: Collection, done: FinishedVisit) -> FinishedVisit:
         """The visit as it was written down."""
-        self._configured(walk, revision, collection)
+        self._record_configuration(walk, revision, collection)
         try:
             if done.listing is not None:
                 note = ListingNote(walk.collection.name, done.visit.url, done.visit.number, done.listing)
@@ -39,13 +39,13 @@ class Scribe:
         except (UnicodeError, ValueError, TypeError) as error:  # what a page said cannot be written down
             traceback.print_exc()
             name, now = walk.collection.name, self._clock.now()
-            done = refused(done.visit, name, Status.HOSTILE, now, type(error).__name__)
+            done = refuse_visit(done.visit, name, Status.HOSTILE, now, type(error).__name__)
             self._writer.append(done.record, None)
         return done
 
-    def host(self, walk: Walk, revision: int, collection: Collection, sitemaps: list[Offer]) -> None:
+    def record_host(self, walk: HostSession, revision: int, collection: Collection, sitemaps: list[DiscoveredUrl]) -> None:
         """What the host allows, if that is news, and which sitemaps it names."""
-        self._configured(walk, revision, collection)
+        self._record_configuration(walk, revision, collection)
         robots = walk.new_robots
         note = HostNote(
             walk.collection.name,
@@ -58,12 +58,12 @@ class Scribe:
             note = replace(note, status=robots.status, expires=robots.expires, text=robots.text)
         self._writer.append_note(note, self._clock.now())
 
-    def robots(self, request: Request, response: Response) -> None:
-        self._writer.append_exchange(exchange_of(request, response, self._clock.now()))
+    def record_robots(self, request: FetchRequest, response: FetchResponse) -> None:
+        self._writer.append_exchange(build_exchange(request, response, self._clock.now()))
 
-    def _configured(self, walk: Walk, revision: int, collection: Collection) -> None:
+    def _record_configuration(self, walk: HostSession, revision: int, collection: Collection) -> None:
         number, run = walk.lease.collection, walk.lease.run
-        if self._noted.get(number) != (self._writer.pair, revision, run):
-            content = msgspec.Raw(config.encode(config.archived(collection)))
+        if self._noted.get(number) != (self._writer.file_pair, revision, run):
+            content = msgspec.Raw(config.encode_collection(config.redact_for_archive(collection)))
             self._writer.append_note(CollectionNote(collection.name, revision, content, run), self._clock.now())
-            self._noted[number] = (self._writer.pair, revision, run)
+            self._noted[number] = (self._writer.file_pair, revision, run)

@@ -8,25 +8,25 @@ begin and stop with every page.
 import shutil
 
 from tarrafa import data
-from tarrafa.crawl.rations import PAUSED
+from tarrafa.crawl.rations import PAUSED_PREFIX
 from tarrafa.data import DataDirectory
 
 PAUSE_BELOW, RESUME_ABOVE = 2.0, 3.0  # of what no command works without
 
 
-class Space:
+class DiskSpace:
     """Looks at the disk of a data directory. `trouble`: why nothing may be fetched now; empty, if it may."""
 
     def __init__(self, directory: DataDirectory) -> None:
         self._data = directory
         self.trouble = ""
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Look again; whether that changed anything."""
         free, before = shutil.disk_usage(self._data.root).free, self.trouble
         needed = data.FREE_BYTES_MIN * (RESUME_ABOVE if before else PAUSE_BELOW)
         if free >= needed:
             self.trouble = ""
         elif not before:
-            self.trouble = f"{PAUSED}: the disk is nearly full ({free >> 20} MB left, {int(needed) >> 20} MB needed)"
+            self.trouble = f"{PAUSED_PREFIX}: the disk is nearly full ({free >> 20} MB left, {int(needed) >> 20} MB needed)"
         return before != self.trouble

@@ -14,85 +14,85 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.hearing import Hearing
+from tarrafa.crawl.hearing import DeletionSync
 from tarrafa.data import DataDirectory
 from tarrafa.errors import FrontierError, TarrafaError, Unreachable
 from tarrafa.frontier.address import Address, OpenFrontier, connect
-from tarrafa.frontier.protocol import ENTRIES_PER_ANSWER, Frontier
-from tarrafa.takedown import Entry, append, read_from
+from tarrafa.frontier.protocol import ENTRIES_PER_RESPONSE, Frontier
+from tarrafa.takedown import TakedownEntry, append_entries, read_entries_from
 
-EVERY_S = 1.0
+PROPAGATE_EVERY_S = 1.0
 
 log = logging.getLogger(__name__)
 
 
-class Spreading:
+class TakedownSync:
     """The two logs, as far as they have been read."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._here = self._there = 0  # places
-        self._known: set[Entry] = set()  # to the frontier
+        self._known: set[TakedownEntry] = set()  # to the frontier
 
-    async def once(self, frontier: Frontier) -> None:
+    async def sync_once(self, frontier: Frontier) -> None:
         """Make both logs the same, as of now."""
-        while (told := await frontier.withheld(self._there)).entries:
-            await asyncio.to_thread(append, self._data, told.entries)
+        while (told := await frontier.takedowns(self._there)).entries:
+            await asyncio.to_thread(append_entries, self._data, told.entries)
             self._known.update(told.entries)
             self._there = told.end
-        while (mine := await asyncio.to_thread(read_from, self._data, self._here, ENTRIES_PER_ANSWER))[0]:
+        while (mine := await asyncio.to_thread(read_entries_from, self._data, self._here, ENTRIES_PER_RESPONSE))[0]:
             news = [entry for entry in mine[0] if entry not in self._known]
             if news:
-                await frontier.withhold(news)
+                await frontier.record_takedowns(news)
                 self._known.update(news)
             self._here = mine[1]
 
-    def begin_again(self) -> None:
+    def reset(self) -> None:
         """Whoever answers next may be another one, or have forgotten what we told."""
         self._here = self._there = 0
         self._known.clear()
 
 
-async def spread(
+async def run_propagation(
     data: DataDirectory, clock: Clock, frontier: Callable[[], Awaitable[Frontier]], *, one_log: bool = False
 ) -> None:
     """For ever. `frontier` gives the one that is there at the moment, or raises `Unreachable`; `one_log`: it is this
     directory's own. Visits here are dated by `clock`."""
-    spreading, hearing, said = Spreading(data), Hearing(data, clock), ""
+    spreading, hearing, said = TakedownSync(data), DeletionSync(data, clock), ""
     while True:
         try:
             answering = await frontier()
             if not one_log:
-                await spreading.once(answering)
-            await hearing.once(answering)
+                await spreading.sync_once(answering)
+            await hearing.sync_once(answering)
             said = ""
         except TarrafaError as error:
-            spreading.begin_again()
-            hearing.begin_again()
+            spreading.reset()
+            hearing.reset()
             if not isinstance(error, Unreachable) and str(error) != said:  # who is away is waited for elsewhere
                 log.error("what is taken down or deleted cannot be told to the frontier, or by it: %s", error)
                 said = str(error)
-        await asyncio.sleep(EVERY_S)
+        await asyncio.sleep(PROPAGATE_EVERY_S)
 
 
-async def tell(data: DataDirectory, address: Address) -> None:
+async def sync_takedowns_once(data: DataDirectory, address: Address) -> None:
     """Make both logs the same, once."""
     frontier = await connect(address)
     try:
-        await Spreading(data).once(frontier)
+        await TakedownSync(data).sync_once(frontier)
     finally:
         await frontier.close()
 
 
 @contextlib.asynccontextmanager
-async def informed(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
+async def propagation_running(data: DataDirectory, address: Address | None) -> AsyncIterator[None]:
     """Meanwhile, this directory hears of what the frontier at that address hears of. None: it is this directory's own,
     they have one log, and whoever runs it hears of the rest."""
     if address is None:
         yield
         return
-    line = _Line(address)
-    spreading = asyncio.create_task(spread(data, Clock.from_environment(), line.open))
+    line = _ReconnectingFrontier(address)
+    spreading = asyncio.create_task(run_propagation(data, Clock.from_environment(), line.open))
     try:
         yield
     finally:
@@ -101,7 +101,7 @@ async def informed(data: DataDirectory, address: Address | None) -> AsyncIterato
         await line.close()
 
 
-class _Line:
+class _ReconnectingFrontier:
     """A frontier that is connected to anew, the next time, where it went away."""
 
     def __init__(self, address: Address) -> None:

@@ -12,7 +12,7 @@ OFFLINE_HOSTS = 20
 SHARE_MIN, STARVED_PAUSE_S, RECOVERY_S = 0.05, 10.0, 60.0
 
 
-class Strain:
+class OverloadControl:
     """Of one worker."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Strain:
         self._starved_at = 0.0
         self._unreached: set[HostId] = set()
 
-    def starve(self) -> None:
+    def back_off(self) -> None:
         """A time limit passed because this machine could not keep up."""
         now = boottime()
         if now - self._starved_at > STARVED_PAUSE_S:
@@ -34,7 +34,7 @@ class Strain:
         self.share, self._starved_at = min(1.0, self.share * 1.25), boottime()
         return self.share == 1.0
 
-    def note(self, host: HostId, reached: bool) -> None:
+    def note_host(self, host: HostId, reached: bool) -> None:
         if reached:
             self._unreached.clear()
         else:
@@ -44,6 +44,6 @@ class Strain:
     def is_offline(self) -> bool:
         return len(self._unreached) >= OFFLINE_HOSTS
 
-    def try_again(self) -> None:
+    def assume_online(self) -> None:
         """Think of us as online, until as many hosts are out of reach as before."""
         self._unreached.clear()

@@ -17,36 +17,36 @@ from typing import IO
 from msgspec.structs import replace
 
 from tarrafa import config
-from tarrafa.archive.writer import recover
+from tarrafa.archive.writer import recover_archive
 from tarrafa.clock import Clock, boottime
 from tarrafa.config import Collection
-from tarrafa.crawl.children import Child, ChildState, settings, terminate
+from tarrafa.crawl.children import ChildProcess, ChildProcessState, child_environment, terminate
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.ending import SETTLE_S, Ending, Passed
-from tarrafa.crawl.keeping import Keeper, OwnFrontier, say
-from tarrafa.crawl.passing import Passage
-from tarrafa.crawl.rations import BY_ORDER, EVERYTHING, Rations, hand_out
-from tarrafa.crawl.space import Space
-from tarrafa.crawl.spreading import spread
+from tarrafa.crawl.ending import SETTLE_S, CompletionCheck, CaughtUp
+from tarrafa.crawl.keeping import FrontierLink, LocalFrontierLink, print_status_line
+from tarrafa.crawl.passing import FollowerCatchUp
+from tarrafa.crawl.rations import PAUSED_BY_ORDER, UNLIMITED, ResourceLimits, write_limits
+from tarrafa.crawl.space import DiskSpace
+from tarrafa.crawl.spreading import run_propagation
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError, FrontierError, Locked, TarrafaError, Unreachable
 from tarrafa.frontier.address import OpenFrontier
-from tarrafa.frontier.protocol import CollectionRow, Frontier, Offer, Overview
-from tarrafa.frontier.timing import agree
+from tarrafa.frontier.protocol import CollectionRow, Frontier, DiscoveredUrl, FrontierOverview
+from tarrafa.frontier.timing import sync_clock
 from tarrafa.graph import follower as graph
 from tarrafa.index import follower as index
 from tarrafa.index import shards
 from tarrafa.index.refresh import is_settled
-from tarrafa.index.shards import Shards
-from tarrafa.process import EXIT_AWAY, EXIT_ERROR, EXIT_RETRY
+from tarrafa.index.shards import ShardLayout
+from tarrafa.process import EXIT_UNAVAILABLE, EXIT_ERROR, EXIT_RETRY
 from tarrafa.triples import follower as triples
 from tarrafa.triples import layout
 
-LEFT = "stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was"
+STOPPED_REASON = "stopped; `tarrafa crawl FILE`, or `tarrafa resume` beside a node, goes on where it was"
 PAUSE_TIMEOUT_S = 5.0
 TICK_S, WAIT_S = 0.25, 15.0
 SETTLE_S_MAX = 30.0
-PATIENCE_S = 30.0  # before what no restart could mend is started again all the same
+RESTART_PAUSE_S = 30.0  # before what no restart could mend is started again all the same
 ROOTS_PER_CALL = 4_000
 
 
@@ -65,42 +65,42 @@ class Supervisor:
         workers: int,
         clock: Clock | None = None,
         *,
-        keeper: Keeper | None = None,
+        keeper: FrontierLink | None = None,
         name: str = "w",
         lasting: bool = False,
         follows: bool = True,
-        divided: Shards | None = None,
+        divided: ShardLayout | None = None,
         patient: bool = False,
-        rations: Rations = EVERYTHING,
-        tell: Callable[[str], None] = say,
+        rations: ResourceLimits = UNLIMITED,
+        tell: Callable[[str], None] = print_status_line,
     ) -> None:
         self.data, self._clock = data, clock or Clock.from_environment()
-        self.keeper: Keeper = keeper or OwnFrontier(data, self._clock, tell=tell, patient=patient)
+        self.frontier_link: FrontierLink = keeper or LocalFrontierLink(data, self._clock, tell=tell, patient=patient)
         self.name = name  # what those of its workers begin with
         self._lasting, self._follows, self._patient, self._tell = lasting, follows, patient, tell
-        self._space, self._rations, self._handed_out = Space(data), rations, False
+        self._disk_space, self._limits, self._limits_written = DiskSpace(data), rations, False
         self._troubles: dict[str, str] = {}  # of children
         self._lock: IO[bytes] | None = None
         self._workers = [self._worker(number, workers) for number in range(1, workers + 1)]
         self._divided = divided
-        self._followers: list[Child] = []
-        self._others: list[Child] = []
-        self._leaving: list[Child] = []
+        self._followers: list[ChildProcess] = []
+        self._others: list[ChildProcess] = []
+        self._leaving: list[ChildProcess] = []
         self._watchers: set[asyncio.Task[None]] = set()
         self._seen: set[str] = set()  # collections that ran while we did
-        self._ending = Ending(self._passing, self._settle_s())
+        self._completion = CompletionCheck(self._follower_catch_up, self._settle_s())
         self._failure: TarrafaError | None = None
         self._stopping = False
 
     def _settle_s(self) -> float:
         """Who only serves leaves it to those who crawl, and who know of their followers, as long as there are any."""
-        if not self.keeper.is_shared:
+        if not self.frontier_link.is_shared:
             return 0.0
         return SETTLE_S if self._workers else 3 * SETTLE_S
 
     @property
     def frontier(self) -> OpenFrontier:
-        return self.keeper.body
+        return self.frontier_link.frontier
 
     async def __aenter__(self) -> "Supervisor":
         self.data.create()
@@ -109,131 +109,131 @@ class Supervisor:
             raise Locked(f"{self.data.root}: another Tarrafa process is working here")
         try:
             self._check()
-            self._hand_out()
-            recover(self.data.archive)
-            self._divide()
-            await self.keeper.open()
+            self._write_limits()
+            recover_archive(self.data.archive)
+            self._prepare_index_shards()
+            await self.frontier_link.open()
             await self._set_clock()
-            is_own = isinstance(self.keeper, OwnFrontier)
-            self._attend(asyncio.create_task(spread(self.data, self._clock, self._current, one_log=is_own)))
+            is_own = isinstance(self.frontier_link, LocalFrontierLink)
+            self._track_task(asyncio.create_task(run_propagation(self.data, self._clock, self._current, one_log=is_own)))
             for child in self._wanted():
-                await self.keep(child)
+                await self.start_child(child)
         except BaseException:
-            await self._end()
+            await self._shut_down()
             raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._end()
+        await self._shut_down()
 
     async def _current(self) -> Frontier:
         return self.frontier
 
     async def _set_clock(self) -> None:
         """Our children begin with the frontier's time. An owner of our own has spoken for itself."""
-        agreed = await agree(self.frontier, self._clock)
+        agreed = await sync_clock(self.frontier, self._clock)
         self._clock = agreed.clock
-        if agreed.notice() and not isinstance(self.keeper, OwnFrontier):
+        if agreed.notice() and not isinstance(self.frontier_link, LocalFrontierLink):
             self._tell(agreed.notice())
 
-    def _divide(self) -> None:
+    def _prepare_index_shards(self) -> None:
         """One follower for each part of the index that is kept here, and one for the statements of its pages."""
-        wanted, there = self._divided, shards.read(self.data)
+        wanted, there = self._divided, shards.read_layout(self.data)
         if wanted is not None and wanted != there:
             if shards.exists(self.data):
                 raise ConfigError(
                     f"--index-shards {wanted}: the index of {self.data.root} is divided otherwise ({there}); "
                     f"`tarrafa rebuild index --shards {wanted}` makes it again"
                 )
-            shards.choose(self.data, wanted)
-        shards.settle(self.data)
-        layout.settle(self.data)
+            shards.set_layout(self.data, wanted)
+        shards.remove_stray_parts(self.data)
+        layout.remove_stray_parts(self.data)
         self._followers = self._new_followers()
 
-    def _new_followers(self) -> list[Child]:
-        found = [Child.of(self.data, "graph", "tarrafa.crawl.follower", "graph", role="graph")]
+    def _new_followers(self) -> list[ChildProcess]:
+        found = [ChildProcess.for_module(self.data, "graph", "tarrafa.crawl.follower", "graph", role="graph")]
         for part in shards.parts(self.data):
             for role in ("index", "triples"):
                 name = f"{role}-{part.part}" if part.part else role
                 line = ("tarrafa.crawl.follower", role, f"--part={part.part}")
-                found.append(Child.of(self.data, name, *line, role=role))
+                found.append(ChildProcess.for_module(self.data, name, *line, role=role))
         return found
 
-    def _wanted(self) -> list[Child]:
+    def _wanted(self) -> list[ChildProcess]:
         """Nobody need follow an archive that is empty and stays so."""
         follows = self._follows or bool(self._workers) or any(self.data.archive.iterdir())
         return [*(self._followers if follows else ()), *self._workers]
 
-    async def keep(self, child: Child) -> None:
+    async def start_child(self, child: ChildProcess) -> None:
         """Start it, and start it again when it dies, until it is dismissed."""
-        await child.start(settings(self.keeper.address, self._clock))
-        self._attend(asyncio.create_task(self._watch(child)))
+        await child.start(child_environment(self.frontier_link.address, self._clock))
+        self._track_task(asyncio.create_task(self._watch(child)))
 
-    def _attend(self, task: "asyncio.Task[None]") -> None:
+    def _track_task(self, task: "asyncio.Task[None]") -> None:
         self._watchers.add(task)
         task.add_done_callback(self._watchers.discard)
 
-    async def _watch(self, child: Child) -> None:
+    async def _watch(self, child: ChildProcess) -> None:
         """Start again what dies, unless it said why or dies too often."""
         while True:
             assert child.process is not None
             code = await child.process.wait()
             if self._stopping or child.dismissed:
                 return
-            child.died(code)
+            child.note_exit(code)
             if not await self._start_again(child, code):
                 return
             if child.dismissed:  # meanwhile
                 await terminate([child])
 
-    async def _start_again(self, child: Child, code: int) -> bool:
+    async def _start_again(self, child: ChildProcess, code: int) -> bool:
         """Whether it runs; else nobody wants it any more, or nothing can be done."""
         error: TarrafaError | None = None
         while True:
             try:
                 if error is None:
-                    await self._forgive(child, code)
+                    await self._wait_until_restartable(child, code)
                 if self._stopping or child.dismissed:
                     return False
-                await child.start(settings(self.keeper.address, self._clock))
+                await child.start(child_environment(self.frontier_link.address, self._clock))
                 return True
             except TarrafaError as again:
                 error = again
             if not self._patient:
                 self._failure = self._failure or error
                 return False
-            await self._bear(child, error)
+            await self._wait_after_failure(child, error)
 
-    async def _bear(self, child: Child, error: TarrafaError) -> None:
+    async def _wait_after_failure(self, child: ChildProcess, error: TarrafaError) -> None:
         """Go on without it for a while, and as long as there is no room to write."""
         self._troubles[child.name] = f"{child.name}: {error}"
-        self._tell(f"{child.name}: {error}; it is started again in {PATIENCE_S:.0f} s")
-        until = boottime() + PATIENCE_S
-        while (boottime() < until or self._space.trouble) and not (self._stopping or child.dismissed):  # noqa: ASYNC110
+        self._tell(f"{child.name}: {error}; it is started again in {RESTART_PAUSE_S:.0f} s")
+        until = boottime() + RESTART_PAUSE_S
+        while (boottime() < until or self._disk_space.trouble) and not (self._stopping or child.dismissed):  # noqa: ASYNC110
             await asyncio.sleep(TICK_S)
         self._troubles.pop(child.name, None)
         child.starts.clear()
 
-    async def _forgive(self, child: Child, code: int) -> None:
+    async def _wait_until_restartable(self, child: ChildProcess, code: int) -> None:
         """Return when it may be started again; raise why not."""
         if code == EXIT_ERROR:
             raise DataError(child.last_error())
-        if code == EXIT_AWAY:  # not its fault, however often
-            await self.keeper.back()
+        if code == EXIT_UNAVAILABLE:  # not its fault, however often
+            await self.frontier_link.wait_until_reachable()
             child.starts.clear()
-        elif child.keeps_dying():
+        elif child.is_crash_looping():
             raise DataError(f"{child.name} keeps dying (exit status {code}); see {child.log}")
         elif code == EXIT_RETRY:
             self._tell(f"{child.name}: {child.last_error()}; it is started again")
 
-    async def _end(self) -> None:
+    async def _shut_down(self) -> None:
         """Workers first, so that they can hand back; then the followers; the owner last."""
         self._stopping = True
         if not self._lasting:
             with contextlib.suppress(FrontierError, TimeoutError):
                 await asyncio.wait_for(self._pause_what_runs(), PAUSE_TIMEOUT_S)
         await terminate([*self._workers, *self._others, *self._followers])
-        await self.keeper.close()
+        await self.frontier_link.close()
         watchers = list(self._watchers)
         for watcher in watchers:
             watcher.cancel()
@@ -243,13 +243,13 @@ class Supervisor:
 
     async def _pause_what_runs(self) -> None:
         """Whoever asks for the state later learns that it was left on purpose, or why it had to be."""
-        failure = self._failure or self.keeper.failure
-        reason = str(failure) if failure else LEFT
+        failure = self._failure or self.frontier_link.failure
+        reason = str(failure) if failure else STOPPED_REASON
         for one in (await self.frontier.overview()).collections:
             if one.state == "running":
-                await self.frontier.control(one.name, "paused", reason)
+                await self.frontier.set_state(one.name, "paused", reason)
 
-    async def overviews(self) -> AsyncIterator[Overview]:
+    async def overviews(self) -> AsyncIterator[FrontierOverview]:
         """The state of things a few times a second, until no collection runs any more; if lasting, for ever.
 
         What a person has paused since we began may be resumed: we wait for that.
@@ -259,19 +259,19 @@ class Supervisor:
             try:
                 overview = await self.frontier.overview()
                 yield overview
-                if await self._ending.look(self.frontier, overview):
+                if await self._completion.finish_exhausted(self.frontier, overview):
                     continue
                 self._seen |= {one.name for one in overview.collections if one.state == "running"}
                 waits = [one for one in overview.collections if one.state == "paused" and one.name in self._seen]
                 if not (self._lasting or waits or any(one.state == "running" for one in overview.collections)):
-                    await self._settle()
+                    await self._wait_for_anchor_refresh()
                     return
             except Unreachable:
                 with contextlib.suppress(TimeoutError):  # look up now and then: something else may stand in the way
-                    await asyncio.wait_for(self.keeper.back(), WAIT_S)
+                    await asyncio.wait_for(self.frontier_link.wait_until_reachable(), WAIT_S)
             await asyncio.sleep(TICK_S)
 
-    async def stay(self) -> None:
+    async def run_until_failure(self) -> None:
         """Work until something stands in the way of going on."""
         while True:
             self._check()
@@ -279,9 +279,9 @@ class Supervisor:
 
     def _check(self) -> None:
         """Raise what stands in the way of going on."""
-        self._failure = self._failure or self.keeper.failure
+        self._failure = self._failure or self.frontier_link.failure
         if self._patient:
-            self._mind_the_disk()
+            self._check_disk_space()
         elif self._failure is None:
             try:
                 self.data.check_space()
@@ -293,132 +293,132 @@ class Supervisor:
     # -- what may change while it runs ---------------------------------------------------------------------------
 
     @property
-    def children(self) -> list[ChildState]:
+    def children(self) -> list[ChildProcessState]:
         """Our processes at this moment, for those who look on."""
-        all_of_them = (*self.keeper.children, *self._followers, *self._others, *self._workers, *self._leaving)
-        return [child.state for child in all_of_them if child.launches and (child.runs or not child.dismissed)]
+        all_of_them = (*self.frontier_link.children, *self._followers, *self._others, *self._workers, *self._leaving)
+        return [child.state for child in all_of_them if child.launches and (child.is_running or not child.dismissed)]
 
     @property
     def trouble(self) -> str:
         """What we wait for, or go on without."""
-        return "; ".join(filter(None, [self._space.trouble, self.keeper.trouble, *self._troubles.values()]))
+        return "; ".join(filter(None, [self._disk_space.trouble, self.frontier_link.trouble, *self._troubles.values()]))
 
-    def _worker(self, number: int, workers: int) -> Child:
+    def _worker(self, number: int, workers: int) -> ChildProcess:
         name = f"{self.name}{number}"
         line = ("tarrafa.crawl.worker", "--name", name, "--workers", str(workers))
-        return Child.of(self.data, name, *line, role="worker")
+        return ChildProcess.for_module(self.data, name, *line, role="worker")
 
-    async def employ(self, workers: int) -> None:
+    async def set_worker_count(self, workers: int) -> None:
         """Have so many workers from now on; those that are too many hand back what they have, and leave."""
         kept, leaving = self._workers[:workers], self._workers[workers:]
         self._workers = kept
-        await self.dismiss(leaving)
+        await self.stop_children(leaving)
         for number in range(len(kept) + 1, workers + 1):
             child = self._worker(number, workers)
-            await self.keep(child)
+            await self.start_child(child)
             kept.append(child)
 
-    async def follow(self, wanted: bool) -> None:
+    async def set_following(self, wanted: bool) -> None:
         """Let our followers follow, where there is anything to follow, or rest."""
         if not wanted:
-            await self.dismiss(self._followers)
+            await self.stop_children(self._followers)
             return
         if any(child.dismissed for child in self._followers):
             self._followers = self._new_followers()
         for child in self._wanted():
             if not child.launches:
-                await self.keep(child)
+                await self.start_child(child)
 
-    async def add(self, child: Child) -> None:
+    async def add(self, child: ChildProcess) -> None:
         """One more process, of somebody else's choosing."""
         self._others.append(child)
-        await self.keep(child)
+        await self.start_child(child)
 
-    async def dismiss(self, children: list[Child]) -> None:
+    async def stop_children(self, children: list[ChildProcess]) -> None:
         for child in children:
             child.dismissed = True
             self._troubles.pop(child.name, None)
         self._others = [child for child in self._others if not child.dismissed]
         self._leaving += [child for child in children if child not in self._followers]
         await terminate(children)
-        self._leaving = [child for child in self._leaving if child.runs]
+        self._leaving = [child for child in self._leaving if child.is_running]
 
-    def ration(self, rations: Rations) -> None:
+    def set_limits(self, rations: ResourceLimits) -> None:
         """So much may the workers take from now on."""
-        if rations != self._rations:
-            self._rations, self._handed_out = rations, False
-            self._hand_out()
+        if rations != self._limits:
+            self._limits, self._limits_written = rations, False
+            self._write_limits()
 
-    def _hand_out(self) -> None:
-        why = "; ".join(filter(None, [BY_ORDER if self._rations.paused else "", self._space.trouble]))
+    def _write_limits(self) -> None:
+        why = "; ".join(filter(None, [PAUSED_BY_ORDER if self._limits.paused else "", self._disk_space.trouble]))
         try:
-            hand_out(self.data, replace(self._rations, paused=bool(why), why=why))
-            self._handed_out = True
+            write_limits(self.data, replace(self._limits, paused=bool(why), why=why))
+            self._limits_written = True
         except OSError:  # a disk without any room: it is tried again, and who cannot write ends by himself
-            self._handed_out = False
+            self._limits_written = False
 
-    def _mind_the_disk(self) -> None:
-        if self._space.look():
-            self._handed_out = False
-            self._tell(self._space.trouble or "there is room on the disk again; going on")
-        if not self._handed_out:
-            self._hand_out()
+    def _check_disk_space(self) -> None:
+        if self._disk_space.refresh():
+            self._limits_written = False
+            self._tell(self._disk_space.trouble or "there is room on the disk again; going on")
+        if not self._limits_written:
+            self._write_limits()
 
     async def submit(self, collection: Collection) -> None:
         """Hand a collection to our frontier; should that be away, when it is back."""
         while True:
             try:
-                await submit(self.frontier, collection)
+                await submit_collection(self.frontier, collection)
                 return
             except Unreachable:
                 self._check()
-                await self.keeper.back()
+                await self.frontier_link.wait_until_reachable()
 
     async def catch_up(self) -> None:
         """Return when our followers have seen all that our workers archived."""
         while not self.is_caught_up():
             self._check()
             await asyncio.sleep(TICK_S)
-        await self._settle()
+        await self._wait_for_anchor_refresh()
 
-    async def _settle(self) -> None:
+    async def _wait_for_anchor_refresh(self) -> None:
         """Let the index take in who links to whom, now that all of that is known; what takes long is done next time."""
         until = boottime() + SETTLE_S_MAX
-        while any(child.runs for child in self._followers) and boottime() < until and not is_settled(self.data):
+        while any(child.is_running for child in self._followers) and boottime() < until and not is_settled(self.data):
             self._check()
             await asyncio.sleep(TICK_S)
 
-    def _passing(self, name: str) -> Passed:
+    def _follower_catch_up(self, name: str) -> CaughtUp:
         """Whether what is archived of a collection until now has reached all; or it was decided that nobody follows."""
-        passage = Passage(self.data, name)
-        return lambda: self._is_alone or passage.is_over()
+        passage = FollowerCatchUp(self.data, name)
+        return lambda: self._has_no_followers or passage.is_complete()
 
     @property
-    def _is_alone(self) -> bool:
+    def _has_no_followers(self) -> bool:
         return bool(self._followers) and all(child.dismissed for child in self._followers)
 
     def is_caught_up(self) -> bool:
         """Everything archived is in the graph, the frontier knows its weights, and people can find and ask for it; or
         it was decided that nobody follows."""
-        if self._is_alone:
+        if self._has_no_followers:
             return True
         return not (graph.behind(self.data) or index.behind(self.data) or triples.behind(self.data))
 
 
-async def submit(
+async def submit_collection(
     frontier: Frontier, collection: Collection, *, start: bool = True, sown: Container[str] = frozenset()
 ) -> CollectionRow:
     """Hand a collection to the frontier, with its roots. Not to `start`: in the state that it is in. `sown` are roots
     that it was given already. There may be a million: some at a time, and beside the loop what takes long."""
-    roots = (root for root in Admission(collection).roots() if root.url not in sown)
-    content = await asyncio.to_thread(config.encode, collection)
+    roots = (root for root in Admission(collection).admit_roots() if root.url not in sown)
+    content = await asyncio.to_thread(config.encode_collection, collection)
 
-    def next_roots() -> list[Offer]:
+    def next_roots() -> list[DiscoveredUrl]:
         return list(islice(roots, ROOTS_PER_CALL))
 
     row = await frontier.open_collection(content, await asyncio.to_thread(next_roots), start)
     while more := await asyncio.to_thread(next_roots):
         await frontier.seed(row.id, more)
-        if start and any(one.id == row.id and one.state == "finished" for one in await frontier.standings()):
+        if start and any(one.id == row.id and one.state == "finished" for one in await frontier.collection_states()):
             row = await frontier.open_collection(content, [], start)  # it had ended with what it was given so far
     return row

@@ -16,7 +16,7 @@ from itertools import groupby
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from tarrafa.config import Scope
+from tarrafa.config import ScopeConfig
 from tarrafa.crawl.sayings import ENGLISH, Tongue
 from tarrafa.model import Page, Status, Visit
 from tarrafa.parse.url import split
@@ -30,14 +30,14 @@ PROBE_ONE_IN = 50
 HOSTILE_MAX, HOSTILE_SHARE = 3, 10  # a host with so many pages that hurt, one in ten or more, is left alone
 ENTRIES_MAX = 256  # of each kind in a host's memory
 PAGES_REMEMBERED_MIN = 16  # a host with fewer is forgotten
-DEFAULTS = Scope()
+DEFAULTS = ScopeConfig()
 
 _number = re.compile(r"\d+")
 _token = re.compile(r"(?=[^/&=;]*\d)[0-9A-Za-z_-]{12,}")  # a session, a hash: long, and with digits in it
 _digits_and_space = b"0123456789 "
 
 
-def endless(url: str, say: Tongue = ENGLISH) -> str:
+def trap_reason(url: str, say: Tongue = ENGLISH) -> str:
     """Why a canonical URL looks like one of infinitely many; nothing if it does not."""
     slashes = url.count("/") - 2
     if slashes > SEGMENTS_MAX:
@@ -62,7 +62,7 @@ def _repeated(segments: list[str]) -> str:
     return ""
 
 
-def pattern(url: str) -> int:
+def url_template_id(url: str) -> int:
     """What a URL has in common with others made by the same template: numbers, tokens and values aside."""
     path, _, query = split(url).target.partition("?")
     keys = sorted({part.partition("=")[0] for part in query.split("&")}) if query else []
@@ -70,12 +70,12 @@ def pattern(url: str) -> int:
     return xxh3_64_intdigest(text.encode()) >> 1
 
 
-class Kept(msgspec.Struct, array_like=True):
+class TrapMemoryState(msgspec.Struct, array_like=True):
     """A memory as it is handed on."""
 
     pages: int = 0
     hostile: int = 0
-    errands: int = 0
+    borrow_attempts: int = 0
     texts: dict[int, int] = {}
     alike: dict[int, int] = {}
     good: dict[int, int] = {}  # pages of a pattern that said something new
@@ -83,23 +83,23 @@ class Kept(msgspec.Struct, array_like=True):
     barren: set[int] = set()
 
 
-_decoder = msgspec.msgpack.Decoder(Kept)
+_decoder = msgspec.msgpack.Decoder(TrapMemoryState)
 
 
-class Memory:
+class TrapMemory:
     """What the walks of one host have learned. Each collection has its own experience, and begins anew when its limits
     change."""
 
-    def __init__(self, content: bytes = b"", scope: Scope = DEFAULTS, collection: int = 0) -> None:
+    def __init__(self, content: bytes = b"", scope: ScopeConfig = DEFAULTS, collection: int = 0) -> None:
         self._collection = collection
-        self.adopt(scope)
+        self.set_limits(scope)
         try:
-            self._kept = _decoder.decode(content) if content else Kept()
+            self._kept = _decoder.decode(content) if content else TrapMemoryState()
         except msgspec.MsgspecError:  # written by another version
-            self._kept = Kept()
+            self._kept = TrapMemoryState()
         self._saved = self._worth()
 
-    def adopt(self, scope: Scope) -> None:
+    def set_limits(self, scope: ScopeConfig) -> None:
         """The collection's limits are others from now on."""
         self._scope = scope
         self._salt = f"{self._collection} {scope.copies_max} {scope.alike_max} "
@@ -107,7 +107,7 @@ class Memory:
     def _key(self, *parts: object) -> int:
         return xxh3_64_intdigest((self._salt + " ".join(map(str, parts))).encode()) >> 1
 
-    def meets(self, page: Page, visit: Visit) -> int:
+    def check_page(self, page: Page, visit: Visit) -> int:
         """Take a page in: 0, or COPY when it says what too many others of its host have said."""
         from tarrafa.parse.fingerprint import fold  # with numpy, which the command line can do without
 
@@ -115,7 +115,7 @@ class Memory:
         if visit.content_id is not None or not page.content_id:
             return 0  # known from before; or without words, like many a page of pictures
         kept.pages += 1
-        shape = self._key(pattern(visit.url))
+        shape = self._key(url_template_id(visit.url))
         letters = fold(f"{page.title}\n{page.text}").translate(None, _digits_and_space)
         stale = _count(kept.texts, self._key(page.content_id)) > self._scope.copies_max
         stale = _count(kept.alike, self._key(shape, xxh3_64_intdigest(letters))) > self._scope.alike_max or stale
@@ -131,32 +131,32 @@ class Memory:
 
     def is_barren(self, url: str) -> bool:
         """Whether pages like this one have had nothing new for long. One in so many is looked at all the same."""
-        if not self._kept.barren or self._key(pattern(url)) not in self._kept.barren:
+        if not self._kept.barren or self._key(url_template_id(url)) not in self._kept.barren:
             return False
         return self._key(url) % PROBE_ONE_IN != 0
 
-    def was_hurt(self) -> None:
+    def count_hostile_page(self) -> None:
         self._kept.hostile += 1
 
     @property
-    def errands(self) -> int:
+    def borrow_attempts(self) -> int:
         """How often another host was asked for in vain, to get this one's rules."""
-        return self._kept.errands
+        return self._kept.borrow_attempts
 
-    @errands.setter
-    def errands(self, count: int) -> None:
-        self._kept.errands = count
+    @borrow_attempts.setter
+    def borrow_attempts(self, count: int) -> None:
+        self._kept.borrow_attempts = count
 
     def _worth(self) -> tuple[int, int, int]:
         kept = self._kept
-        return (kept.pages if kept.pages >= PAGES_REMEMBERED_MIN else 0), kept.hostile, kept.errands
+        return (kept.pages if kept.pages >= PAGES_REMEMBERED_MIN else 0), kept.hostile, kept.borrow_attempts
 
     @property
     def is_hostile(self) -> bool:
         """Again and again, and not one page in hundreds."""
         return self._kept.hostile >= HOSTILE_MAX and self._kept.hostile * HOSTILE_SHARE >= self._kept.pages
 
-    def news(self) -> bytes | None:
+    def encode_if_changed(self) -> bytes | None:
         """To be kept, if there is something worth it since it was asked last."""
         kept, worth = self._kept, self._worth()
         if worth == self._saved:

@@ -11,25 +11,25 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from tarrafa import __version__
-from tarrafa.archive.writer import Exchange, payload_digest
+from tarrafa.archive.writer import WarcExchange, payload_digest
 from tarrafa.config import Collection
 from tarrafa.crawl.collection import Admission
-from tarrafa.crawl.reading import Job, Reading
-from tarrafa.crawl.traps import Memory
+from tarrafa.crawl.reading import ParseJob, ParseJobResult
+from tarrafa.crawl.traps import TrapMemory
 from tarrafa.fetch.http import (
     ACCEPT_ENCODING,
-    Head,
-    Request,
-    Response,
-    TooLarge,
-    Undecodable,
+    ResponseHead,
+    FetchRequest,
+    FetchResponse,
+    DecodedBodyTooLarge,
+    UndecodableBody,
     decode_body,
     header_lines,
-    retry_after,
-    truncation,
+    retry_after_s,
+    warc_truncation,
 )
-from tarrafa.frontier.protocol import Offer
-from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, Record, Role, Status, Visit
+from tarrafa.frontier.protocol import DiscoveredUrl
+from tarrafa.model import BUSY, GONE, REDIRECTS, Listing, Outcome, Page, VisitRecord, UrlRole, Status, Visit
 from tarrafa.parse.listing import SITEMAP_BYTES_MAX
 from tarrafa.parse.page import sniff
 from tarrafa.parse.url import DEFAULT_PORTS, split
@@ -40,21 +40,21 @@ REFRESH_S_MAX = 5.0  # a page that sends its reader away sooner is a redirect
 
 
 @dataclass(slots=True)
-class Finished:
+class FinishedVisit:
     """A visit that is over: what to archive, what to report, what to offer."""
 
     visit: Visit
-    record: Record
-    exchange: Exchange | None = None
-    offers: list[Offer] = field(default_factory=list)
+    record: VisitRecord
+    exchange: WarcExchange | None = None
+    discovered: list[DiscoveredUrl] = field(default_factory=list)
     listing: Listing | None = None  # to be noted down: nothing else says what it listed
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class DecodedBody:
     """What a 200 brought: a job for a reader, or why there is nothing to read."""
 
-    job: Job | None = None
+    job: ParseJob | None = None
     status: int = 200
     error: str = ""
     type: str = ""  # as its looks tell, where the server does not
@@ -66,7 +66,7 @@ def user_agent(collection: Collection) -> str:
     return f"{name} (+{politeness.contact})" if politeness.contact else name
 
 
-def request_for(url: str, collection: Collection, visit: Visit | None = None) -> Request:
+def build_request(url: str, collection: Collection, visit: Visit | None = None) -> FetchRequest:
     """The request for a page, or for robots.txt when there is no visit."""
     headers = [("User-Agent", user_agent(collection)), ("Accept", ACCEPT), ("Accept-Encoding", ACCEPT_ENCODING)]
     if visit is not None and visit.etag:
@@ -76,20 +76,20 @@ def request_for(url: str, collection: Collection, visit: Visit | None = None) ->
     if collection.politeness.email:
         headers.append(("From", collection.politeness.email))
     fetch = collection.fetch
-    role = visit.role if visit is not None else Role.PAGE
+    role = visit.role if visit is not None else UrlRole.PAGE
     size_max = size_limit(collection, role)
 
-    def verdict(head: Head) -> int:
+    def verdict(head: ResponseHead) -> int:
         if head.code == 200:
             kind = head.content_type
-            if role == Role.PAGE and kind and not collection.wants_type(kind):
+            if role == UrlRole.PAGE and kind and not collection.wants_type(kind):
                 return Status.TYPE_NOT_WANTED
             length = head.get("content-length")
             if length.isascii() and length.isdigit() and int(length[:18]) > size_max:
                 return Status.TOO_LARGE
         return 0
 
-    return Request(
+    return FetchRequest(
         url,
         headers,
         size_max=size_max,
@@ -99,20 +99,20 @@ def request_for(url: str, collection: Collection, visit: Visit | None = None) ->
         tls=collection.network.tls,
         ca_file=collection.network.ca_file,
         host_bandwidth=fetch.host_bandwidth,
-        verdict=verdict if visit is not None else lambda head: 0,
+        check_head=verdict if visit is not None else lambda head: 0,
     )
 
 
 def size_limit(collection: Collection, role: int) -> int:
     """A sitemap may be larger than a page, as far as our own bandwidth lets it come in time."""
-    if role != Role.SITEMAP:
+    if role != UrlRole.SITEMAP:
         return int(collection.scope.size_max)
     fetch = collection.fetch
     rate = min(fetch.bandwidth or SITEMAP_BYTES_MAX, fetch.host_bandwidth or SITEMAP_BYTES_MAX)
     return max(collection.scope.size_max, int(min(SITEMAP_BYTES_MAX, rate * fetch.time_max / 2)))
 
 
-def request_bytes(request: Request) -> bytes:
+def format_request(request: FetchRequest) -> bytes:
     """The request as libcurl sends it (tests/crawl compares them), but for its secrets."""
     parts = split(request.url)
     host = parts.host if parts.port == DEFAULT_PORTS[parts.scheme] else f"{parts.host}:{parts.port}"
@@ -120,42 +120,42 @@ def request_bytes(request: Request) -> bytes:
     return b"\r\n".join([*first, *header_lines(request, shown=True)]) + b"\r\n\r\n"
 
 
-def exchange_of(request: Request, response: Response, at: float, payload: str = "", same_as: float = 0.0) -> Exchange:
-    return Exchange(
+def build_exchange(request: FetchRequest, response: FetchResponse, at: float, payload: str = "", same_as: float = 0.0) -> WarcExchange:
+    return WarcExchange(
         request.url,
         at,
-        request_bytes(request),
+        format_request(request),
         response.raw_head + response.raw_body,
         len(response.raw_head),
         response.address,
-        truncation(response.status),
+        warc_truncation(response.status),
         payload,
         same_as,
     )
 
 
-def refused(visit: Visit, name: str, status: int, at: float, error: str = "", *, requested: bool = False) -> Finished:
+def refuse_visit(visit: Visit, name: str, status: int, at: float, error: str = "", *, requested: bool = False) -> FinishedVisit:
     """A visit that was never a request, or that nothing could be made of."""
     outcome = Outcome(status, at, error=error[:200], role=visit.role, requested=requested)
-    return Finished(visit, Record(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
+    return FinishedVisit(visit, VisitRecord(name, visit.url, visit.number, visit.depth, outcome, visit.redirects))
 
 
-def body_of(visit: Visit, response: Response, collection: Collection, admission: Admission) -> Body:
+def decode_response(visit: Visit, response: FetchResponse, collection: Collection, admission: Admission) -> DecodedBody:
     """The document behind a 200, its encodings undone."""
     head = response.head
     try:
         body = decode_body(head, response.raw_body, size_limit(collection, visit.role))
-    except Undecodable as error:
-        return Body(None, Status.INVALID_RESPONSE, str(error))
-    except TooLarge:
-        return Body(None, Status.TOO_LARGE, "unpacks to more than size_max")
+    except UndecodableBody as error:
+        return DecodedBody(None, Status.INVALID_RESPONSE, str(error))
+    except DecodedBodyTooLarge:
+        return DecodedBody(None, Status.TOO_LARGE, "unpacks to more than size_max")
     kind = ""
-    if visit.role == Role.PAGE and not head.content_type:
+    if visit.role == UrlRole.PAGE and not head.content_type:
         kind = next(filter(collection.wants_type, sniff(body)), "")
         if not kind:
-            return Body(None, Status.TYPE_NOT_WANTED, "no type is named, and it looks like none that is wanted")
-    job = Job(
-        visit.role != Role.PAGE,
+            return DecodedBody(None, Status.TYPE_NOT_WANTED, "no type is named, and it looks like none that is wanted")
+    job = ParseJob(
+        visit.role != UrlRole.PAGE,
         body,
         visit.url,
         head.get("content-type"),
@@ -163,25 +163,25 @@ def body_of(visit: Visit, response: Response, collection: Collection, admission:
         admission.identity,
         collection.politeness.user_agent.partition("/")[0],
     )
-    return Body(job, type=kind)
+    return DecodedBody(job, type=kind)
 
 
 def conclude(
     visit: Visit,
-    request: Request,
-    response: Response,
+    request: FetchRequest,
+    response: FetchResponse,
     collection: Collection,
     admission: Admission,
     at: float,
-    body: Body | None = None,
-    reading: Reading | None = None,
-    memory: Memory | None = None,
-) -> Finished:
+    body: DecodedBody | None = None,
+    reading: ParseJobResult | None = None,
+    memory: TrapMemory | None = None,
+) -> FinishedVisit:
     """`at` is when the answer was complete; `reading` is what became of `body.job`, if there was one."""
     status, error = (body.status, body.error) if body is not None else (response.status, response.error)
     page = None
     if reading is not None:
-        page, status, error = _judged(visit, reading, collection, admission, memory)
+        page, status, error = _classify_page(visit, reading, collection, admission, memory)
     location = _location(visit, response, admission) if status in REDIRECTS else ""
     if page is not None and page.refresh and page.refresh_s < REFRESH_S_MAX and status == 200:
         location = page.refresh
@@ -191,7 +191,7 @@ def conclude(
     listing = reading.listing if reading is not None else None
     whole = kept or (listing is not None and status == 200)
     payload = payload_digest(response.raw_body) if whole else ""
-    followed = page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_beyond(visit.url))
+    followed = page is not None and not _is_copy(page, visit, status) and (kept or not admission.is_outside_hosts(visit.url))
     outcome = Outcome(
         status,
         at,
@@ -204,48 +204,48 @@ def conclude(
         last_modified=response.head.get("last-modified")[:100] or None,
         location=location,
         address=response.address,
-        retry_after_s=retry_after(response.head, at) if status in BUSY else 0.0,
+        retry_after_s=retry_after_s(response.head, at) if status in BUSY else 0.0,
         error=error,
         tls=response.tls,
         role=visit.role,
         payload=payload,
-        external=admission.external(page, visit) if page is not None and followed else 0,
+        external=admission.count_external_links(page, visit) if page is not None and followed else 0,
         grace=status in GONE and visit.gone == 0,
-        server=_software(response.head),
+        server=_server_software(response.head),
     )
     if page is not None and not kept:  # its links and status stay known, what it says does not
         page = replace(page, text="", statements="")
-    record = Record(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
-    finished = Finished(visit, record)
+    record = VisitRecord(collection.name, visit.url, visit.number, visit.depth, outcome, visit.redirects, page)
+    finished = FinishedVisit(visit, record)
     if whole:
         same_as = visit.archived if payload == visit.payload else 0.0
-        finished.exchange = exchange_of(request, response, at, payload, same_as)
+        finished.exchange = build_exchange(request, response, at, payload, same_as)
     elif status in REDIRECTS:
-        finished.exchange = exchange_of(request, response, at)
+        finished.exchange = build_exchange(request, response, at)
     elif status == 304 and visit.archived and visit.payload:  # else a crawler elsewhere has seen it, and no bytes came
-        finished.exchange = exchange_of(request, response, at, visit.payload, visit.archived)
+        finished.exchange = build_exchange(request, response, at, visit.payload, visit.archived)
     if listing is not None and finished.exchange is not None and not finished.exchange.same_as:
         finished.listing = listing
-    finished.offers.extend(leads(record, visit, listing, admission))
+    finished.discovered.extend(discovered_urls(record, visit, listing, admission))
     return finished
 
 
-def leads(record: Record, visit: Visit, listing: Listing | None, admission: Admission) -> Iterator[Offer]:
+def discovered_urls(record: VisitRecord, visit: Visit, listing: Listing | None, admission: Admission) -> Iterator[DiscoveredUrl]:
     """Where a visit leads, by what its record says, and by what the listing listed, if it found one."""
     page, outcome = record.page, record.outcome
     if outcome.location and outcome.status != Status.REDIRECTS_EXCEEDED:
-        target = admission.moved(outcome.location, visit)
+        target = admission.admit_redirect(outcome.location, visit)
         if target is not None:
             yield target
-    beyond = admission.is_beyond(visit.url) and not outcome.kept
+    beyond = admission.is_outside_hosts(visit.url) and not outcome.kept
     if page is not None and not beyond and not _is_copy(page, visit, outcome.status):
-        yield from admission.links_of(page, visit, outcome.location, kept=outcome.kept)
+        yield from admission.admit_links(page, visit, outcome.location, kept=outcome.kept)
     if listing is not None:
-        yield from admission.listed(listing, visit)
+        yield from admission.admit_listing(listing, visit)
 
 
-def _judged(
-    visit: Visit, reading: Reading, collection: Collection, admission: Admission, memory: Memory | None
+def _classify_page(
+    visit: Visit, reading: ParseJobResult, collection: Collection, admission: Admission, memory: TrapMemory | None
 ) -> tuple[Page | None, int, str]:
     """What a reading is worth to the collection. Beyond its hosts the language decides, and nothing else speaks for a
     page."""
@@ -257,8 +257,8 @@ def _judged(
     if page is None:
         return None, 200, ""
     if languages and page.language not in languages:
-        return page, Status.LANGUAGE_OUTSIDE if admission.is_beyond(visit.url) else Status.LANGUAGE_NOT_WANTED, ""
-    if memory is not None and (copy := memory.meets(page, visit)):
+        return page, Status.LANGUAGE_OUTSIDE if admission.is_outside_hosts(visit.url) else Status.LANGUAGE_NOT_WANTED, ""
+    if memory is not None and (copy := memory.check_page(page, visit)):
         return page, copy, ""
     return page, 200 if admission.wants_data_of(page) else Status.NOT_STRUCTURED, ""
 
@@ -268,14 +268,14 @@ def _is_copy(page: Page, visit: Visit, status: int) -> bool:
     return status == Status.COPY or (bool(visit.parent) and bytes.fromhex(page.content_id[:16]) == visit.parent)
 
 
-def _location(visit: Visit, response: Response, admission: Admission) -> str:
+def _location(visit: Visit, response: FetchResponse, admission: Admission) -> str:
     """Where a redirect leads; servers write raw UTF-8 there, which HTTP libraries show as Latin-1."""
     text = response.head.get("location")
     with contextlib.suppress(UnicodeEncodeError, UnicodeDecodeError):
         text = text.encode("latin-1").decode("utf-8")
-    return admission.identity.of(text, visit.url) or "" if text else ""
+    return admission.identity.canonicalize(text, visit.url) or "" if text else ""
 
 
-def _software(head: Head) -> str:
+def _server_software(head: ResponseHead) -> str:
     """What answered, in its own words: one line that can be shown."""
     return "".join(filter(str.isprintable, head.get("server")[:SERVER_CHARS_MAX])).strip()

@@ -4,7 +4,7 @@ Words for `explain`, from where the URL's site stands in the frontier (`frontier
 """
 
 from tarrafa.crawl.sayings import ENGLISH, Tongue
-from tarrafa.frontier.order.breadth import VAIN_MAX, goes_on
+from tarrafa.frontier.order.breadth import FRUITLESS_VISITS_MAX, continues_walk
 from tarrafa.frontier.protocol import SiteFacts, UrlFacts
 
 
@@ -13,24 +13,24 @@ def is_passed_over(known: UrlFacts) -> bool:
     return known.state == "pending" and known.site is not None and known.site.stage == "over"
 
 
-def why_over(site: SiteFacts | None, say: Tongue = ENGLISH) -> str:
+def passed_over_reason(site: SiteFacts | None, say: Tongue = ENGLISH) -> str:
     """Why a URL was passed over."""
-    return "" if site is None else say("over", site=site.name, why=_end(site, say))
+    return "" if site is None else say("over", site=site.name, why=_walk_end_reason(site, say))
 
 
-def _end(site: SiteFacts, say: Tongue) -> str:
+def _walk_end_reason(site: SiteFacts, say: Tongue) -> str:
     """Of a walk."""
-    if site.walked and not goes_on(site.walked, site.links):
+    if site.walked and not continues_walk(site.walked, site.links):
         page = "over by the only page" if site.walked == 1 else "over by the last page"
         return say(page, walked=site.walked, links=site.links, needed=2**site.walked)
-    if site.vain >= VAIN_MAX:
+    if site.vain >= FRUITLESS_VISITS_MAX:
         return say("over in vain", vain=site.vain)
     if not site.walked and not site.vain:
         return say("over before")
     return say("over with nothing left", walked=site.walked)
 
 
-def turn(known: UrlFacts, soon: str, say: Tongue = ENGLISH) -> str:
+def breadth_turn_text(known: UrlFacts, soon: str, say: Tongue = ENGLISH) -> str:
     """When a URL's turn comes, `soon` being when its host could be asked for it."""
     site = known.site
     if site is None or site.stage == "unheard":

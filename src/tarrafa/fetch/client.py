@@ -17,11 +17,11 @@ from typing import Any
 import pycurl
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.http import Request, Response, header_lines
-from tarrafa.fetch.intake import Intake
-from tarrafa.fetch.tls import Distrust, ca_bundle, reason
-from tarrafa.fetch.transfer import Ending, Transfer, response_to
-from tarrafa.fetch.valve import Valve
+from tarrafa.fetch.http import FetchRequest, FetchResponse, header_lines
+from tarrafa.fetch.intake import Backpressure
+from tarrafa.fetch.tls import DistrustedHosts, ca_bundle, verify_error_text
+from tarrafa.fetch.transfer import CurlResult, Transfer, build_response
+from tarrafa.fetch.valve import BandwidthLimiter
 from tarrafa.model import Status
 from tarrafa.parse.url import host_key, split
 
@@ -32,7 +32,7 @@ SWEEP_S = 0.5
 SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl has no name for
 
 
-class Client:
+class HttpClient:
     """Fetches; one per event loop. `may_send` is asked before each request leaves: it is the worker's fence.
 
     `unheard_s`: how long the network may keep what was sent before it is taken back. Without it a request that left in
@@ -52,8 +52,8 @@ class Client:
         self._unheard_ms = None if unheard_s is None else max(1, int(unheard_s * 1000))
         self._loop = asyncio.get_running_loop()
         self._may_send, self._lag = may_send, lag
-        self._intake = Intake(self._loop, buffered_max, self._done)
-        self._distrust = Distrust()
+        self._backpressure = Backpressure(self._loop, buffered_max, self._done)
+        self._distrusted_hosts = DistrustedHosts()
         self._ca_file = ca_bundle()
         self._multi = pycurl.CurlMulti()
         self._multi.setopt(pycurl.M_SOCKETFUNCTION, self._on_socket)
@@ -63,36 +63,36 @@ class Client:
         self._sweeper: asyncio.TimerHandle | None = None
         self._watched: dict[int, int] = {}
         self._idle: list[pycurl.Curl] = []
-        self._under_way: dict[pycurl.Curl, Transfer] = {}
+        self._transfers: dict[pycurl.Curl, Transfer] = {}
 
     @property
-    def under_way(self) -> int:
-        return len(self._under_way)
+    def transfers_running(self) -> int:
+        return len(self._transfers)
 
-    async def fetch(self, request: Request) -> Response:
+    async def fetch(self, request: FetchRequest) -> FetchResponse:
         """Do it. Cancelling the caller cuts the transfer."""
         if (
             request.connect_to is None and request.address is None and request.proxy is None
         ):  # else libcurl would ask for the name itself
-            return Response(Status.ADDRESS_REFUSED, error="no vetted address")
+            return FetchResponse(Status.ADDRESS_REFUSED, error="no vetted address")
         if request.tls == "accept" and request.url.startswith("https:"):
-            return await self._fetch_from_anybody(request)
+            return await self._fetch_accepting_any_certificate(request)
         transfer = self._start(request)
         try:
             return await transfer.future
         finally:
             self._leave(transfer)
 
-    async def _fetch_from_anybody(self, request: Request) -> Response:
+    async def _fetch_accepting_any_certificate(self, request: FetchRequest) -> FetchResponse:
         """Verify; if the certificate will not do, nothing was sent: go again without. That is still one request."""
         began, host = boottime(), host_key(request.url)
-        why = self._distrust.of(host, request.ca_file)
+        why = self._distrusted_hosts.reason_for(host, request.ca_file)
         if not why:
             response = await self.fetch(replace(request, tls="strict"))
             why = response.tls
             if not why:
                 return response
-            self._distrust.remember(host, request.ca_file, why)
+            self._distrusted_hosts.remember(host, request.ca_file, why)
         time_left = request.time_max_s - (boottime() - began)
         transfer = self._start(replace(request, time_max_s=time_left), verify=False)
         try:
@@ -102,30 +102,30 @@ class Client:
         response.tls, response.elapsed_s = why, boottime() - began
         return response
 
-    def _start(self, request: Request, verify: bool = True) -> Transfer:
+    def _start(self, request: FetchRequest, verify: bool = True) -> Transfer:
         curl = self._idle.pop() if self._idle else pycurl.Curl()
-        transfer = Transfer(request, curl, self._loop.create_future(), boottime(), self._intake.admits, verify=verify)
+        transfer = Transfer(request, curl, self._loop.create_future(), boottime(), self._backpressure.admit, verify=verify)
         self._prepare(curl, transfer)
-        self._under_way[curl] = transfer
+        self._transfers[curl] = transfer
         self._multi.add_handle(curl)
         if self._sweeper is None:
-            self._sweeper = self._loop.call_later(SWEEP_S, self._sweep)
+            self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled)
         return transfer
 
     def _leave(self, transfer: Transfer) -> None:
         """Its caller no longer waits: it is over, and its handle may serve another one by now; or it was cancelled."""
-        if self._under_way.get(transfer.curl) is transfer:
+        if self._transfers.get(transfer.curl) is transfer:
             self._end(transfer.curl)
 
     def close(self) -> None:
-        for curl in list(self._under_way):
+        for curl in list(self._transfers):
             self._end(curl)
         for fd in list(self._watched):
             self._on_socket(pycurl.POLL_REMOVE, fd, None, None)
         for timer in (self._timer, self._sweeper):
             if timer is not None:
                 timer.cancel()
-        self._intake.close()
+        self._backpressure.close()
         self._multi.close()
 
     def _prepare(self, curl: pycurl.Curl, transfer: Transfer) -> None:
@@ -143,11 +143,11 @@ class Client:
         curl.setopt(pycurl.HTTP_TRANSFER_DECODING, 0)
         curl.setopt(pycurl.PATH_AS_IS, 1)
         curl.setopt(pycurl.NOSIGNAL, 1)
-        curl.setopt(pycurl.TIMEOUT_MS, _whole(request.time_max_s * 1000))
-        curl.setopt(pycurl.CONNECTTIMEOUT_MS, _whole(request.connect_timeout_s * 1000))
+        curl.setopt(pycurl.TIMEOUT_MS, _milliseconds(request.time_max_s * 1000))
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, _milliseconds(request.connect_timeout_s * 1000))
         curl.setopt(pycurl.HEADERFUNCTION, transfer.take_header)
         curl.setopt(pycurl.WRITEFUNCTION, transfer.take_body)
-        curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._last_question(transfer, str(where[0])))
+        curl.setopt(pycurl.PREREQFUNCTION, lambda *where: self._check_before_send(transfer, str(where[0])))
         if self._unheard_ms is not None:
             curl.setopt(pycurl.SOCKOPTFUNCTION, self._on_new_socket)
         if request.connect_to is not None:
@@ -157,12 +157,12 @@ class Client:
             curl.setopt(pycurl.CONNECT_TO, [f"::{literal}:{split(request.url).port}"])
         if request.url.startswith("https:"):
             self._prepare_tls(curl, transfer)
-        machine = request.machine_valve
+        machine = request.machine_limiter
         if machine is not None and machine.rate is None:
             machine = None
-        if request.valve is not None or request.host_bandwidth is not None or machine is not None:
-            own = None if request.host_bandwidth is None else Valve(request.host_bandwidth)
-            transfer.valves = tuple(valve for valve in (own, request.valve, machine) if valve is not None)
+        if request.limiter is not None or request.host_bandwidth is not None or machine is not None:
+            own = None if request.host_bandwidth is None else BandwidthLimiter(request.host_bandwidth)
+            transfer.limiters = tuple(valve for valve in (own, request.limiter, machine) if valve is not None)
 
     def _on_new_socket(self, fd: int, _: int) -> int:
         borrowed = socket.socket(fileno=fd)
@@ -180,7 +180,7 @@ class Client:
             curl.setopt(pycurl.SSL_VERIFYPEER, 0)
             curl.setopt(pycurl.SSL_VERIFYHOST, 0)
 
-    def _last_question(self, transfer: Transfer, connected: str) -> int:
+    def _check_before_send(self, transfer: Transfer, connected: str) -> int:
         """The connection stands: is it the vetted address, and do we still hold the lease?"""
         wanted = transfer.request.address
         if transfer.request.connect_to is None and wanted is not None and not same_address(connected, wanted):
@@ -202,9 +202,9 @@ class Client:
         if before & pycurl.POLL_OUT and not after & pycurl.POLL_OUT:
             self._loop.remove_writer(fd)
         if after & pycurl.POLL_IN and not before & pycurl.POLL_IN:
-            self._loop.add_reader(fd, self._act, fd, pycurl.CSELECT_IN)
+            self._loop.add_reader(fd, self._socket_action, fd, pycurl.CSELECT_IN)
         if after & pycurl.POLL_OUT and not before & pycurl.POLL_OUT:
-            self._loop.add_writer(fd, self._act, fd, pycurl.CSELECT_OUT)
+            self._loop.add_writer(fd, self._socket_action, fd, pycurl.CSELECT_OUT)
         if after:
             self._watched[fd] = after
         else:
@@ -220,22 +220,22 @@ class Client:
     def _on_time(self) -> None:
         """A loop's timer may ring a moment early. Then curl finds nothing due, and does not ask again by itself."""
         self._timer = None
-        self._act(pycurl.SOCKET_TIMEOUT, 0)
+        self._socket_action(pycurl.SOCKET_TIMEOUT, 0)
         if self._timer is None:
             left_ms = self._multi.timeout()
             if left_ms >= 0:
                 self._on_timer(max(1, left_ms))
 
-    def _sweep(self) -> None:
+    def _end_stalled(self) -> None:
         """Leave those who have said nothing for too long."""
         now = boottime()
-        stalled = [transfer for transfer in self._under_way.values() if transfer.is_stalled(now)]
+        stalled = [transfer for transfer in self._transfers.values() if transfer.is_stalled(now)]
         for transfer in stalled:
             why = f"nothing came for {transfer.request.stall_timeout_s:g} s"
             self._done(transfer.curl, pycurl.E_OPERATION_TIMEDOUT, why)
-        self._sweeper = self._loop.call_later(SWEEP_S, self._sweep) if self._under_way else None
+        self._sweeper = self._loop.call_later(SWEEP_S, self._end_stalled) if self._transfers else None
 
-    def _act(self, fd: int, events: int) -> None:
+    def _socket_action(self, fd: int, events: int) -> None:
         self._multi.socket_action(fd, events)
         more = 1
         while more:
@@ -246,21 +246,21 @@ class Client:
                 self._done(curl, code, message)
 
     def _done(self, curl: pycurl.Curl, code: int, message: str) -> None:
-        transfer = self._under_way.get(curl)
+        transfer = self._transfers.get(curl)
         if transfer is None:
             return
         address = "" if transfer.request.proxy else curl.getinfo(pycurl.PRIMARY_IP) or ""
-        ending = Ending(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
-        distrust = reason(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if code == pycurl.E_PEER_FAILED_VERIFICATION else ""
+        ending = CurlResult(code, message, address, curl.getinfo(pycurl.OS_ERRNO) if code else 0)
+        distrust = verify_error_text(curl.getinfo(pycurl.SSL_VERIFYRESULT)) if code == pycurl.E_PEER_FAILED_VERIFICATION else ""
         self._end(curl)
         if not transfer.future.done():
             late_s = self._lag(transfer.started) if code == pycurl.E_OPERATION_TIMEDOUT and self._lag else 0.0
-            response = response_to(transfer, ending, boottime() - transfer.started, late_s)
+            response = build_response(transfer, ending, boottime() - transfer.started, late_s)
             response.tls = distrust
             transfer.future.set_result(response)
 
     def _end(self, curl: pycurl.Curl) -> None:
-        self._intake.leave(self._under_way.pop(curl))
+        self._backpressure.release(self._transfers.pop(curl))
         with contextlib.suppress(pycurl.error):
             self._multi.remove_handle(curl)
         curl.reset()  # it would keep the transfer and its body
@@ -270,7 +270,7 @@ class Client:
             curl.close()
 
 
-def _whole(number: float) -> int:
+def _milliseconds(number: float) -> int:
     return max(1, min(int(number), MILLISECONDS_MAX))
 
 

@@ -25,33 +25,33 @@ CHUNK_LINE_BYTES_MAX = 1 << 10
 _chunk_line = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\n]*)?\r?\n").match
 
 
-class Undecodable(ValueError):
+class UndecodableBody(ValueError):
     """The body does not keep its header's promise."""
 
 
-class TooLarge(ValueError):
+class DecodedBodyTooLarge(ValueError):
     """The body unpacks to more than allowed."""
 
 
-def undo(codings: list[str], body: bytes, size_max: int, *, prefix: bool = False) -> bytes:
+def decode(codings: list[str], body: bytes, size_max: int, *, prefix: bool = False) -> bytes:
     """The body without its codings, of which the last was put on last; never more than `size_max` bytes of it.
 
     What is larger is an error, or, as `prefix`, cut there.
     """
     if len(codings) > CODINGS_MAX:
-        raise Undecodable(f"{len(codings)} codings upon each other are more than {CODINGS_MAX}")
+        raise UndecodableBody(f"{len(codings)} codings upon each other are more than {CODINGS_MAX}")
     for coding in reversed(codings):
-        unpack = UNPACKERS.get(coding)
+        unpack = DECODERS.get(coding)
         if unpack is None:
-            raise Undecodable(f"content encoding {coding[:40]!r}")
+            raise UndecodableBody(f"content encoding {coding[:40]!r}")
         body = unpack(body, size_max)
         if len(body) > size_max and not prefix:
-            raise TooLarge
+            raise DecodedBodyTooLarge
         body = body[:size_max]
     return body
 
 
-def unchunk(raw: bytes) -> bytes:
+def decode_chunked(raw: bytes) -> bytes:
     """RFC 9112 §7.1. A bare line feed ends a line too, as everybody reads it; a length is nothing but hex digits."""
     parts: list[bytes] = []
     position = 0
@@ -60,7 +60,7 @@ def unchunk(raw: bytes) -> bytes:
         if line is None:
             if parts and b"\n" not in raw[position:] and len(raw) - position < CHUNK_LINE_BYTES_MAX:
                 break  # it ends within the line
-            raise Undecodable("bad chunk length")
+            raise UndecodableBody("bad chunk length")
         length = int(line[1], 16)
         if not length:  # trailer fields follow, or nothing
             return b"".join(parts)
@@ -74,9 +74,9 @@ def unchunk(raw: bytes) -> bytes:
         elif end in {b"", b"\r"}:
             break
         else:
-            raise Undecodable("a chunk goes on behind its length")
+            raise UndecodableBody("a chunk goes on behind its length")
     if not parts:
-        raise Undecodable("no chunk length")
+        raise UndecodableBody("no chunk length")
     return b"".join(parts)
 
 
@@ -88,7 +88,7 @@ def _undeflate(data: bytes, size_max: int) -> bytes:
     """zlib by the standard, raw by custom."""
     try:
         return _inflated(data, size_max, 15)
-    except Undecodable:
+    except UndecodableBody:
         return _inflated(data, size_max, -15)
 
 
@@ -103,7 +103,7 @@ def _inflated(data: bytes, size_max: int, window: int) -> bytes:
         except zlib.error as error:
             if parts:
                 break  # rubbish behind the last member
-            raise Undecodable(str(error)) from None
+            raise UndecodableBody(str(error)) from None
         parts.append(part)
         size += len(part)
         data = unzip.unused_data
@@ -115,14 +115,14 @@ def _unbrotli(data: bytes, size_max: int) -> bytes:
     pieces = [data[start : start + BROTLI_PIECE_BYTES] for start in range(0, len(data), BROTLI_PIECE_BYTES)]
     untouched = iter(pieces)
     try:
-        return _up_to(size_max, _brotli_parts(untouched))
+        return _join_up_to(size_max, _brotli_parts(untouched))
     except brotli.error:
         last = len(pieces) - len(list(untouched)) - 1
     byte_by_byte = (pieces[last][place : place + 1] for place in range(len(pieces[last])))
     try:
-        return _up_to(size_max, _brotli_parts(chain(pieces[:last], byte_by_byte)))
+        return _join_up_to(size_max, _brotli_parts(chain(pieces[:last], byte_by_byte)))
     except brotli.error as error:
-        raise Undecodable(str(error)) from None
+        raise UndecodableBody(str(error)) from None
 
 
 def _brotli_parts(pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -144,17 +144,17 @@ def _unzstd(data: bytes, size_max: int) -> bytes:
     parts: list[bytes] = []
     try:
         _zstd_parts(data, repeat(PART_BYTES), size_max, parts)
-    except _Rubbish:
+    except _TrailingGarbage:
         sizes = chain(repeat(PART_BYTES, len(parts)), repeat(1))
         parts.clear()
-        with suppress(_Rubbish):
+        with suppress(_TrailingGarbage):
             _zstd_parts(data, sizes, size_max, parts)
         if not parts:
-            raise Undecodable("not a Zstandard stream") from None
+            raise UndecodableBody("not a Zstandard stream") from None
     return b"".join(parts)
 
 
-class _Rubbish(Exception):
+class _TrailingGarbage(Exception):
     """Where a frame should begin, none does."""
 
 
@@ -168,11 +168,11 @@ def _zstd_parts(data: bytes, sizes: Iterator[int], size_max: int, parts: list[by
             size += len(part)
     except zstandard.ZstdError as error:
         if "Unknown frame descriptor" in str(error):
-            raise _Rubbish from None
-        raise Undecodable(str(error)) from None
+            raise _TrailingGarbage from None
+        raise UndecodableBody(str(error)) from None
 
 
-def _up_to(size_max: int, parts: Iterator[bytes]) -> bytes:
+def _join_up_to(size_max: int, parts: Iterator[bytes]) -> bytes:
     """Parts put together until they are more than allowed."""
     taken: list[bytes] = []
     size = 0
@@ -184,7 +184,7 @@ def _up_to(size_max: int, parts: Iterator[bytes]) -> bytes:
     return b"".join(taken)
 
 
-UNPACKERS: dict[str, Callable[[bytes, int], bytes]] = {
+DECODERS: dict[str, Callable[[bytes, int], bytes]] = {
     "gzip": _gunzip,
     "x-gzip": _gunzip,
     "deflate": _undeflate,

@@ -45,7 +45,7 @@ SIX_TO_FOUR = IPv6Network("2002::/16")
 ISATAP = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: what stands before the IPv4 address
 
 
-def forbidden(address: str) -> bool:
+def is_forbidden_address(address: str) -> bool:
     """Not an address of the public Internet, or none at all."""
     try:
         ip = ip_address(address)

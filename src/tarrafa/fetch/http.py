@@ -12,23 +12,23 @@ from typing import Literal
 
 import msgspec
 
-from tarrafa.fetch.coding import TooLarge, Undecodable, unchunk, undo
-from tarrafa.fetch.valve import Valve
+from tarrafa.fetch.coding import DecodedBodyTooLarge, UndecodableBody, decode_chunked, decode
+from tarrafa.fetch.valve import BandwidthLimiter
 from tarrafa.model import Status
 
 __all__ = [
     "ACCEPT_ENCODING",
     "HEADER_BYTES_MAX",
-    "Head",
-    "Request",
-    "Response",
-    "TooLarge",
-    "Undecodable",
+    "ResponseHead",
+    "FetchRequest",
+    "FetchResponse",
+    "DecodedBodyTooLarge",
+    "UndecodableBody",
     "decode_body",
     "header_lines",
     "parse_head",
-    "retry_after",
-    "truncation",
+    "retry_after_s",
+    "warc_truncation",
 ]
 
 ACCEPT_ENCODING = "gzip, deflate, br, zstd"
@@ -41,7 +41,7 @@ CODE = re.compile(r"[1-5][0-9][0-9]")
 MIME = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+-]{1,127}")  # RFC 6838 section 4.2
 
 
-class Head(msgspec.Struct, frozen=True):
+class ResponseHead(msgspec.Struct, frozen=True):
     """A status line and its header fields, names in lower case."""
 
     code: int
@@ -63,7 +63,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Request:
+class FetchRequest:
     """One GET. `verdict` may refuse the answer as soon as its head is there: the transfer is cut."""
 
     url: str
@@ -75,22 +75,22 @@ class Request:
     time_max_s: float = 600.0
     connect_timeout_s: float = 20.0
     stall_timeout_s: float = 60.0
-    verdict: Callable[[Head], int] = field(default=lambda head: 0)
-    secrets: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # further header lines, which nobody may see
+    check_head: Callable[[ResponseHead], int] = field(default=lambda head: 0)
+    secret_headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # further header lines, which nobody may see
     is_wanted: Callable[[], bool] = field(default=lambda: True)  # asked at the last moment, before it is sent
     tls: Literal["strict", "accept"] = "strict"  # what to do about a certificate that will not do
     ca_file: str | None = None  # whom to believe instead of the system's authorities
     host_bandwidth: int | None = None  # bytes per second of this transfer
-    valve: Valve | None = None  # bytes per second of all transfers that share it
-    machine_valve: Valve | None = None  # and of all that this process makes
+    limiter: BandwidthLimiter | None = None  # bytes per second of all transfers that share it
+    machine_limiter: BandwidthLimiter | None = None  # and of all that this process makes
 
 
 @dataclass(slots=True)
-class Response:
+class FetchResponse:
     """What came back. `status` is the HTTP code, or why there is none, or why the body is not whole."""
 
     status: int
-    head: Head = field(default=Head(0, ()))
+    head: ResponseHead = field(default=ResponseHead(0, ()))
     raw_head: bytes = b""
     raw_body: bytes = b""
     address: str = ""
@@ -100,7 +100,7 @@ class Response:
     held_s: float = 0.0  # of elapsed_s: how long our own limits held it back
 
 
-def parse_head(block: bytes) -> Head | None:
+def parse_head(block: bytes) -> ResponseHead | None:
     """A raw header block as HTTP/1.x servers send it, folded lines joined; None if it is no such thing."""
     text = block.decode("latin-1")
     if "\n " in text or "\n\t" in text:
@@ -114,17 +114,17 @@ def parse_head(block: bytes) -> Head | None:
         name, colon, value = line.partition(":")
         if colon:
             fields.append((name.strip().lower(), value.strip()))
-    return Head(int(parts[1]), tuple(fields))
+    return ResponseHead(int(parts[1]), tuple(fields))
 
 
-def header_lines(request: Request, *, shown: bool = False) -> list[bytes]:
+def header_lines(request: FetchRequest, *, shown: bool = False) -> list[bytes]:
     """As they are sent, or as they may be shown: one line each, whatever a server or a configuration put into them."""
-    secrets = ((name, WITHHELD if shown else value) for name, value in request.secrets)
+    secrets = ((name, WITHHELD if shown else value) for name, value in request.secret_headers)
     lines = (f"{name}: {value}" for name, value in (*request.headers, *secrets))
     return [line.replace("\r", " ").replace("\n", " ").encode("latin-1", "replace") for line in lines]
 
 
-def decode_body(head: Head, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
+def decode_body(head: ResponseHead, raw: bytes, size_max: int, *, prefix: bool = False) -> bytes:
     """The body without its transfer and content encodings; never more than `size_max` bytes of it.
 
     What is larger is an error, or, as `prefix`, cut there.
@@ -133,15 +133,15 @@ def decode_body(head: Head, raw: bytes, size_max: int, *, prefix: bool = False) 
         [coding.strip() for coding in head.joined(name).lower().split(",")]
         for name in ("transfer-encoding", "content-encoding")
     )
-    body = unchunk(raw) if "chunked" in transfer else raw
+    body = decode_chunked(raw) if "chunked" in transfer else raw
     codings = [coding for coding in content + transfer if coding not in NO_CODING and coding != "chunked"]
-    body = undo(codings, body, size_max, prefix=prefix)
+    body = decode(codings, body, size_max, prefix=prefix)
     if len(body) > size_max and not prefix:
-        raise TooLarge
+        raise DecodedBodyTooLarge
     return body[:size_max]
 
 
-def retry_after(head: Head, now: float) -> float:
+def retry_after_s(head: ResponseHead, now: float) -> float:
     """Seconds that a server asks us to stay away, 0 if it does not say."""
     text = head.get("retry-after")
     if text.isascii() and text.isdigit():
@@ -152,6 +152,6 @@ def retry_after(head: Head, now: float) -> float:
         return 0.0
 
 
-def truncation(status: int) -> str:
+def warc_truncation(status: int) -> str:
     """How WARC names the reason that a body is not whole."""
     return TRUNCATION.get(status, "")

@@ -14,14 +14,14 @@ import pycurl
 
 from tarrafa.clock import boottime
 from tarrafa.fetch.transfer import Transfer
-from tarrafa.fetch.valve import Basin
+from tarrafa.fetch.valve import BodyMemory
 
 TURN_S = 0.01  # waiting is measured in these: a fast valve opens for many parts at once
 LOOK_AGAIN_S = 0.05  # while the memory is full
 WAIT_S_MAX = 1.0  # a valve that is shut for long may be opened wider meanwhile
 
 
-class Intake:
+class Backpressure:
     """Holds transfers back and lets them go on. `failed` hears of one that would not: it is over."""
 
     def __init__(
@@ -32,38 +32,38 @@ class Intake:
         clock: Callable[[], float] = boottime,
     ) -> None:
         self._loop, self._failed, self._clock = loop, failed, clock
-        self._basin: Basin[Transfer] = Basin(buffered_max, clock)
+        self._memory: BodyMemory[Transfer] = BodyMemory(buffered_max, clock)
         self._held: dict[Transfer, None] = {}  # in the order in which they began to wait
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def buffered(self) -> int:
         """Bytes of bodies that lie here now."""
-        return self._basin.held
+        return self._memory.held
 
-    def admits(self, transfer: Transfer, size: int) -> bool:
+    def admit(self, transfer: Transfer, size: int) -> bool:
         """Asked by a transfer that has so many bytes more; if not now, it will be told."""
-        basin = self._basin
-        if not transfer.valves and basin.held + size <= basin.most:  # nearly always
+        basin = self._memory
+        if not transfer.limiters and basin.held + size <= basin.most:  # nearly always
             basin.held += size
             return True
         wait = self._wait_s(transfer, size)
         if wait > 0.0:
-            transfer.wants, transfer.held_since = size, self._clock()
+            transfer.waiting_bytes, transfer.held_since = size, self._clock()
             self._held[transfer] = None
             self._look_again_in(wait)
             return False
-        for valve in transfer.valves:
+        for valve in transfer.limiters:
             valve.take(size)
         basin.take(size)
         return True
 
-    def leave(self, transfer: Transfer) -> None:
+    def release(self, transfer: Transfer) -> None:
         """It is over: what it brought no longer lies here."""
-        self._basin.leave(transfer)
+        self._memory.release(transfer)
         if self._held:
             if transfer in self._held:
-                self._release(transfer)
+                self._unhold(transfer)
             self._look_again_in(0.0)
 
     def close(self) -> None:
@@ -71,11 +71,11 @@ class Intake:
             self._timer.cancel()
 
     def _wait_s(self, transfer: Transfer, size: int) -> float:
-        if transfer.valves:
-            wait = max(valve.wait_s() for valve in transfer.valves)
+        if transfer.limiters:
+            wait = max(valve.wait_s() for valve in transfer.limiters)
             if wait > 0.0:
                 return wait
-        return 0.0 if self._basin.has_room(transfer, size, self._held.keys()) else LOOK_AGAIN_S
+        return 0.0 if self._memory.has_room(transfer, size, self._held.keys()) else LOOK_AGAIN_S
 
     def _look_again_in(self, wait_s: float) -> None:
         when = self._loop.time() + max(min(wait_s, WAIT_S_MAX), TURN_S)
@@ -83,28 +83,28 @@ class Intake:
             if self._timer.when() <= when:
                 return
             self._timer.cancel()
-        self._timer = self._loop.call_at(when, self._look)
+        self._timer = self._loop.call_at(when, self._resume_waiting)
 
-    def _look(self) -> None:
+    def _resume_waiting(self) -> None:
         self._timer = None
         for transfer in list(self._held):
             if transfer not in self._held:  # another one's end can end it
                 continue
-            wait = self._wait_s(transfer, transfer.wants)
+            wait = self._wait_s(transfer, transfer.waiting_bytes)
             if wait > 0.0:
                 self._look_again_in(wait)
             else:
-                self._go_on(transfer)
+                self._resume(transfer)
 
-    def _go_on(self, transfer: Transfer) -> None:
-        self._release(transfer)
+    def _resume(self, transfer: Transfer) -> None:
+        self._unhold(transfer)
         try:
             transfer.curl.pause(pycurl.PAUSE_CONT)
         except pycurl.error as error:  # it was cut by what it was given
             code, message = (*error.args, "")[:2]
             self._failed(transfer.curl, code, message)
 
-    def _release(self, transfer: Transfer) -> None:
+    def _unhold(self, transfer: Transfer) -> None:
         del self._held[transfer]
         transfer.held_s += self._clock() - transfer.held_since
         transfer.held_since = 0.0

@@ -28,22 +28,22 @@ class LoopLag:
     async def run(self) -> None:
         """Ring until cancelled."""
         while True:
-            self.expect()
+            self.expect_tick()
             await asyncio.sleep(TICK_S)
-            self.ring()
+            self.tick()
 
-    def expect(self) -> None:
+    def expect_tick(self) -> None:
         """The next ring is due in a tick's time."""
         self._due = self._clock() + TICK_S
 
-    def ring(self) -> None:
+    def tick(self) -> None:
         """The bell that was due has rung."""
         late = self._clock() - self._due
         if late > JITTER_S:
             self._late.append((self._clock(), late))
         self._due = float("inf")
 
-    def lateness(self, since: float) -> float:
+    def lag_s(self, since: float) -> float:
         """Seconds by which the loop was late after the boot time `since`; the ring that is overdue counts as well."""
         total = 0.0
         for rang_at, late in reversed(self._late):

@@ -15,13 +15,13 @@ import aiodns
 import pycares
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.guard import forbidden
+from tarrafa.fetch.guard import is_forbidden_address
 
-__all__ = ["Answer", "Resolver", "forbidden"]
+__all__ = ["DnsAnswer", "DnsResolver", "is_forbidden_address"]
 
 NAMES_CACHED_MAX = 50_000
 ADDRESSES_MAX = 64  # of one name
-LIFE_S, LIFE_OF_FAILURE_S = 60.0, 30.0
+DNS_CACHE_S, DNS_FAILURE_CACHE_S = 60.0, 30.0
 NO_DATA, NO_SUCH_NAME = aiodns.error.ARES_ENODATA, aiodns.error.ARES_ENOTFOUND
 LOOKUP_TIMEOUT_S = 10.0
 LOOPBACK = ("127.0.0.1",)
@@ -30,7 +30,7 @@ FLAGS = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_NOALIASES | pycares.ARES_
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DnsAnswer:
     """The address to connect to; or none, and whether it was the guard that refused."""
 
     address: str | None
@@ -39,7 +39,7 @@ class Answer:
     unsure: bool = False  # nobody could be asked, or nobody knew: not that there is no such name
 
 
-class Resolver:
+class DnsResolver:
     """Names to vetted addresses; one per event loop. `servers` are asked instead of the system's, as `address:port`."""
 
     def __init__(self, servers: list[str] | None = None, clock: Callable[[], float] = boottime) -> None:
@@ -47,17 +47,17 @@ class Resolver:
         self._resolver = aiodns.DNSResolver(nameservers=servers, timeout=LOOKUP_TIMEOUT_S / 2, tries=2, flags=FLAGS)
         self._cache: dict[str, tuple[float, tuple[str, ...], str, bool]] = {}
 
-    async def resolve(self, name: str, allow_private: bool) -> Answer:
+    async def resolve(self, name: str, allow_private: bool) -> DnsAnswer:
         """Of several addresses, the first that is allowed."""
-        addresses, error, unsure = _without_asking(name), "", False
+        addresses, error, unsure = _resolve_literal(name), "", False
         if not addresses:
             addresses, error, unsure = await self._look_up(name)
         for address in addresses:
-            if allow_private or not forbidden(address):
-                return Answer(address)
+            if allow_private or not is_forbidden_address(address):
+                return DnsAnswer(address)
         if addresses:
-            return Answer(None, True, f"{name} leads to {addresses[0]}, which is not on the public Internet")
-        return Answer(None, False, error, unsure)
+            return DnsAnswer(None, True, f"{name} leads to {addresses[0]}, which is not on the public Internet")
+        return DnsAnswer(None, False, error, unsure)
 
     async def _look_up(self, name: str) -> tuple[tuple[str, ...], str, bool]:
         cached, unsure = self._cache.get(name), False
@@ -66,9 +66,9 @@ class Resolver:
         try:
             found = await self._resolver.getaddrinfo(name, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM)
             addresses = tuple(dict.fromkeys(_text(node.addr[0]) for node in found.nodes))
-            life, error = LIFE_S, ""
+            life, error = DNS_CACHE_S, ""
         except (aiodns.error.DNSError, UnicodeError, ValueError) as failure:
-            addresses, life, error = (), LIFE_OF_FAILURE_S, f"{name} does not resolve: {failure}"
+            addresses, life, error = (), DNS_FAILURE_CACHE_S, f"{name} does not resolve: {failure}"
             unsure = isinstance(failure, aiodns.error.DNSError) and failure.args[:1] not in (
                 (NO_DATA,),
                 (NO_SUCH_NAME,),
@@ -84,7 +84,7 @@ class Resolver:
         await self._resolver.close()
 
 
-def _without_asking(name: str) -> tuple[str, ...]:
+def _resolve_literal(name: str) -> tuple[str, ...]:
     """What a name stands for by itself: an address, or this machine (RFC 6761 §6.3: never look `localhost` up)."""
     bare = name.removesuffix(".").lower()
     if bare == "localhost" or bare.endswith(".localhost"):

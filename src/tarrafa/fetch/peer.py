@@ -16,29 +16,29 @@ from urllib.parse import urlsplit
 import pycurl
 
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.guard import forbidden
+from tarrafa.fetch.guard import is_forbidden_address
 from tarrafa.fetch.tls import ca_bundle
-from tarrafa.pulse import shown
+from tarrafa.pulse import printable_text
 
 IDLE_MAX = 16  # connections that are kept
-SENTENCE_CHARS_MAX = 300
+ERROR_CHARS_MAX = 300
 TOO_LONG = "what it answers is too long"
 CLOSED = "it is asked no more"
-PLAIN = (
+NO_TLS = (
     "without TLS a token is sent to no public address; use https://, or a private network, a VPN, or a tunnel "
     "(ssh -L 8080:localhost:8080 HOST, then http://localhost:8080)"
 )
 
 
-class NoAnswer(Exception):
+class NodeRequestFailed(Exception):
     """Nobody answers, in one line."""
 
 
-class NotAsked(NoAnswer):
+class NodeRequestRefused(NodeRequestFailed):
     """Somebody would, but we do not speak there."""
 
 
-class Answer(NamedTuple):
+class NodeHttpResponse(NamedTuple):
     """`type` is its media type, `local` the address of ours that it came to."""
 
     code: int
@@ -47,17 +47,17 @@ class Answer(NamedTuple):
     local: str
 
 
-class Peer:
+class NodeHttpClient:
     """The other end, at an address that is `checked`; `type` is that of what is said and heard."""
 
     def __init__(self, url: str, secret: bytes, type: str, limit_s: float, private: bool = False) -> None:
-        self.url, self.limit_s = url, limit_s
+        self.url, self.timeout_s = url, limit_s
         self._secret, self._type, self._private = secret, type, private
         self._idle: list[pycurl.Curl] = []
         self._closed = False
         self._lock = threading.Lock()
 
-    def post(self, path: str, body: bytes, bytes_max: int) -> Answer:
+    def post(self, path: str, body: bytes, bytes_max: int) -> NodeHttpResponse:
         """What is answered. Raises `NoAnswer`."""
         curl, taken, refused = self._taken(), bytearray(), False
 
@@ -68,23 +68,23 @@ class Peer:
         def may_speak(connected: str, *_: object) -> int:
             """The connection stands, and nothing has been said yet."""
             nonlocal refused
-            refused = self._private and not is_safe(self.url, str(connected))
+            refused = self._private and not may_send_secret(self.url, str(connected))
             return int(pycurl.PREREQFUNC_ABORT if refused else pycurl.PREREQFUNC_OK)
 
         curl.setopt(pycurl.URL, f"{self.url}{path}")
         curl.setopt(pycurl.POSTFIELDS, body)
-        curl.setopt(pycurl.TIMEOUT_MS, int(self.limit_s * 1000))
+        curl.setopt(pycurl.TIMEOUT_MS, int(self.timeout_s * 1000))
         curl.setopt(pycurl.WRITEFUNCTION, take)
         curl.setopt(pycurl.PREREQFUNCTION, may_speak)
         try:
             curl.perform()
         except pycurl.error as error:
             code, why = error.args
-            unheard = NotAsked(PLAIN) if refused else self._unheard(code, why, curl.getinfo(pycurl.OS_ERRNO))
+            unheard = NodeRequestRefused(NO_TLS) if refused else self._failure(code, why, curl.getinfo(pycurl.OS_ERRNO))
             curl.close()
             raise unheard from None
         kind = (curl.getinfo(pycurl.CONTENT_TYPE) or "").partition(";")[0].strip().lower()
-        answer = Answer(curl.getinfo(pycurl.RESPONSE_CODE), kind, bytes(taken), curl.getinfo(pycurl.LOCAL_IP))
+        answer = NodeHttpResponse(curl.getinfo(pycurl.RESPONSE_CODE), kind, bytes(taken), curl.getinfo(pycurl.LOCAL_IP))
         taken.clear()  # the handle keeps it until it is used again
         self._keep(curl)
         return answer
@@ -100,10 +100,10 @@ class Peer:
     def _taken(self) -> pycurl.Curl:
         with self._lock:
             if self._closed:
-                raise NoAnswer(CLOSED)
+                raise NodeRequestFailed(CLOSED)
             if self._idle:
                 return self._idle.pop()
-        return prepared(self._type, self._secret)
+        return new_post_handle(self._type, self._secret)
 
     def _keep(self, curl: pycurl.Curl) -> None:
         with self._lock:
@@ -112,17 +112,17 @@ class Peer:
                 return
         curl.close()
 
-    def _unheard(self, code: int, why: str, number: int) -> NoAnswer:
+    def _failure(self, code: int, why: str, number: int) -> NodeRequestFailed:
         if code == pycurl.E_OPERATION_TIMEDOUT:
-            return NoAnswer(f"no answer within {self.limit_s:g} s")
+            return NodeRequestFailed(f"no answer within {self.timeout_s:g} s")
         if code == pycurl.E_WRITE_ERROR:
-            return NoAnswer(TOO_LONG)
+            return NodeRequestFailed(TOO_LONG)
         if code == pycurl.E_COULDNT_CONNECT and number:  # libcurl would name the address, to whoever sees our page
             why = os.strerror(number)
-        return NoAnswer(f"no answer ({' '.join(shown(why, SENTENCE_CHARS_MAX).split())})")
+        return NodeRequestFailed(f"no answer ({' '.join(printable_text(why, ERROR_CHARS_MAX).split())})")
 
 
-def prepared(type: str, secret: bytes) -> pycurl.Curl:
+def new_post_handle(type: str, secret: bytes) -> pycurl.Curl:
     """For a POST of that type, with the secret, to whichever address is set."""
     curl = pycurl.Curl()
     headers = [f"Content-Type: {type}", f"Accept: {type}", "Expect:"]
@@ -139,12 +139,12 @@ def prepared(type: str, secret: bytes) -> pycurl.Curl:
     return curl
 
 
-def is_safe(url: str, connected: str) -> bool:
+def may_send_secret(url: str, connected: str) -> bool:
     """Whether a secret may be said on a connection to this IP address."""
-    return url.startswith("https:") or forbidden(connected)
+    return url.startswith("https:") or is_forbidden_address(connected)
 
 
-def checked(url: str, option: str) -> str:
+def check_node_url(url: str, option: str) -> str:
     """The address of a machine, as an option of the command line names it, without the slash at its end."""
     try:
         parts = urlsplit(url)
@@ -155,5 +155,5 @@ def checked(url: str, option: str) -> str:
         raise ConfigError(f"{option}: everybody on this machine can read a command line: no password in it, please")
     is_plain = url.isascii() and url.isprintable()
     if not is_plain or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
-        raise ConfigError(f"{option} {shown(url, 200)}: http://HOST:PORT or https://HOST is wanted")
+        raise ConfigError(f"{option} {printable_text(url, 200)}: http://HOST:PORT or https://HOST is wanted")
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")

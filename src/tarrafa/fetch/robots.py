@@ -20,7 +20,7 @@ SITEMAPS_MAX = 1_000
 HINTS_MAX, HINT_LENGTH_MAX = 50, 200
 AGENTS_CACHED_MAX = 16
 
-EVERYBODY = "*"
+ANY_AGENT = "*"
 
 _AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = "user-agent", "allow", "disallow", "crawl-delay", "sitemap"
 _RATE, _TIME, _HOST, _CLEAN = "request-rate", "visit-time", "host", "clean-param"  # no standard's, but in use
@@ -45,7 +45,7 @@ _number = re.compile(r"\d+(?:\.\d*)?|\.\d+").match
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-class Rule(NamedTuple):
+class RobotsRule(NamedTuple):
     """One line of the file."""
 
     allow: bool
@@ -60,7 +60,7 @@ class Rule(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Pace:
+class _AgentDelays:
     """How often, and what else, the robots of one group are asked."""
 
     delays: list[float] = field(default_factory=list)
@@ -69,19 +69,19 @@ class _Pace:
 
 
 @dataclass(slots=True)
-class _Asked:
+class _AgentGroups:
     """All that one robot, or everybody, is asked; the parts are those of its groups, shared with other robots there."""
 
-    rules: list[list[Rule]] = field(default_factory=list)
-    paces: list[_Pace] = field(default_factory=list)
+    rules: list[list[RobotsRule]] = field(default_factory=list)
+    paces: list[_AgentDelays] = field(default_factory=list)
 
 
-class Robots:
+class RobotsTxt:
     """The rules of one host. `sitemaps` are the URLs announced, as written."""
 
     __slots__ = ("_asked", "_hints", "_matchers", "sitemaps")
 
-    def __init__(self, asked: dict[str, _Asked], sitemaps: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
+    def __init__(self, asked: dict[str, _AgentGroups], sitemaps: tuple[str, ...], hints: tuple[str, ...] = ()) -> None:
         self._asked = asked
         self._hints = hints
         self._matchers: dict[str, _Matcher] = {}
@@ -92,7 +92,7 @@ class Robots:
         rule = self._decisive(user_agent, url)
         return rule is None or rule.allow
 
-    def decides(self, user_agent: str, url: str) -> str | None:
+    def deciding_line(self, user_agent: str, url: str) -> str | None:
         """The line that allows or forbids the URL; None where no line speaks of it, which allows it."""
         rule = self._decisive(user_agent, url)
         return None if rule is None else f"line {rule.line}: {rule.text}"
@@ -102,20 +102,20 @@ class Robots:
 
         A Request-rate counts where there is no Crawl-delay, and at all times of the day: the slowest that is named.
         """
-        paces = self._asked_of(user_agent).paces
+        paces = self._groups_for(user_agent).paces
         slowest = max((delay for pace in paces for delay in pace.delays), default=None)
         return slowest if slowest is not None else max((rate for pace in paces for rate in pace.rates), default=None)
 
     def hints(self, user_agent: str) -> tuple[str, ...]:
         """What else is asked of the robot, as written: rates, times of the day, the main host, idle parameters."""
-        of_it = (hint for pace in self._asked_of(user_agent).paces for hint in pace.hints)
+        of_it = (hint for pace in self._groups_for(user_agent).paces for hint in pace.hints)
         return tuple(islice(dict.fromkeys(chain(of_it, self._hints)), HINTS_MAX))
 
-    def forbids_something(self, user_agent: str) -> bool:
+    def disallows_anything(self, user_agent: str) -> bool:
         """Whether any line at all forbids the robot a part of the host."""
-        return any(not rule.allow for group in self._asked_of(user_agent).rules for rule in group)
+        return any(not rule.allow for group in self._groups_for(user_agent).rules for rule in group)
 
-    def _decisive(self, user_agent: str, url: str) -> Rule | None:
+    def _decisive(self, user_agent: str, url: str) -> RobotsRule | None:
         matcher = self._matchers.get(user_agent)
         if matcher is None:
             matcher = self._matcher(user_agent)
@@ -124,29 +124,29 @@ class Robots:
     def _matcher(self, user_agent: str) -> "_Matcher":
         if len(self._matchers) >= AGENTS_CACHED_MAX:
             self._matchers.clear()
-        rules = [rule for group in self._asked_of(user_agent).rules for rule in group]
+        rules = [rule for group in self._groups_for(user_agent).rules for rule in group]
         matcher = self._matchers[user_agent] = _Matcher(rules)
         return matcher
 
-    def _asked_of(self, user_agent: str) -> _Asked:
+    def _groups_for(self, user_agent: str) -> _AgentGroups:
         """RFC 9309 §2.2.1: all groups that name the robot, else all that speak to everybody."""
         product = _product(user_agent)
         named = self._asked.get(product[0].lower()) if product else None
-        return named or self._asked.get(EVERYBODY) or _Asked()
+        return named or self._asked.get(ANY_AGENT) or _AgentGroups()
 
 
-def parse(text: bytes) -> Robots:
+def parse(text: bytes) -> RobotsTxt:
     """Read a robots.txt.
 
     A group of rules ends where a robot is named after a rule; other records do not end it (RFC 9309 §2.2.4). A delay
     is meant for the robots named just before it: naming one after a delay begins a new group of delays.
     """
     text = text[:ROBOTS_BYTES_MAX].removeprefix(b"\xef\xbb\xbf")
-    asked: dict[str, _Asked] = {}
+    asked: dict[str, _AgentGroups] = {}
     sitemaps: list[str] = []
     hints: list[str] = []
-    rules: list[Rule] = []
-    pace = _Pace()
+    rules: list[RobotsRule] = []
+    pace = _AgentDelays()
     ruled = paced = False
     for number, raw in enumerate(text.splitlines(), start=1):
         key, value = _key_and_value(raw[:LINE_BYTES_MAX])
@@ -154,7 +154,7 @@ def parse(text: bytes) -> Robots:
             if ruled:
                 rules = []
             if ruled or paced:
-                pace = _Pace()
+                pace = _AgentDelays()
             ruled = paced = False
             _name(asked, value, rules, pace)
         elif key in (_ALLOW, _DISALLOW):
@@ -171,7 +171,7 @@ def parse(text: bytes) -> Robots:
             _hint(hints, key, value)
         elif key == _SITEMAP and value and len(sitemaps) < SITEMAPS_MAX:
             sitemaps.append(_readable(value))
-    return Robots(asked, tuple(sitemaps), tuple(hints))
+    return RobotsTxt(asked, tuple(sitemaps), tuple(hints))
 
 
 def _key_and_value(line: bytes) -> tuple[str, bytes]:
@@ -190,16 +190,16 @@ def _readable(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def _name(asked: dict[str, _Asked], value: bytes, rules: list[Rule], pace: _Pace) -> None:
+def _name(asked: dict[str, _AgentGroups], value: bytes, rules: list[RobotsRule], pace: _AgentDelays) -> None:
     """Note that what follows is asked of the robot that this line names."""
     name = _readable(value)
-    if name.split(maxsplit=1)[:1] == [EVERYBODY]:
-        agent = EVERYBODY
+    if name.split(maxsplit=1)[:1] == [ANY_AGENT]:
+        agent = ANY_AGENT
     elif product := _product_in_file(name):
         agent = product[0].lower()
     else:
         return
-    of_it = asked.setdefault(agent, _Asked())
+    of_it = asked.setdefault(agent, _AgentGroups())
     if not of_it.rules or of_it.rules[-1] is not rules:
         of_it.rules.append(rules)
     if not of_it.paces or of_it.paces[-1] is not pace:
@@ -211,15 +211,15 @@ def _hint(hints: list[str], key: str, value: bytes) -> None:
         hints.append(f"{key.capitalize()}: {_readable(value)[:HINT_LENGTH_MAX]}")
 
 
-def _rules(allow: bool, value: bytes, line: int, text: str) -> Iterable[Rule]:
+def _rules(allow: bool, value: bytes, line: int, text: str) -> Iterable[RobotsRule]:
     if not value:
         return
     anchored = value.endswith(b"$")
     pattern = "*".join(_normal(piece) for piece in (value[:-1] if anchored else value).split(b"*"))
-    yield Rule(allow, pattern + "$" if anchored else pattern, line, text)
+    yield RobotsRule(allow, pattern + "$" if anchored else pattern, line, text)
     folder, slash, name = pattern.rpartition("/")
     if allow and slash and name.startswith("index.htm"):  # Google: the index of a folder is the folder
-        yield Rule(allow, f"{folder}/$", line, text)
+        yield RobotsRule(allow, f"{folder}/$", line, text)
 
 
 def _seconds(value: str) -> list[float]:
@@ -261,7 +261,7 @@ class _Wildcard:
 
     __slots__ = ("anchored", "head", "pieces", "rule", "tail")
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: RobotsRule) -> None:
         self.rule = rule
         self.anchored = rule.pattern.endswith("$")
         head, *pieces = rule.pattern.removesuffix("$").split("*")
@@ -295,10 +295,10 @@ class _Matcher:
 
     __slots__ = ("_enclosing", "_prefixes", "_verdicts", "_wildcards", "rules")
 
-    def __init__(self, rules: list[Rule]) -> None:
+    def __init__(self, rules: list[RobotsRule]) -> None:
         self.rules = rules
-        plain: dict[str, Rule] = {}
-        wild: list[Rule] = []
+        plain: dict[str, RobotsRule] = {}
+        wild: list[RobotsRule] = []
         for rule in rules:
             prefix = rule.pattern.rstrip("*")
             if "*" in prefix or rule.pattern.endswith("$"):
@@ -309,7 +309,7 @@ class _Matcher:
         self._wildcards = [(rule.strength, _Wildcard(rule)) for rule in wild]
         self._prefixes = sorted(plain)
         self._enclosing: list[int] = []
-        self._verdicts: list[Rule] = []
+        self._verdicts: list[RobotsRule] = []
         for place, prefix in enumerate(self._prefixes):
             outer = place - 1
             while outer >= 0 and not prefix.startswith(self._prefixes[outer]):
@@ -317,7 +317,7 @@ class _Matcher:
             self._enclosing.append(outer)
             self._verdicts.append(_stronger(self._verdicts[outer] if outer >= 0 else None, plain[prefix]))
 
-    def decisive(self, target: str) -> Rule | None:
+    def decisive(self, target: str) -> RobotsRule | None:
         """The rule that decides, if one speaks of the target."""
         if target.startswith("/robots.txt") and target[11:12] in ("", "?"):  # §2.2.2: implicitly allowed
             return None
@@ -336,5 +336,5 @@ class _Matcher:
         return best
 
 
-def _stronger(one: Rule | None, other: Rule) -> Rule:
+def _stronger(one: RobotsRule | None, other: RobotsRule) -> RobotsRule:
     return one if one is not None and one.strength >= other.strength else other

@@ -9,6 +9,6 @@ from pathlib import Path
 import publicsuffixlist
 
 
-def bundled_list() -> str:
+def bundled_suffix_list() -> str:
     """The text of the list, as of the installed package."""
     return Path(publicsuffixlist.PSLFILE).read_text(encoding="utf-8")

@@ -47,7 +47,7 @@ REASONS = {  # OpenSSL's X509_V_ERR_*; of a name that libcurl itself compares no
 }
 
 
-def reason(verify_result: int) -> str:
+def verify_error_text(verify_result: int) -> str:
     """Why a certificate does not verify."""
     return REASONS.get(verify_result, f"certificate does not verify ({verify_result})")
 
@@ -71,14 +71,14 @@ def _certifi() -> str | None:
     return where
 
 
-class Distrust:
+class DistrustedHosts:
     """The hosts whose certificate would not do a moment ago, and why."""
 
     def __init__(self, clock: Callable[[], float] = boottime) -> None:
         self._clock = clock
         self._known: dict[tuple[str, str | None], tuple[float, str]] = {}
 
-    def of(self, host: str, ca_file: str | None) -> str:
+    def reason_for(self, host: str, ca_file: str | None) -> str:
         """Why its certificate does not verify; empty: as far as we know it does."""
         until, why = self._known.get((host, ca_file), (0.0, ""))
         return why if until > self._clock() else ""

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import pycurl
 
-from tarrafa.fetch.coding import Undecodable, unchunk
-from tarrafa.fetch.http import HEADER_BYTES_MAX, Head, Request, Response, parse_head
-from tarrafa.fetch.valve import Valve
+from tarrafa.fetch.coding import UndecodableBody, decode_chunked
+from tarrafa.fetch.http import HEADER_BYTES_MAX, ResponseHead, FetchRequest, FetchResponse, parse_head
+from tarrafa.fetch.valve import BandwidthLimiter
 from tarrafa.model import Status
 
 INTERIM_MAX = 20  # answers (1xx) before the answer
-OUR_SHARE = 0.2  # of the time that was too long: if so much of it is our doing, the host is not to blame
+STARVED_SHARE = 0.2  # of the time that was too long: if so much of it is our doing, the host is not to blame
 ERROR_LENGTH_MAX = 200
 TLS_HUNG_UP = "unexpected eof while reading"  # many servers leave without TLS's own good-bye; in OpenSSL's words
 
@@ -40,7 +40,7 @@ CURL_STATUS = {
 OUR_ERRNOS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
-class Ending(NamedTuple):
+class CurlResult(NamedTuple):
     """What libcurl says about a transfer that is over."""
 
     code: int = 0
@@ -53,25 +53,25 @@ class Ending(NamedTuple):
 class Transfer:
     """One request on its way. `admits` is asked before each part of the body is taken in."""
 
-    request: Request
+    request: FetchRequest
     curl: pycurl.Curl
-    future: "asyncio.Future[Response]"
+    future: "asyncio.Future[FetchResponse]"
     started: float
-    admits: "Callable[[Transfer, int], bool]"
-    valves: tuple[Valve, ...] = ()
+    admit: "Callable[[Transfer, int], bool]"
+    limiters: tuple[BandwidthLimiter, ...] = ()
     verify: bool = True
     head: bytearray = field(default_factory=bytearray)
     body: bytearray = field(default_factory=bytearray)
-    parsed: Head | None = None
+    parsed: ResponseHead | None = None
     complete_head: bool = False
     interim: int = 0
     refused: int = 0  # our own reason for cutting the transfer
     why: str = ""  # in words
-    enough: bool = False  # of a body that is not wanted whole: its head is the answer
+    head_is_enough: bool = False  # of a body that is not wanted whole: its head is the answer
     sent: bool = False
-    came: int = -1  # bytes, when we last looked
-    came_at: float = 0.0
-    wants: int = 0  # bytes that wait to be taken in
+    bytes_seen: int = -1  # bytes, when we last looked
+    bytes_seen_at: float = 0.0
+    waiting_bytes: int = 0  # bytes that wait to be taken in
     held_since: float = 0.0  # 0: it is not held back
     held_s: float = 0.0  # how long it had to wait for us
 
@@ -88,9 +88,9 @@ class Transfer:
         transfer every second.
         """
         came = len(self.head) + len(self.body) + self.interim
-        if came != self.came or not self.sent or self.held_since:
-            self.came, self.came_at = came, now
-        return now - self.came_at >= self.request.stall_timeout_s
+        if came != self.bytes_seen or not self.sent or self.held_since:
+            self.bytes_seen, self.bytes_seen_at = came, now
+        return now - self.bytes_seen_at >= self.request.stall_timeout_s
 
     def take_header(self, line: bytes) -> int:
         """Header lines as they come; an interim answer (1xx) is followed by another block."""
@@ -110,7 +110,7 @@ class Transfer:
     def _judge_head(self) -> int:
         """The block is complete: is it an answer, and do we want it? 0: go on."""
         head = self.parsed = parse_head(bytes(self.head))
-        for valve in self.valves:
+        for valve in self.limiters:
             valve.take(len(self.head))
         if head is None:
             line = bytes(self.head[:60]).partition(b"\n")[0].decode("latin-1").strip()
@@ -122,35 +122,35 @@ class Transfer:
             if self.interim > INTERIM_MAX:
                 return self.refuse(Status.INVALID_RESPONSE, f"more than {INTERIM_MAX} interim answers")
             return 0
-        verdict = self.request.verdict(head)
+        verdict = self.request.check_head(head)
         return self.refuse(verdict, "") if verdict else 0
 
     def take_body(self, part: bytes) -> int:
         """Parts of the body as they come; the same part comes again if it was not taken."""
-        if not self.admits(self, len(part)):
+        if not self.admit(self, len(part)):
             return int(pycurl.WRITEFUNC_PAUSE)
         self.body += part
         if len(self.body) > self.request.size_max:
             if self.parsed is not None and self.parsed.code != 200:
-                self.enough = True
+                self.head_is_enough = True
                 return -1
             return self.refuse(Status.TOO_LARGE, f"more than {self.request.size_max} bytes")
         return len(part)
 
 
-def response_to(transfer: Transfer, ending: Ending, elapsed_s: float, late_s: float) -> Response:
+def build_response(transfer: Transfer, ending: CurlResult, elapsed_s: float, late_s: float) -> FetchResponse:
     """What came of it. `late_s` is how late our own machine was meanwhile."""
     head = transfer.parsed
     status = _status(transfer, ending)
-    error = transfer.why if transfer.refused or transfer.enough else ending.message  # libcurl's is that we refused
+    error = transfer.why if transfer.refused or transfer.head_is_enough else ending.message  # libcurl's is that we refused
     if not error and status < 0 and not transfer.refused:
         error = f"libcurl error {ending.code}" if ending.code else "the header block ends too soon"
-    if status == Status.TOO_SLOW and transfer.held_s + late_s >= OUR_SHARE * elapsed_s:
+    if status == Status.TOO_SLOW and transfer.held_s + late_s >= STARVED_SHARE * elapsed_s:
         status = Status.STARVED
         error = f"{error}; held back {transfer.held_s:.1f} s, late {late_s:.1f} s"
-    return Response(
+    return FetchResponse(
         status,
-        head or Head(0, ()),
+        head or ResponseHead(0, ()),
         bytes(transfer.head),
         bytes(transfer.body),
         ending.address,
@@ -160,7 +160,7 @@ def response_to(transfer: Transfer, ending: Ending, elapsed_s: float, late_s: fl
     )
 
 
-def _status(transfer: Transfer, ending: Ending) -> int:
+def _status(transfer: Transfer, ending: CurlResult) -> int:
     head, code = transfer.parsed, ending.code
     if transfer.refused:
         return transfer.refused
@@ -170,18 +170,18 @@ def _status(transfer: Transfer, ending: Ending) -> int:
     if head is None:
         return failure  # also where libcurl is content with half a header block
     broken = code == pycurl.E_RECV_ERROR
-    if not code or transfer.enough or code == pycurl.E_PARTIAL_FILE or (broken and TLS_HUNG_UP in ending.message):
+    if not code or transfer.head_is_enough or code == pycurl.E_PARTIAL_FILE or (broken and TLS_HUNG_UP in ending.message):
         return head.code  # there may be less than was promised: browsers show what came
     misframed = broken and not ending.errno and _is_misframed(head, bytes(transfer.body))
     return Status.INVALID_RESPONSE if misframed else failure
 
 
-def _is_misframed(head: Head, body: bytes) -> bool:
+def _is_misframed(head: ResponseHead, body: bytes) -> bool:
     """libcurl has one code for a connection that breaks and for chunks that are none; only one of them may mend."""
     if "chunked" not in head.joined("transfer-encoding").lower():
         return False
     try:
-        unchunk(body)
-    except Undecodable:
+        decode_chunked(body)
+    except UndecodableBody:
         return True
     return False

@@ -14,7 +14,7 @@ BURST_S = 0.1  # so much time's worth passes at once, if nobody says otherwise
 HANDOVER_S = 1.0  # a body that may go on, and does not, gives its turn to the next
 
 
-class Valve:
+class BandwidthLimiter:
     """A bucket of permissions that fills at `rate` bytes per second up to `burst`; shared by any number of transfers.
 
     What has arrived is taken even if it is more than the bucket holds. Until time has paid that debt the valve is
@@ -54,17 +54,17 @@ class Valve:
         return self._level
 
 
-class Holder(Protocol):
+class BodyHolder(Protocol):
     """Somebody whose body lies in the basin."""
 
     @property
     def body(self) -> Sized: ...
 
 
-Someone = TypeVar("Someone", bound=Holder)
+Someone = TypeVar("Someone", bound=BodyHolder)
 
 
-class Basin(Generic[Someone]):
+class BodyMemory(Generic[Someone]):
     """The bytes of all bodies that are not complete yet.
 
     When it is full, one body goes on all the same, or nothing would ever be complete: of those that have more to
@@ -93,7 +93,7 @@ class Basin(Generic[Someone]):
     def take(self, size: int) -> None:
         self.held += size
 
-    def leave(self, someone: Someone) -> None:
+    def release(self, someone: Someone) -> None:
         """Its body is complete, or given up."""
         self.held -= len(someone.body)
         if self._foremost is someone:

@@ -22,15 +22,15 @@ from tarrafa.clock import Clock
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, FrontierError
 from tarrafa.frontier.protocol import Frontier
-from tarrafa.frontier.remote import Line, RemoteFrontier
-from tarrafa.frontier.token import ON_THE_COMMAND_LINE, TOKEN_VARIABLE, Token, find_token
+from tarrafa.frontier.remote import SocketClient, RemoteFrontier
+from tarrafa.frontier.token import TOKEN_ON_COMMAND_LINE, TOKEN_VARIABLE, Token, load_token
 
 FRONTIER_VARIABLE = "TARRAFA_FRONTIER"
 ADDRESSES_MAX, TEXT_MAX = 64, 2_000
 SCHEMES = ("unix:", "tcp://", "postgresql://", "postgres://")
-BETWEEN = re.compile(rf"[,\s]+(?={'|'.join(map(re.escape, SCHEMES))})")  # a DSN may have commas of its own
+ADDRESS_SEPARATOR = re.compile(rf"[,\s]+(?={'|'.join(map(re.escape, SCHEMES))})")  # a DSN may have commas of its own
 SECRET_KEYS = frozenset({"password", "sslpassword"})
-FORMS = "unix:PATH, tcp://HOST:PORT or postgresql://USER@HOST:PORT/DATABASE"
+ADDRESS_FORMS = "unix:PATH, tcp://HOST:PORT or postgresql://USER@HOST:PORT/DATABASE"
 
 
 class OpenFrontier(Frontier, Protocol):
@@ -39,7 +39,7 @@ class OpenFrontier(Frontier, Protocol):
     async def close(self) -> None: ...
 
 
-class BlockingLine(Protocol):
+class BlockingClient(Protocol):
     """Questions for a thread that depends on no event loop."""
 
     def call(self, method: str, *arguments: Any) -> Any: ...
@@ -78,7 +78,7 @@ class PostgresServers:
     dsns: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
-        return ", ".join(without_secrets(dsn) for dsn in self.dsns)
+        return ", ".join(redact_address(dsn) for dsn in self.dsns)
 
     def __repr__(self) -> str:
         return f"PostgresServers({self})"
@@ -90,16 +90,16 @@ class PostgresServers:
 Address = UnixSocket | TcpServer | PostgresServers
 
 
-def local(data: DataDirectory) -> UnixSocket:
+def local_address(data: DataDirectory) -> UnixSocket:
     """The frontier of a data directory on this machine."""
     return UnixSocket(data.socket)
 
 
-def parse(texts: Sequence[str], token: Token | None = None, where: str = "--frontier") -> Address:
+def parse_address(texts: Sequence[str], token: Token | None = None, where: str = "--frontier") -> Address:
     """One address; `where` is what a message calls its source. Several texts: several PostgreSQL servers."""
     found = [_parse_one(text.strip(), token or Token(), where) for text in texts]
     if not found:
-        raise ConfigError(f"{where}: no address; one is written {FORMS}")
+        raise ConfigError(f"{where}: no address; one is written {ADDRESS_FORMS}")
     if len(found) == 1:
         return found[0]
     dsns = [dsn for one in found if isinstance(one, PostgresServers) for dsn in one.dsns]
@@ -127,14 +127,14 @@ def _parse_one(text: str, token: Token, where: str) -> Address:
     if text.startswith(("postgresql://", "postgres://")):
         _check_dsn(text, where)
         return PostgresServers((text,))
-    raise ConfigError(f"{where}: not an address of a frontier: {without_secrets(text)!r}; one is written {FORMS}")
+    raise ConfigError(f"{where}: not an address of a frontier: {redact_address(text)!r}; one is written {ADDRESS_FORMS}")
 
 
 def parse_host_port(text: str, where: str, shown: str = "", *, any_port: bool = False) -> tuple[str, int]:
     """`HOST:PORT`, where an IPv6 address stands in brackets. Port 0 only where the system may choose one."""
-    shown = without_secrets(shown or text)
+    shown = redact_address(shown or text)
     if "@" in text or "?" in text:
-        raise ConfigError(f"{where}: {shown!r}: only HOST:PORT is wanted here; {ON_THE_COMMAND_LINE}")
+        raise ConfigError(f"{where}: {shown!r}: only HOST:PORT is wanted here; {TOKEN_ON_COMMAND_LINE}")
     host, colon, port = text.removesuffix("/").rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -154,14 +154,14 @@ def _check_dsn(dsn: str, where: str) -> None:
         _ = None if "," in parts.netloc else parts.port  # libpq allows a list of hosts
     except ValueError:  # its message would quote what may be a password
         raise ConfigError(
-            f"{where}: {without_secrets(dsn)!r}: not an address of a PostgreSQL server; "
+            f"{where}: {redact_address(dsn)!r}: not an address of a PostgreSQL server; "
             "in a password the characters : / ? # @ [ ] % are written as %3A and so on"
         ) from None
     if not (parts.netloc or parts.path.strip("/") or parts.query):
-        raise ConfigError(f"{where}: {without_secrets(dsn)!r}: a PostgreSQL address names a server and a database")
+        raise ConfigError(f"{where}: {redact_address(dsn)!r}: a PostgreSQL address names a server and a database")
 
 
-def without_secrets(text: str) -> str:
+def redact_address(text: str) -> str:
     """The text as it may be shown; where it cannot be understood, rather too little of it."""
     scheme, colon, rest = text.partition("://")
     rest, _, query = rest.partition("?")
@@ -188,7 +188,7 @@ def _names_password(dsn: str) -> bool:
 def from_command_line(texts: Sequence[str] | None, token_file: Path | None = None) -> Address | None:
     """What `--frontier` says, else what the environment does; None: nobody says anything."""
     if texts:
-        address = parse(texts, find_token(token_file))
+        address = parse_address(texts, load_token(token_file))
         if has_password(address):
             raise ConfigError(
                 "--frontier: everybody on this machine can read a password on the command line: put the whole address "
@@ -204,10 +204,10 @@ def from_environment(token_file: Path | None = None) -> Address | None:
     text = os.environ.get(FRONTIER_VARIABLE, "").strip(", \t\r\n")
     if not text:
         return None
-    return parse(BETWEEN.split(text), find_token(token_file), FRONTIER_VARIABLE)
+    return parse_address(ADDRESS_SEPARATOR.split(text), load_token(token_file), FRONTIER_VARIABLE)
 
 
-def handed_down() -> Address:
+def address_from_supervisor() -> Address:
     """For a child: the address that its supervisor gave it."""
     address = from_environment()
     if address is None:
@@ -229,12 +229,12 @@ async def connect(address: Address, clock: Clock | None = None, outbox: Path | N
         return await RemoteFrontier.connect(address.path)
     if isinstance(address, TcpServer):
         return await RemoteFrontier.connect_tcp(address.host, address.port, address.token)
-    cluster = postgres_module("cluster")
+    cluster = import_postgres_module("cluster")
     body: OpenFrontier = await cluster.open_cluster(list(address.dsns), clock or Clock.from_environment(), outbox)
     return body
 
 
-def postgres_module(name: str) -> Any:
+def import_postgres_module(name: str) -> Any:
     """One of the modules that need psycopg, which others do not."""
     try:
         return importlib.import_module(f"tarrafa.frontier.store.postgres.{name}")
@@ -244,16 +244,16 @@ def postgres_module(name: str) -> Any:
         ) from None
 
 
-def line(address: Address) -> BlockingLine:
+def connect_blocking(address: Address) -> BlockingClient:
     """The frontier for a thread."""
     if isinstance(address, UnixSocket):
-        return Line.to_unix(address.path)
+        return SocketClient.connect_unix(address.path)
     if isinstance(address, TcpServer):
-        return Line.to_tcp(address.host, address.port, address.token)
-    return RunnerLine(lambda: connect(address))
+        return SocketClient.connect_tcp(address.host, address.port, address.token)
+    return EventLoopClient(lambda: connect(address))
 
 
-class RunnerLine:
+class EventLoopClient:
     """Any body as a blocking line: an event loop in the calling thread that runs only while it is asked."""
 
     def __init__(self, opened: Callable[[], Coroutine[Any, Any, OpenFrontier]]) -> None:

@@ -22,7 +22,7 @@ import zstandard
 
 from tarrafa import __version__, config
 from tarrafa.errors import ConfigError, DataError
-from tarrafa.frontier.images import URLS_MAX, Album, Catalogue, HostImage, Place, check, size_of
+from tarrafa.frontier.images import URLS_MAX, ExportBatch, ExportCatalogue, HostExport, FrontierCursor, check_host_export, estimate_bytes
 from tarrafa.frontier.protocol import Frontier
 
 FORMAT = 1
@@ -31,32 +31,32 @@ LEVEL = 3
 WINDOW_BYTES_MAX = 1 << 27  # what unpacking may need of memory
 RECORD = struct.Struct("!cI")
 RECORD_BYTES_MAX = 64 << 20
-HEADER, IMAGE, SUMMARY = b"h", b"i", b"s"
+HEADER, HOST_EXPORT, SUMMARY = b"h", b"i", b"s"
 PART_BYTES = 1 << 20
-CALL_BYTES = 4 << 20  # of images, in one call of `restore`
+BATCH_BYTES = 4 << 20  # of images, in one call of `restore`
 
-Tell = Callable[[int], None]
+ProgressCallback = Callable[[int], None]
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Source(Protocol):
+class ExportSource(Protocol):
     """Where images come from: any frontier, or a snapshot of its file."""
 
-    async def catalogue(self) -> Catalogue: ...
+    async def export_catalogue(self) -> ExportCatalogue: ...
 
-    async def images(self, after: Place, limit: int) -> Album: ...
+    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch: ...
 
 
-class Header(msgspec.Struct, frozen=True):
+class CheckpointHeader(msgspec.Struct, frozen=True):
     """`archive`: how long the files of the archive were, as far as was known beside this frontier."""
 
     at: float
     software: str
-    catalogue: Catalogue
+    catalogue: ExportCatalogue
     archive: dict[str, int] | None = None
 
 
-class Summary(msgspec.Struct, frozen=True):
+class CheckpointSummary(msgspec.Struct, frozen=True):
     """What a file holds."""
 
     hosts: int = 0
@@ -64,9 +64,9 @@ class Summary(msgspec.Struct, frozen=True):
     visits: int = 0
     pages: int = 0  # that are kept fresh
 
-    def with_(self, image: HostImage) -> "Summary":
+    def plus(self, image: HostExport) -> "CheckpointSummary":
         urls = [url for share in image.shares for url in share.urls]
-        return Summary(
+        return CheckpointSummary(
             self.hosts + (image.row is not None),
             self.urls + len(urls),
             self.visits + sum(len(url.history) for url in urls),
@@ -75,24 +75,24 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class CheckpointContents:
     """A file that was looked through and found whole."""
 
     path: Path
-    header: Header
-    summary: Summary
+    header: CheckpointHeader
+    summary: CheckpointSummary
     digest: str
 
 
 # -- out ------------------------------------------------------------------------------------------------------
 
 
-async def walk(source: Source, only: str | None = None) -> AsyncIterator[HostImage]:
+async def iterate_hosts(source: ExportSource, only: str | None = None) -> AsyncIterator[HostExport]:
     """All hosts, or what one collection has of them."""
-    place: Place | None = Place()
-    first: HostImage | None = None  # the part of the host that has its row
+    place: FrontierCursor | None = FrontierCursor()
+    first: HostExport | None = None  # the part of the host that has its row
     while place is not None:
-        album = await source.images(place, URLS_MAX)
+        album = await source.export_hosts(place, URLS_MAX)
         for image in album.images:
             if only is None:
                 yield image
@@ -106,8 +106,8 @@ async def walk(source: Source, only: str | None = None) -> AsyncIterator[HostIma
         place = album.end
 
 
-async def catalogue_of(source: Source, only: str | None = None) -> Catalogue:
-    catalogue = await source.catalogue()
+async def fetch_catalogue(source: ExportSource, only: str | None = None) -> ExportCatalogue:
+    catalogue = await source.export_catalogue()
     names = [image.name for image in catalogue.collections]
     if only is not None and only not in names:
         raise ConfigError(f"no collection is named {only!r} (there are: {', '.join(names) or 'none'})")
@@ -119,11 +119,11 @@ async def catalogue_of(source: Source, only: str | None = None) -> Catalogue:
     return msgspec.structs.replace(catalogue, collections=images, deleted=deleted)
 
 
-async def write(
-    source: Source, file: IO[bytes], at: float, archive: dict[str, int] | None, only: str | None, tell: Tell
-) -> Summary:
+async def write_checkpoint(
+    source: ExportSource, file: IO[bytes], at: float, archive: dict[str, int] | None, only: str | None, tell: ProgressCallback
+) -> CheckpointSummary:
     """Everything, or one collection, into a file that is open for that. `tell` hears of every so many URLs."""
-    summary, digest = Summary(), hashlib.sha256()
+    summary, digest = CheckpointSummary(), hashlib.sha256()
 
     def put(part: bytes) -> None:
         digest.update(part)
@@ -131,11 +131,11 @@ async def write(
 
     put(MAGIC + f"{FORMAT}\n".encode())
     packer = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).compressobj()
-    header = Header(at, __version__, await catalogue_of(source, only), archive)
+    header = CheckpointHeader(at, __version__, await fetch_catalogue(source, only), archive)
     put(packer.compress(_record(HEADER, header)))
-    async for image in walk(source, only):
-        put(packer.compress(_record(IMAGE, image)))
-        summary = summary.with_(image)
+    async for image in iterate_hosts(source, only):
+        put(packer.compress(_record(HOST_EXPORT, image)))
+        summary = summary.plus(image)
         tell(image.urls)
     put(packer.compress(_record(SUMMARY, summary)))
     put(packer.flush())
@@ -154,29 +154,29 @@ def _record(kind: bytes, content: Any) -> bytes:
 # -- in -------------------------------------------------------------------------------------------------------
 
 
-def inspect(path: Path, tell: Tell = lambda size: None) -> Contents:
+def verify_checkpoint(path: Path, tell: ProgressCallback = lambda size: None) -> CheckpointContents:
     """Look a file through, to its last byte; `tell` hears of the bytes that were read."""
-    digest = _check_whole(path)
-    header: Header | None = None
-    summary, told = Summary(), None
+    digest = _check_complete(path)
+    header: CheckpointHeader | None = None
+    summary, told = CheckpointSummary(), None
     for number, (kind, content, read) in enumerate(_records(path)):
         tell(read)
         if (kind == HEADER) != (number == 0):
             raise DataError(f"{path}: record {number} is not where it belongs; the file is damaged")
-        if isinstance(content, Header):
+        if isinstance(content, CheckpointHeader):
             header = content
             _check_header(path, header)
-        elif isinstance(content, Summary):
+        elif isinstance(content, CheckpointSummary):
             told = content
         else:
             _check_image(path, content)
-            summary = summary.with_(content)
+            summary = summary.plus(content)
     if header is None or told != summary:
         raise DataError(f"{path}: holds {summary}, but says that it holds {told}; the file is damaged")
-    return Contents(path, header, summary, digest)
+    return CheckpointContents(path, header, summary, digest)
 
 
-def _check_whole(path: Path) -> str:
+def _check_complete(path: Path) -> str:
     """It begins and ends as it should, and nothing in between was changed; its digest."""
     try:
         size = path.stat().st_size
@@ -208,9 +208,9 @@ def _check_whole(path: Path) -> str:
 
 
 _DECODERS: dict[bytes, msgspec.msgpack.Decoder[Any]] = {
-    HEADER: msgspec.msgpack.Decoder(Header),
-    IMAGE: msgspec.msgpack.Decoder(HostImage),
-    SUMMARY: msgspec.msgpack.Decoder(Summary),
+    HEADER: msgspec.msgpack.Decoder(CheckpointHeader),
+    HOST_EXPORT: msgspec.msgpack.Decoder(HostExport),
+    SUMMARY: msgspec.msgpack.Decoder(CheckpointSummary),
 }
 
 
@@ -223,10 +223,10 @@ def _records(path: Path) -> Iterator[tuple[bytes, Any, int]]:
             unpacker = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES_MAX).stream_reader(file)
             kind = b""
             while kind != SUMMARY:
-                kind, length = RECORD.unpack(_exactly(unpacker, RECORD.size))
+                kind, length = RECORD.unpack(_read_exactly(unpacker, RECORD.size))
                 if kind not in _DECODERS or length > RECORD_BYTES_MAX:
                     raise DataError(f"{path}: record {number} is of no kind that this Tarrafa knows")
-                content = _DECODERS[kind].decode(_exactly(unpacker, length))
+                content = _DECODERS[kind].decode(_read_exactly(unpacker, length))
                 at = file.tell()
                 yield kind, content, at - seen
                 number, seen = number + 1, at
@@ -236,7 +236,7 @@ def _records(path: Path) -> Iterator[tuple[bytes, Any, int]]:
         raise DataError(f"{path}: cannot be read ({error.strerror or error})") from None
 
 
-def _exactly(stream: IO[bytes], count: int) -> bytes:
+def _read_exactly(stream: IO[bytes], count: int) -> bytes:
     parts = bytearray()
     while len(parts) < count:
         part = stream.read(count - len(parts))
@@ -246,27 +246,27 @@ def _exactly(stream: IO[bytes], count: int) -> bytes:
     return bytes(parts)
 
 
-def _check_header(path: Path, header: Header) -> None:
+def _check_header(path: Path, header: CheckpointHeader) -> None:
     for image in header.catalogue.collections:
         try:
-            name = config.decode(image.config).name
+            name = config.decode_collection(image.config).name
         except (ConfigError, msgspec.MsgspecError) as error:
             raise DataError(f"{path}: the configuration of {image.name!r} cannot be read: {error}") from None
         if name != image.name:
             raise DataError(f"{path}: the collection {image.name!r} has the configuration of {name!r}")
     for name in header.catalogue.deleted:
-        if not config.NAME.fullmatch(name):
+        if not config.COLLECTION_NAME.fullmatch(name):
             raise DataError(f"{path}: {name[:80]!r} is no collection's name")
 
 
-def _check_image(path: Path, image: HostImage) -> None:
+def _check_image(path: Path, image: HostExport) -> None:
     try:
-        check(image)
+        check_host_export(image)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
 
 
-async def load(frontier: Frontier, contents: Contents, tell: Tell) -> list[str]:
+async def load_checkpoint(frontier: Frontier, contents: CheckpointContents, tell: ProgressCallback) -> list[str]:
     """Take a file in that was looked through; the names of its collections. They are paused, or finished as they were.
 
     An import that was killed goes on when it is repeated; until then its collections are left alone by everybody.
@@ -280,26 +280,26 @@ async def load(frontier: Frontier, contents: Contents, tell: Tell) -> list[str]:
             " (import into another --data directory, or export single collections with --collection)"
         )
     for image in images:
-        await frontier.restore_collection(msgspec.structs.replace(image, reason=mark))
-    await frontier.restore_deletions(contents.header.catalogue.deleted)
-    for call in _calls(contents.path):
-        await frontier.restore(call)
+        await frontier.import_collection(msgspec.structs.replace(image, reason=mark))
+    await frontier.import_deletions(contents.header.catalogue.deleted)
+    for call in _import_batches(contents.path):
+        await frontier.import_hosts(call)
         tell(sum(image.urls for image in call))
     for image in images:
         if image.state == "finished":
-            await frontier.control(image.name, "finished", image.reason)
+            await frontier.set_state(image.name, "finished", image.reason)
         else:
-            await frontier.control(image.name, "paused", "imported; `tarrafa crawl FILE` goes on where it was")
+            await frontier.set_state(image.name, "paused", "imported; `tarrafa crawl FILE` goes on where it was")
     return [image.name for image in images]
 
 
-def _calls(path: Path) -> Iterator[list[HostImage]]:
-    call, size = list[HostImage](), 0
+def _import_batches(path: Path) -> Iterator[list[HostExport]]:
+    call, size = list[HostExport](), 0
     for kind, content, _ in _records(path):
-        if kind == IMAGE:
+        if kind == HOST_EXPORT:
             call.append(content)
-            size += size_of(content)
-            if size >= CALL_BYTES:
+            size += estimate_bytes(content)
+            if size >= BATCH_BYTES:
                 yield call
                 call, size = [], 0
     if call:

@@ -14,29 +14,29 @@ import socket
 from collections.abc import Callable
 
 from tarrafa.clock import boottime
-from tarrafa.errors import ConfigError, ServeError
+from tarrafa.errors import ConfigError, ListenError
 from tarrafa.frontier import handshake
 from tarrafa.frontier.address import parse_host_port
-from tarrafa.frontier.handshake import Stranger
+from tarrafa.frontier.handshake import HandshakeRefused
 from tarrafa.frontier.protocol import Frontier
-from tarrafa.frontier.remote import Session, keep_alive, read_frame
-from tarrafa.frontier.token import MAKE_ONE, TOKEN_VARIABLE, Token
+from tarrafa.frontier.remote import RpcSession, keep_alive, read_frame
+from tarrafa.frontier.token import HOW_TO_MAKE_A_TOKEN, TOKEN_VARIABLE, Token
 
 HANDSHAKE_S = 5.0
-STRANGERS_MAX = 64  # connections that have not proved anything yet; one more is closed at once
+UNAUTHENTICATED_MAX = 64  # connections that have not proved anything yet; one more is closed at once
 SESSIONS_MAX = 2_000
-COMPLAINT_EVERY_S = 10.0
+REFUSAL_LOG_EVERY_S = 10.0
 
-Complain = Callable[[str], None]
+LogRefusal = Callable[[str], None]
 
 
-def parse_listen(text: str, token: Token) -> tuple[str, int]:
+def parse_listen_address(text: str, token: Token) -> tuple[str, int]:
     """Where to listen, if that is safe."""
     host, port = parse_host_port(text, "--listen", any_port=True)
     if not token and not is_loopback(host, "--listen"):
         raise ConfigError(
             f"--listen {text}: other machines can reach this address, so it needs a token: --token-file FILE, or the "
-            f"environment variable {TOKEN_VARIABLE}; {MAKE_ONE}"
+            f"environment variable {TOKEN_VARIABLE}; {HOW_TO_MAKE_A_TOKEN}"
         )
     return host, port
 
@@ -50,33 +50,33 @@ def is_loopback(host: str, option: str) -> bool:
     return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 
-async def listen(
-    frontier: Frontier, host: str, port: int, token: Token, complain: Complain = lambda line: None
+async def serve_tcp(
+    frontier: Frontier, host: str, port: int, token: Token, complain: LogRefusal = lambda line: None
 ) -> asyncio.Server:
     """Answer on a TCP port whoever knows the token."""
-    door = _Door(frontier, token, complain)
+    door = _TcpListener(frontier, token, complain)
     try:
-        return await asyncio.start_server(door.knock, host, port)
+        return await asyncio.start_server(door.accept, host, port)
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno is not None and error.errno > 0 else error.strerror or error
-        raise ServeError(f"--listen {host}:{port}: cannot listen here ({reason})") from None
+        raise ListenError(f"--listen {host}:{port}: cannot listen here ({reason})") from None
 
 
-class _Door:
-    def __init__(self, frontier: Frontier, token: Token, complain: Complain) -> None:
+class _TcpListener:
+    def __init__(self, frontier: Frontier, token: Token, complain: LogRefusal) -> None:
         self._frontier, self._token, self._complain = frontier, token, complain
         self._strangers = self._guests = 0
-        self._complained_at, self._unsaid = -COMPLAINT_EVERY_S, 0
+        self._complained_at, self._unsaid = -REFUSAL_LOG_EVERY_S, 0
 
-    async def knock(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first byte to its last."""
-        if self._strangers >= STRANGERS_MAX or self._guests >= SESSIONS_MAX:
-            self._tell(writer, "too many connections at once")
+        if self._strangers >= UNAUTHENTICATED_MAX or self._guests >= SESSIONS_MAX:
+            self._log_refusal(writer, "too many connections at once")
             writer.transport.abort()
             return
         self._strangers += 1
         try:
-            let_in = await self._admit(reader, writer)
+            let_in = await self._authenticate(reader, writer)
         finally:
             self._strangers -= 1
         if not let_in:
@@ -84,36 +84,36 @@ class _Door:
             return
         self._guests += 1
         try:
-            await Session(self._frontier, writer).run(reader)
+            await RpcSession(self._frontier, writer).run(reader)
         finally:
             self._guests -= 1
 
-    async def _admit(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         try:
             async with asyncio.timeout(HANDSHAKE_S):
                 keep_alive(writer.get_extra_info("socket"))
-                talk = handshake.receive(self._token)
+                talk = handshake.server_handshake(self._token)
                 next(talk)
                 for _ in range(handshake.ROUNDS):
                     writer.write(talk.send(await read_frame(reader, handshake.FRAME_BYTES_MAX)))
                     await writer.drain()
                 return True
-        except Stranger as stranger:
-            self._tell(writer, str(stranger))
+        except HandshakeRefused as stranger:
+            self._log_refusal(writer, str(stranger))
             with contextlib.suppress(OSError):
-                writer.write(stranger.told)
+                writer.write(stranger.response)
         except TimeoutError:
-            self._tell(writer, f"no handshake within {HANDSHAKE_S:.0f} s")
+            self._log_refusal(writer, f"no handshake within {HANDSHAKE_S:.0f} s")
         except (asyncio.IncompleteReadError, OSError):
-            self._tell(writer, "it does not speak our protocol")
+            self._log_refusal(writer, "it does not speak our protocol")
         except asyncio.CancelledError:  # the server ends
             pass
         return False
 
-    def _tell(self, writer: asyncio.StreamWriter, reason: str) -> None:
+    def _log_refusal(self, writer: asyncio.StreamWriter, reason: str) -> None:
         """Say it to the operator, but let nobody fill the log."""
         now = boottime()
-        if now - self._complained_at < COMPLAINT_EVERY_S:
+        if now - self._complained_at < REFUSAL_LOG_EVERY_S:
             self._unsaid += 1
             return
         peer = (writer.get_extra_info("peername") or ("somebody",))[0]

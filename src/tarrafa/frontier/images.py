@@ -15,9 +15,9 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.errors import DataError
-from tarrafa.model import HostId, Role, UrlId, UrlState
+from tarrafa.model import HostId, UrlRole, UrlId, UrlState
 from tarrafa.parse.url import host_id, host_key, url_id
-from tarrafa.revisit.policy import History
+from tarrafa.revisit.policy import PageHistory
 
 URLS_MAX = 5_000  # in one answer
 BYTES_MAX = 8 << 20  # of one answer, roughly: with the last host it may be a few times as much
@@ -31,7 +31,7 @@ Words = Annotated[str, Meta(max_length=1 << 16)]
 Key = Annotated[bytes, Meta(min_length=16, max_length=16)]
 
 
-class VisitImage(msgspec.Struct, frozen=True, array_like=True):
+class VisitExport(msgspec.Struct, frozen=True, array_like=True):
     """One line of a URL's history; the fields are the columns of `visit`."""
 
     number: Count
@@ -42,16 +42,16 @@ class VisitImage(msgspec.Struct, frozen=True, array_like=True):
     worker: Words
 
 
-class PageImage(msgspec.Struct, frozen=True, array_like=True):
+class PageExport(msgspec.Struct, frozen=True, array_like=True):
     """What is believed of a page that is kept fresh, and where it stands."""
 
     shelf: Number
     key: Moment
     gone: Count
-    history: History
+    history: PageHistory
 
 
-class UrlImage(msgspec.Struct, frozen=True, array_like=True):
+class UrlExport(msgspec.Struct, frozen=True, array_like=True):
     """A URL in one collection. But for `history` and `page` the fields are the columns of `url`."""
 
     id: Key
@@ -76,32 +76,32 @@ class UrlImage(msgspec.Struct, frozen=True, array_like=True):
     blamed: Count
     payload: Words
     archived: Moment
-    history: Annotated[list[VisitImage], Meta(max_length=HISTORY_MAX)] = []
-    page: PageImage | None = None
+    history: Annotated[list[VisitExport], Meta(max_length=HISTORY_MAX)] = []
+    page: PageExport | None = None
     pagerank: Annotated[float, Meta(ge=0, le=1e12)] = 0.0
     run: Count = 1
     shown: Annotated[int, Meta(ge=0, le=2)] = 0
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class HostCollectionExport(msgspec.Struct, frozen=True, array_like=True):
     """What one collection has on a host. `site_hosts` is how many hosts of its site the collection visits."""
 
     collection: Words
     visited: Count
     refused: Annotated[int, Meta(ge=0, le=1)]
     site_hosts: Count
-    urls: Annotated[list[UrlImage], Meta(max_length=URLS_MAX)]
+    urls: Annotated[list[UrlExport], Meta(max_length=URLS_MAX)]
     run: Count = 1  # that `visited` is about
 
 
-class RobotsImage(msgspec.Struct, frozen=True, array_like=True):
+class RobotsExport(msgspec.Struct, frozen=True, array_like=True):
     status: Number
     digest: Annotated[bytes, Meta(max_length=64)]
     expires: Moment
     text: Annotated[bytes, Meta(max_length=1 << 20)]
 
 
-class HostRow(msgspec.Struct, frozen=True, array_like=True):
+class HostRowExport(msgspec.Struct, frozen=True, array_like=True):
     """The host itself. Up to `announced_wrong` the fields are columns of `host`."""
 
     next_at: Moment
@@ -114,24 +114,24 @@ class HostRow(msgspec.Struct, frozen=True, array_like=True):
     modified_wrong: Count
     announced_right: Count
     announced_wrong: Count
-    robots: RobotsImage | None = None
+    robots: RobotsExport | None = None
 
 
-class HostImage(msgspec.Struct, frozen=True, array_like=True):
+class HostExport(msgspec.Struct, frozen=True, array_like=True):
     """A host, or one part of it: the first has its `row`."""
 
     id: HostId
     key: Annotated[str, Meta(max_length=1 << 10)]
     site: Annotated[str, Meta(max_length=1 << 10)]
-    row: HostRow | None
-    shares: list[Share]
+    row: HostRowExport | None
+    shares: list[HostCollectionExport]
 
     @property
     def urls(self) -> int:
         return sum(len(share.urls) for share in self.shares)
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class FrontierCursor(msgspec.Struct, frozen=True, array_like=True):
     """How far a walk through all hosts has come: behind this URL of this collection (by its number) on this host."""
 
     host: HostId = -(1 << 63)
@@ -139,14 +139,14 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     url: UrlId = b""
 
 
-class Album(msgspec.Struct, frozen=True, array_like=True):
+class ExportBatch(msgspec.Struct, frozen=True, array_like=True):
     """Some hosts, and where to go on; None: there are no more."""
 
-    images: list[HostImage]
-    end: Place | None
+    images: list[HostExport]
+    end: FrontierCursor | None
 
 
-class CollectionImage(msgspec.Struct, frozen=True):
+class CollectionExport(msgspec.Struct, frozen=True):
     """A collection without its hosts. `counters` are those that count what happened, not what is there."""
 
     name: Words
@@ -167,16 +167,16 @@ class CollectionImage(msgspec.Struct, frozen=True):
     started: Moment = 0.0
 
 
-class Catalogue(msgspec.Struct, frozen=True):
+class ExportCatalogue(msgspec.Struct, frozen=True):
     """All that does not hang below a host. `suffixes` is the list by which hosts were put together to sites; `deleted`
     says when collections were that are no more."""
 
-    collections: list[CollectionImage]
+    collections: list[CollectionExport]
     suffixes: str
     deleted: dict[Words, Moment] = {}
 
 
-def check(image: HostImage) -> None:
+def check_host_export(image: HostExport) -> None:
     """What the types alone cannot say: everything in an image is what it is called."""
     if not image.key.startswith(("http://", "https://")):
         raise DataError(f"{image.key[:200]!r} is no host")
@@ -186,15 +186,15 @@ def check(image: HostImage) -> None:
         raise DataError(f"an image of {image.key!r} has no site")
     for share in image.shares:
         for url in share.urls:
-            if why := _complaint(image, url):
+            if why := _find_defect(image, url):
                 raise DataError(f"an image of {image.key!r}: {url.url[:200]!r}: {why}")
 
 
 STATES = frozenset(map(int, UrlState)) - {int(UrlState.HANDED_OUT)}
-ROLES = frozenset(map(int, Role))
+ROLES = frozenset(map(int, UrlRole))
 
 
-def _complaint(image: HostImage, url: UrlImage) -> str:
+def _find_defect(image: HostExport, url: UrlExport) -> str:
     if url_id(url.url) != url.id:
         return "has the id of another URL"
     if "/" not in url.url[8:] or host_key(url.url) != image.key:
@@ -209,13 +209,13 @@ def _complaint(image: HostImage, url: UrlImage) -> str:
     return ""
 
 
-def _is_sane(page: History) -> bool:
+def _is_sane(page: PageHistory) -> bool:
     moments = (page.first, page.last, page.rated, page.announced, page.birth)
     amounts = (page.alpha, page.beta, page.weight, page.rate)
     return all(abs(at) <= 1e15 for at in moments) and all(0.0 < amount <= 1e300 for amount in amounts)
 
 
-def size_of(image: HostImage) -> int:
+def estimate_bytes(image: HostExport) -> int:
     """How many bytes an image takes, roughly."""
     size = 500
     if image.row is not None:

@@ -16,21 +16,21 @@ from pathlib import Path
 
 import uvloop
 
-from tarrafa.archive.follow import published
+from tarrafa.archive.follow import visit_lengths
 from tarrafa.clock import Clock, boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, Locked, TarrafaError
-from tarrafa.fetch.suffixes import bundled_list
-from tarrafa.frontier.address import local
-from tarrafa.frontier.door import listen, parse_listen
-from tarrafa.frontier.planner import Steward
-from tarrafa.frontier.remote import Tally, serve
+from tarrafa.fetch.suffixes import bundled_suffix_list
+from tarrafa.frontier.address import local_address
+from tarrafa.frontier.door import serve_tcp, parse_listen_address
+from tarrafa.frontier.planner import PlannerLauncher
+from tarrafa.frontier.remote import RpcStats, serve_unix
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.sqlite import SqliteFrontier, last_seen
-from tarrafa.frontier.timing import going_on
-from tarrafa.frontier.token import find_token
-from tarrafa.process import become_child, run_child
-from tarrafa.pulse import PULSE_EVERY_S, Pulse, Sender
+from tarrafa.frontier.store.sqlite import SqliteFrontier, last_clock_reading
+from tarrafa.frontier.timing import resume_clock
+from tarrafa.frontier.token import load_token
+from tarrafa.process import die_with_parent, run_child
+from tarrafa.pulse import PROCESS_HEARTBEAT_EVERY_S, ProcessHeartbeat, HeartbeatSender
 
 OPEN_TRIES, OPEN_WAIT_S = 50, 0.1  # a predecessor that was killed a moment ago may still hold the lock
 
@@ -44,20 +44,20 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         loop.call_soon_threadsafe(ended.set)
 
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    going = going_on(Clock.from_environment(), last_seen(data.frontier))
+    going = resume_clock(Clock.from_environment(), last_clock_reading(data.frontier))
     clock = going.clock
     frontier = await _open(data, clock, on_fatal)
-    server = await serve(frontier, data.socket)
+    server = await serve_unix(frontier, data.socket)
     ready = "ready"
     if where is not None:
-        token = find_token(None)
-        doors = await listen(frontier, *parse_listen(where, token), token, _say)
+        token = load_token(None)
+        doors = await serve_tcp(frontier, *parse_listen_address(where, token), token, _print_line)
         ready = f"ready {doors.sockets[0].getsockname()[1]}"
-    steward = asyncio.create_task(Steward(frontier, local(data), clock).run())
-    pulsing = asyncio.create_task(_pulse(data))
-    _say(ready)
+    steward = asyncio.create_task(PlannerLauncher(frontier, local_address(data), clock).run())
+    pulsing = asyncio.create_task(_send_heartbeats(data))
+    _print_line(ready)
     if going.notice():
-        _say(f"{going.notice()} (it was set back since the frontier was last open)")
+        _print_line(f"{going.notice()} (it was set back since the frontier was last open)")
     await ended.wait()
     pulsing.cancel()
     steward.cancel()
@@ -69,32 +69,32 @@ async def _main(data: DataDirectory, where: str | None) -> None:
         raise fatal[0]
 
 
-async def _pulse(data: DataDirectory) -> None:
+async def _send_heartbeats(data: DataDirectory) -> None:
     """Say once a second how much we are asked."""
-    sender = Sender(data)
-    answers, at = Tally.answers, boottime()
+    sender = HeartbeatSender(data)
+    answers, at = RpcStats.responses, boottime()
     while True:
-        await asyncio.sleep(PULSE_EVERY_S)
-        before, since, answers, at = answers, at, Tally.answers, boottime()
-        late_s = max(0.0, at - since - PULSE_EVERY_S)
+        await asyncio.sleep(PROCESS_HEARTBEAT_EVERY_S)
+        before, since, answers, at = answers, at, RpcStats.responses, boottime()
+        late_s = max(0.0, at - since - PROCESS_HEARTBEAT_EVERY_S)
         note = f"{(answers - before) / (at - since):,.0f} questions/s"
-        sender.send(Pulse("frontier", os.getpid(), connections=Tally.sessions, lag_s=late_s, note=note))
+        sender.send(ProcessHeartbeat("frontier", os.getpid(), connections=RpcStats.sessions, lag_s=late_s, note=note))
 
 
-def _say(line: str) -> None:
+def _print_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 async def _open(data: DataDirectory, clock: Clock, on_fatal: Callable[[TarrafaError], None]) -> SqliteFrontier:
-    if not data.frontier.exists() and published(data.archive):
+    if not data.frontier.exists() and visit_lengths(data.archive):
         # An empty one would give the numbers of visits again that the archive holds already: nobody would follow them.
         raise DataError(
             f"{data.frontier}: is missing, but the archive holds visits; `tarrafa rebuild frontier` makes it again"
         )
     for attempt in range(OPEN_TRIES):
         try:
-            return SqliteFrontier(data.frontier, clock, bundled_list(), on_fatal, LeaseClock.from_environment())
+            return SqliteFrontier(data.frontier, clock, bundled_suffix_list(), on_fatal, LeaseClock.from_environment())
         except Locked:
             if attempt == OPEN_TRIES - 1:
                 raise
@@ -109,7 +109,7 @@ def main() -> None:
     parser.add_argument("--parent", type=int, required=True)
     parser.add_argument("--listen", help="HOST:PORT; the token is in the environment")
     options = parser.parse_args()
-    become_child(options.parent)
+    die_with_parent(options.parent)
     run_child(lambda: uvloop.run(_main(DataDirectory(options.data), options.listen)))
 
 

@@ -21,10 +21,10 @@ from tarrafa import config
 from tarrafa.clock import CLOCK_VARIABLE, Clock
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError, Unreachable
-from tarrafa.frontier.address import Address, connect, handed_down, to_environment
-from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, Frontier, PageFacts, PlannedVisit, ShelfFacts
+from tarrafa.frontier.address import Address, connect, address_from_supervisor, to_environment
+from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, Frontier, RevisitPage, PlannedVisit, RevisitShelf
 from tarrafa.model import HostId
-from tarrafa.process import become_child, module_line, run_child
+from tarrafa.process import die_with_parent, module_command, run_child
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.revisit.policy import class_of
 
@@ -34,7 +34,7 @@ REST_S = 5.0  # between two plans of one collection at least, however fast the c
 PAGES_PER_CALL, HOSTS_PER_CALL, VISITS_PER_CALL = 5_000, 500, 2_000
 
 
-class Steward:
+class PlannerLauncher:
     """Starts planners where they are needed, one at a time.
 
     Where several stewards serve one frontier, its body has a coroutine `may_plan`, which says yes to one of them at a
@@ -50,19 +50,19 @@ class Steward:
             await asyncio.sleep(LOOK_EVERY_S)
             with contextlib.suppress(Unreachable):  # it is asked again
                 if self._may_plan is None or await self._may_plan():
-                    await self._plan_what_waits()
+                    await self._plan_waiting_collections()
 
-    async def _plan_what_waits(self) -> None:
-        for number in await self._frontier.unplanned():
+    async def _plan_waiting_collections(self) -> None:
+        for number in await self._frontier.collections_to_plan():
             try:
-                await self._plan(number)
+                await self._run_planner(number)
             except (OSError, TimeoutError) as error:  # no room for a process now, or it never ends
                 sys.stderr.write(f"the planner of collection {number} failed: {error!r}\n")
             await asyncio.sleep(REST_S)
 
-    async def _plan(self, number: int) -> None:
+    async def _run_planner(self, number: int) -> None:
         """What it has to say goes into the owner's log; a failure is tried again."""
-        line = module_line("tarrafa.frontier.planner", "--collection", str(number), "--parent", str(os.getpid()))
+        line = module_command("tarrafa.frontier.planner", "--collection", str(number), "--parent", str(os.getpid()))
         process = await asyncio.create_subprocess_exec(
             *line,
             env=os.environ | to_environment(self._address) | {CLOCK_VARIABLE: self._clock.to_environment()},
@@ -75,22 +75,22 @@ class Steward:
                 process.kill()
 
 
-async def plan(frontier: Frontier, row: CollectionRow, now: float) -> None:
+async def plan_collection(frontier: Frontier, row: CollectionRow, now: float) -> None:
     """Find out what the collection's policy waits for, and tell the frontier."""
-    collection = config.decode(row.config)
+    collection = config.decode_collection(row.config)
     if collection.revisit.policy == "index":
-        await set_price(frontier, row.id, collection)
+        await compute_price(frontier, row.id, collection)
     else:
-        await set_plan(frontier, row.id, collection, now)
+        await compute_plan(frontier, row.id, collection, now)
 
 
-async def set_price(frontier: Frontier, number: int, collection: Collection) -> None:
+async def compute_price(frontier: Frontier, number: int, collection: Collection) -> None:
     import numpy as np
 
     from tarrafa.revisit import longrun
 
     rate = collection.revisit.rate
-    shelves = [shelf async for shelf in _shelves(frontier, number)]
+    shelves = [shelf async for shelf in _fetch_shelves(frontier, number)]
     price = 0.0
     if shelves and rate is not None:
         hosts = {host: place for place, host in enumerate(dict.fromkeys(shelf.host for shelf in shelves))}
@@ -105,47 +105,47 @@ async def set_price(frontier: Frontier, number: int, collection: Collection) -> 
             counts=np.array([shelf.pages for shelf in shelves], dtype=float),
         )
         price = float(solved.price)
-    await frontier.price(number, price)
+    await frontier.set_price(number, price)
     host: HostId | None = FIRST_HOST
     while host is not None:
-        host = await frontier.stir(number, host, HOSTS_PER_CALL)
+        host = await frontier.recompute_due(number, host, HOSTS_PER_CALL)
 
 
-async def _shelves(frontier: Frontier, number: int) -> AsyncIterator[ShelfFacts]:
+async def _fetch_shelves(frontier: Frontier, number: int) -> AsyncIterator[RevisitShelf]:
     host = FIRST_HOST
-    while some := await frontier.shelves(number, host, HOSTS_PER_CALL):
+    while some := await frontier.revisit_shelves(number, host, HOSTS_PER_CALL):
         for shelf in some:
             yield shelf
         host = some[-1].host
 
 
-async def read_pages(frontier: Frontier, number: int) -> list[PageFacts]:
+async def fetch_revisit_pages(frontier: Frontier, number: int) -> list[RevisitPage]:
     """All pages of a collection that are kept fresh."""
-    pages: list[PageFacts] = []
+    pages: list[RevisitPage] = []
     host, url = FIRST_HOST, b""
-    while some := await frontier.pages(number, host, url, PAGES_PER_CALL):
+    while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
         pages += some
         host, url = some[-1].host, some[-1].id
     return pages
 
 
-async def set_plan(frontier: Frontier, number: int, collection: Collection, now: float) -> None:
+async def compute_plan(frontier: Frontier, number: int, collection: Collection, now: float) -> None:
     revisit = collection.revisit
-    pages = await read_pages(frontier, number)
+    pages = await fetch_revisit_pages(frontier, number)
     name = int(now)
-    visits = _visits(pages, collection, now) if pages else []
+    visits = _planned_visits(pages, collection, now) if pages else []
     for start in range(0, len(visits), VISITS_PER_CALL):
-        await frontier.plan(number, name, visits[start : start + VISITS_PER_CALL])
-    await frontier.begin_plan(number, name, now)  # whoever dies here leaves it to the next planner
+        await frontier.add_planned_visits(number, name, visits[start : start + VISITS_PER_CALL])
+    await frontier.activate_plan(number, name, now)  # whoever dies here leaves it to the next planner
     host: HostId | None = FIRST_HOST
     while host is not None:
-        host = await frontier.stir(number, host, HOSTS_PER_CALL)
-    while await frontier.drop_plans(number, HOSTS_PER_CALL):
+        host = await frontier.recompute_due(number, host, HOSTS_PER_CALL)
+    while await frontier.drop_old_plans(number, HOSTS_PER_CALL):
         pass
-    await frontier.begin_plan(number, name, now + revisit.horizon)
+    await frontier.activate_plan(number, name, now + revisit.horizon)
 
 
-def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[PlannedVisit]:
+def _planned_visits(pages: list[RevisitPage], collection: Collection, now: float) -> list[PlannedVisit]:
     """As psp, mp2 and m-wolf plan them: see revisit/allocation.py and revisit/slots.py."""
     import numpy as np
 
@@ -179,12 +179,12 @@ def _visits(pages: list[PageFacts], collection: Collection, now: float) -> list[
 
 async def _main(number: int) -> None:
     clock = Clock.from_environment()
-    frontier = await connect(handed_down(), clock)
+    frontier = await connect(address_from_supervisor(), clock)
     try:
         row = next((row for row in await frontier.collections() if row.id == number), None)
         if row is None:
             raise FrontierError(f"no collection has the number {number}")
-        await plan(frontier, row, clock.now())
+        await plan_collection(frontier, row, clock.now())
     finally:
         await frontier.close()
 
@@ -195,7 +195,7 @@ def main() -> None:
     parser.add_argument("--collection", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
-    become_child(options.parent)
+    die_with_parent(options.parent)
     run_child(lambda: asyncio.run(_main(options.collection)))
 
 

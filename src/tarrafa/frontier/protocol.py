@@ -8,21 +8,21 @@ from typing import Protocol
 
 import msgspec
 
-from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
-from tarrafa.model import HostId, Outcome, Role, UrlId, Visit
+from tarrafa.frontier.images import ExportBatch, ExportCatalogue, CollectionExport, HostExport, FrontierCursor
+from tarrafa.model import HostId, Outcome, UrlRole, UrlId, Visit
 from tarrafa.process import ProcessId
-from tarrafa.revisit.policy import History
-from tarrafa.takedown import Entry
+from tarrafa.revisit.policy import PageHistory
+from tarrafa.takedown import TakedownEntry
 
 LEASE_S = 30.0  # a worker that does not renew for so long has lost its hosts
 REQUEST_MARGIN = 1 / 6  # it sends no request in the last part of its lease
 VISITS_PER_LEASE = 8
 RANK_STEP, RANK_MAX = 1.25, 1e12
-ENTRIES_PER_ANSWER = 1_000  # of what was taken down or deleted
+ENTRIES_PER_RESPONSE = 1_000  # of what was taken down or deleted
 FIRST_HOST: HostId = -(1 << 63)  # where a walk through all hosts begins
 
 
-class Offer(msgspec.Struct, frozen=True, array_like=True):
+class DiscoveredUrl(msgspec.Struct, frozen=True, array_like=True):
     """A URL that somebody points to. `host_key` is scheme://host:port; `redirects` counts hops since a real link.
 
     With a `status` it is only to be known: its looks say that it must not be visited.
@@ -34,13 +34,13 @@ class Offer(msgspec.Struct, frozen=True, array_like=True):
     host_key: str
     depth: int
     redirects: int = 0
-    role: int = Role.PAGE
+    role: int = UrlRole.PAGE
     status: int = 0
     announced: float = 0.0  # when its author says that it last changed: from a sitemap or feed
     parent: bytes = b""  # see `Visit`
 
 
-class Weight(msgspec.Struct, frozen=True, array_like=True):
+class UrlWeight(msgspec.Struct, frozen=True, array_like=True):
     """What the link graph knows of a URL, in absolute values. `depth` -1: nothing new about its depth."""
 
     host: HostId
@@ -51,13 +51,13 @@ class Weight(msgspec.Struct, frozen=True, array_like=True):
     rank: float = 0.0  # N times PageRank, with the mean 1; 0: nothing is known of it
 
 
-def is_news(rank: float, known: float) -> bool:
+def is_significant_rank_change(rank: float, known: float) -> bool:
     """Whether a rank is worth telling and writing down. A small change is not; who has none yet has the mean, 1."""
     known = known if known > 0.0 else 1.0
     return 0.0 < rank < RANK_MAX and not 1 / RANK_STEP <= rank / known <= RANK_STEP
 
 
-class RobotsCopy(msgspec.Struct, frozen=True, array_like=True):
+class CachedRobots(msgspec.Struct, frozen=True, array_like=True):
     """A host's robots.txt as last seen: the answer's status, its text's digest, and until when it holds."""
 
     status: int
@@ -77,13 +77,13 @@ class Lease(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float  # of the last answer
     delay_s: float  # as last known
     failures: int
-    robots: RobotsCopy | None
+    robots: CachedRobots | None
     visits: list[Visit]
     memory: bytes = b""  # what the last walk wished to remember of the host
     run: int = 1  # of the collection, to which the visits belong
 
 
-class Loan(msgspec.Struct, frozen=True, array_like=True):
+class HostLoan(msgspec.Struct, frozen=True, array_like=True):
     """A host asked for by name, for one errand. Not `granted`: ask again at `free_at`. It is given back by `finish`."""
 
     granted: bool
@@ -91,10 +91,10 @@ class Loan(msgspec.Struct, frozen=True, array_like=True):
     ended_at: float = 0.0
     delay_s: float = 0.0
     failures: int = 0
-    robots: RobotsCopy | None = None  # also when it is not granted
+    robots: CachedRobots | None = None  # also when it is not granted
 
 
-class Report(msgspec.Struct, frozen=True, array_like=True):
+class VisitReport(msgspec.Struct, frozen=True, array_like=True):
     """A visit that is over, its record durable and its links delivered."""
 
     id: UrlId
@@ -107,27 +107,27 @@ class HostReport(msgspec.Struct, frozen=True, array_like=True):
 
     host: HostId
     collection: int
-    reports: list[Report]
+    reports: list[VisitReport]
     next_at: float
     ended_at: float
     delay_s: float
     keep: bool
     wanted: int = VISITS_PER_LEASE
     failures: int = 0  # in a row, at the host
-    robots: RobotsCopy | None = None
+    robots: CachedRobots | None = None
     memory: bytes | None = None  # None: as it was
     trouble: str = ""  # what stands in the way, in words; empty: nothing does
     run: int = 0  # as its lease says; when the next run has begun, the host goes back. 0: whichever it is
 
 
-class Continuation(msgspec.Struct, frozen=True, array_like=True):
+class NextVisits(msgspec.Struct, frozen=True, array_like=True):
     """What comes next on a host that was reported on. Not `held`: it is no longer the worker's."""
 
     held: bool
     visits: list[Visit]
 
 
-class Terms(msgspec.Struct, frozen=True):
+class WorkerRegistration(msgspec.Struct, frozen=True):
     """What a worker is told when it joins: its number, and for how long it holds what it leases, from the moment on at
     which it asked: two machines share no clock, but each knows when it put its question."""
 
@@ -135,7 +135,7 @@ class Terms(msgspec.Struct, frozen=True):
     lease_s: float
 
 
-class Instant(msgspec.Struct, frozen=True):
+class ClockReading(msgspec.Struct, frozen=True):
     """What the frontier's clock shows, and how fast it runs. Every moment that it tells or is told is on that clock."""
 
     now: float
@@ -154,7 +154,7 @@ class CollectionRow(msgspec.Struct, frozen=True):
     run: int = 1  # which of its runs is the last one that was begun
 
 
-class Standing(msgspec.Struct, frozen=True, array_like=True):
+class FrontierCollectionState(msgspec.Struct, frozen=True, array_like=True):
     """How a collection stands, in a few bytes, for those who ask every second."""
 
     id: int
@@ -203,7 +203,7 @@ class CollectionStatus(msgspec.Struct, frozen=True):
     sweeping: bool = False  # which is being done
 
 
-class NodeStatus(msgspec.Struct, frozen=True):
+class WorkerLeaseStatus(msgspec.Struct, frozen=True):
     """A worker that is alive, as the frontier sees it."""
 
     name: str
@@ -224,10 +224,10 @@ class PastVisit(msgspec.Struct, frozen=True, array_like=True):
     worker: str = ""  # who made it
 
 
-class Freshness(msgspec.Struct, frozen=True):
+class PageFreshness(msgspec.Struct, frozen=True):
     """What the frontier believes of a page that it keeps fresh, and when it is due for that reason."""
 
-    history: History
+    history: PageHistory
     due: float | None  # None: nothing makes it worth a visit as things stand
     gone: int
     shelf: int
@@ -236,17 +236,17 @@ class Freshness(msgspec.Struct, frozen=True):
     announcements_believed: bool
 
 
-class PageFacts(msgspec.Struct, frozen=True, array_like=True):
+class RevisitPage(msgspec.Struct, frozen=True, array_like=True):
     """A page that is kept fresh, as a planner or a simulator needs it."""
 
     host: HostId
     id: UrlId
     delay_s: float  # of its host
     dates_believed: bool
-    history: History
+    history: PageHistory
 
 
-class ShelfFacts(msgspec.Struct, frozen=True, array_like=True):
+class RevisitShelf(msgspec.Struct, frozen=True, array_like=True):
     """How many pages of a host stand in one class of the index policy."""
 
     host: HostId
@@ -293,12 +293,12 @@ class UrlFacts(msgspec.Struct, frozen=True):
     content_id: str | None
     place: int | None = None  # how many of its host's waiting URLs go before it; None if it does not wait
     history: list[PastVisit] = []
-    freshness: Freshness | None = None
+    freshness: PageFreshness | None = None
     site: SiteFacts | None = None
     rank: float = 0.0  # as in `Weight`, as last told
 
 
-class Acquaintance(msgspec.Struct, frozen=True):
+class HostCollectionCounts(msgspec.Struct, frozen=True):
     """What one collection has of a host."""
 
     collection: str
@@ -322,24 +322,24 @@ class HostFacts(msgspec.Struct, frozen=True):
     waiting: int  # URLs, over all collections
     visited: int  # visits made, over all collections
     trouble: str = ""  # what went wrong last, if it has not gone well since
-    met_by: list[Acquaintance] = []
+    met_by: list[HostCollectionCounts] = []
 
 
-class Facts(msgspec.Struct, frozen=True):
+class UrlLookup(msgspec.Struct, frozen=True):
     """The answer to `look_up`. No host: nobody ever pointed there."""
 
     host: HostFacts | None
     urls: list[UrlFacts]
 
 
-class Withholding(msgspec.Struct, frozen=True):
+class TakedownBatch(msgspec.Struct, frozen=True):
     """Part of what was taken down or lifted; `end` is where to go on. Empty: there is no more for now."""
 
-    entries: list[Entry]
+    entries: list[TakedownEntry]
     end: int
 
 
-class Deletion(msgspec.Struct, frozen=True, array_like=True):
+class DeletedCollection(msgspec.Struct, frozen=True, array_like=True):
     """A collection that is no more, as of a moment; `number` is where to go on."""
 
     number: int
@@ -347,11 +347,11 @@ class Deletion(msgspec.Struct, frozen=True, array_like=True):
     at: float
 
 
-class Overview(msgspec.Struct, frozen=True):
+class FrontierOverview(msgspec.Struct, frozen=True):
     """The answer to `status`. Not `whole`: a part of the frontier did not answer, and is not counted."""
 
     collections: list[CollectionStatus]
-    nodes: list[NodeStatus]
+    nodes: list[WorkerLeaseStatus]
     notes: list[str] = []  # what people should know of the frontier itself
     whole: bool = True
 
@@ -366,7 +366,7 @@ class HostCounts(msgspec.Struct, frozen=True):
     counted: bool = True
 
 
-class HostShare(msgspec.Struct, frozen=True):
+class HostUrlCount(msgspec.Struct, frozen=True):
     """A host, and how many of its URLs ended alike; how it stands now."""
 
     key: str
@@ -376,7 +376,7 @@ class HostShare(msgspec.Struct, frozen=True):
     trouble: str
 
 
-class Ended(msgspec.Struct, frozen=True):
+class UrlSample(msgspec.Struct, frozen=True):
     """A URL, how it stands, and its last visits, the newest first."""
 
     url: str
@@ -385,7 +385,7 @@ class Ended(msgspec.Struct, frozen=True):
     history: list[PastVisit]
 
 
-class StatusFacts(msgspec.Struct, frozen=True):
+class UrlStatusFacts(msgspec.Struct, frozen=True):
     """The URLs of a collection whose last visit, in its last run, ended alike. Not `whole`: there are more URLs than
     anybody looks at, and these numbers are those of the first `looked`, host by host; hosts stand in no order that says
     anything about them, so that others are not much different."""
@@ -400,28 +400,28 @@ class StatusFacts(msgspec.Struct, frozen=True):
     first: float | None = None  # the longest ago that one of them ended so
     last: float | None = None
     lately: tuple[int, int, int] = (0, 0, 0)  # in the last hour, day and week
-    most: list[HostShare] = []
-    samples: list[Ended] = []
+    most: list[HostUrlCount] = []
+    samples: list[UrlSample] = []
 
 
-class Retried(msgspec.Struct, frozen=True):
+class RetryBatch(msgspec.Struct, frozen=True):
     """How many URLs wait again, and where to go on; None: there are no more."""
 
     urls: int
-    end: Place | None
+    end: FrontierCursor | None
 
 
 class Frontier(Protocol):
     """The URL server."""
 
-    async def open_collection(self, config: bytes, roots: list[Offer], start: bool = True) -> CollectionRow:
+    async def open_collection(self, config: bytes, roots: list[DiscoveredUrl], start: bool = True) -> CollectionRow:
         """Create the collection, or take up its newer configuration, with (some of) its roots; it runs from now on.
 
         What had failed gets another chance. Together with the roots, so that nobody finds it running and empty. Not to
         `start`: a new one is `ready`, and one that is there stays in the state that it is in, with its reason.
         """
 
-    async def seed(self, collection: int, roots: list[Offer]) -> None:
+    async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         """More of the roots of a collection that was opened: its configuration, which may be large, crosses once."""
 
     async def begin_run(self, name: str, reason: str) -> CollectionRow:
@@ -436,28 +436,28 @@ class Frontier(Protocol):
         """Delete so many rows, roughly, of a collection that does not run; True: there is more. Its name is free when
         there is not. With a limit of 0 nothing is deleted yet, but it can only be deleted from now on."""
 
-    async def note_deletion(self, name: str) -> bool:
+    async def record_deletion(self, name: str) -> bool:
         """A collection that can only be deleted is no more as of this moment: whoever asks for `deletions` hears of it.
         Repeating it changes nothing. False: something of it is still out, or a part of the frontier is away."""
 
-    async def deletions(self, after: int) -> list[Deletion]:
+    async def deletions(self, after: int) -> list[DeletedCollection]:
         """Which collections were deleted, the last one of each name, in the order in which that was noted, after a
         number (0: from the beginning). Whoever archives for a collection asks before its first record, and notes them
         down: so what belonged to its namesake can be told from what is its own."""
 
-    async def retry(self, host: HostId, host_key: str) -> None:
+    async def retry_host(self, host: HostId, host_key: str) -> None:
         """A host may be visited again as soon as politeness allows: its failures are forgotten, and what of it had
         failed, in all collections, waits again."""
 
-    async def alike(self, name: str, status: int) -> StatusFacts:
+    async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
         """What ended with one status: how much, since when, where, with samples. Costs a look at many rows."""
 
-    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
+    async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
         """So many of those URLs, roughly, wait again, and their hosts may be visited as soon as politeness allows. What
         waits already, or is kept fresh, has its own time; what is kept, or was refused for what it is, is left alone
         (`can_be_retried`). Repeating it is harmless."""
 
-    async def hosts(self, name: str) -> HostCounts:
+    async def host_counts(self, name: str) -> HostCounts:
         """How the hosts of a collection stand; as of some seconds ago."""
 
     async def collections(self) -> list[CollectionRow]:
@@ -467,22 +467,22 @@ class Frontier(Protocol):
     async def collection(self, name: str) -> CollectionRow | None:
         """One of them; None: there is none of that name."""
 
-    async def standings(self) -> list[Standing]:
+    async def collection_states(self) -> list[FrontierCollectionState]:
         """Whether what one knows of the collections still holds, without their configurations."""
 
-    async def control(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: str) -> None:
         """Set a collection to running, paused, stopped or finished; or to ready or waiting, which is as stopped."""
 
-    async def discover(self, collection: int, offers: list[Offer]) -> None:
+    async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         """Make URLs known, or lower their depth. Counts nothing: repeating it is harmless."""
 
-    async def join(self, name: str, process: ProcessId) -> Terms:
+    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         """Take part under a name that no living worker has."""
 
-    async def bury(self, process: ProcessId) -> None:
+    async def release_process(self, process: ProcessId) -> None:
         """A worker's process is dead, says somebody who can prove it: its hosts go back at once."""
 
-    async def time(self) -> Instant:
+    async def time(self) -> ClockReading:
         """What time it is here: two machines share no clock."""
 
     async def renew(self, worker: int, note: str) -> float:
@@ -497,77 +497,77 @@ class Frontier(Protocol):
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         """Up to so many hosts that may be visited now, each with its first visits."""
 
-    async def held(self, worker: int) -> list[Lease]:
+    async def held_leases(self, worker: int) -> list[Lease]:
         """What a worker has in hand, for one that has forgotten. A host without visits (a loan) goes back."""
 
-    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
+    async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
         """Take one host for an errand (a robots.txt that lives elsewhere), or learn what is known of it already."""
 
     async def robots_text(self, digest: bytes) -> bytes:
         """A robots.txt that some host has had; empty if none had."""
 
-    async def claim(self, worker: int, host: HostId, address: str) -> float:
+    async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """Take an IP address for a leased host: 0 if it is ours, else from when on to try again."""
 
-    async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         """Take reports over many hosts at once; per host, what to fetch next."""
 
-    async def weigh(self, collection: str, weights: list[Weight]) -> None:
+    async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
         """Take absolute in-link counts, ranks, and depths that fell, from the link graph."""
 
-    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+    async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         """Everything known of a URL, in every collection."""
 
-    async def overview(self) -> Overview: ...
+    async def overview(self) -> FrontierOverview: ...
 
-    async def unplanned(self) -> list[int]:
+    async def collections_to_plan(self) -> list[int]:
         """The collections whose revisits wait for a new price or plan."""
 
-    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
+    async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
         """The pages that are kept fresh, in order, after (host, url)."""
 
-    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
+    async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
         """The classes of pages of (about) so many hosts after that one; whole hosts only."""
 
-    async def price(self, collection: int, price: float) -> None:
+    async def set_price(self, collection: int, price: float) -> None:
         """What a visit must be worth from now on. Hosts learn of it by `stir`, or when their time comes."""
 
-    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
+    async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
         """Let so many hosts after that one look again when they are due; the last one, None when there are no more."""
 
-    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+    async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         """Put visits on the shelf of a plan to come; `number` is greater than that of any plan before."""
 
-    async def begin_plan(self, collection: int, number: int, end: float) -> None:
+    async def activate_plan(self, collection: int, number: int, end: float) -> None:
         """The plan is complete and holds from now on, to its end."""
 
-    async def drop_plans(self, collection: int, limit: int) -> int:
+    async def drop_old_plans(self, collection: int, limit: int) -> int:
         """Take away (some of) what is left of former plans; how many visits that were."""
 
-    async def catalogue(self) -> Catalogue:
+    async def export_catalogue(self) -> ExportCatalogue:
         """The collections as another frontier would take them in, and the list that sites were found by."""
 
-    async def images(self, after: Place, limit: int) -> Album:
+    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         """Hosts in the order of their ids, with up to so many URLs in all."""
 
-    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+    async def import_collection(self, image: CollectionExport) -> CollectionRow:
         """Make room for a collection from elsewhere; it is `importing` until `control` says that it is whole.
 
         One that is there already is refused, unless it waits for the rest of the same import (by its `reason`).
         """
 
-    async def restore(self, images: list[HostImage]) -> None:
+    async def import_hosts(self, images: list[HostExport]) -> None:
         """Take hosts in, the parts of each in their order. What is there already stays: repeating it is harmless."""
 
-    async def restore_deletions(self, moments: dict[str, float]) -> None:
+    async def import_deletions(self, moments: dict[str, float]) -> None:
         """What was deleted in another frontier, and when; but for what is here, and was then. Repeating is harmless."""
 
-    async def forget(self, host: HostId) -> None:
+    async def forget_host(self, host: HostId) -> None:
         """A host that nobody holds is known elsewhere from now on: take away everything that hangs below it."""
 
-    async def withhold(self, entries: list[Entry]) -> None:
+    async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
         """Take actions into the log that everybody hears of who works here; what is known already changes nothing."""
 
-    async def withheld(self, after: int) -> Withholding:
+    async def takedowns(self, after: int) -> TakedownBatch:
         """What was taken down and lifted, in the order in which the frontier heard of it, after a place that it named
         (0: from the beginning)."""

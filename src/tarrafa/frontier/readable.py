@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tarrafa.frontier.checkpoint import Source, walk
-from tarrafa.frontier.images import HostImage, Share, UrlImage
-from tarrafa.model import STATUS_MEANING, Role, UrlState
+from tarrafa.frontier.checkpoint import ExportSource, iterate_hosts
+from tarrafa.frontier.images import HostExport, HostCollectionExport, UrlExport
+from tarrafa.model import STATUS_MEANING, UrlRole, UrlState
 from tarrafa.revisit.estimate import DAY_S
 
 
-class Seen(msgspec.Struct, frozen=True):
+class VisitLine(msgspec.Struct, frozen=True):
     """One visit."""
 
     number: int
@@ -26,7 +26,7 @@ class Seen(msgspec.Struct, frozen=True):
     worker: str
 
 
-class Line(msgspec.Struct, frozen=True):
+class UrlLine(msgspec.Struct, frozen=True):
     """A URL in one collection. Dates are ISO 8601 in UTC; null is what nobody knows."""
 
     collection: str
@@ -52,26 +52,26 @@ class Line(msgspec.Struct, frozen=True):
     last_modified: str | None
     payload: str | None
     changes_per_day: float | None  # of a page that is kept fresh
-    history: list[Seen]
+    history: list[VisitLine]
 
 
-async def lines(source: Source, only: str | None = None) -> AsyncIterator[bytes]:
+async def url_lines(source: ExportSource, only: str | None = None) -> AsyncIterator[bytes]:
     """Every URL, or those of one collection."""
     encode = msgspec.json.Encoder().encode
-    async for image in walk(source, only):
+    async for image in iterate_hosts(source, only):
         for share in image.shares:
             for url in share.urls:
-                yield encode(_line(image, share, url)) + b"\n"
+                yield encode(_url_line(image, share, url)) + b"\n"
 
 
-def _line(image: HostImage, share: Share, url: UrlImage) -> Line:
-    return Line(
+def _url_line(image: HostExport, share: HostCollectionExport, url: UrlExport) -> UrlLine:
+    return UrlLine(
         collection=share.collection,
         url=url.url,
         host=image.key,
         site=image.site,
         state=UrlState(url.state).name.lower().replace("_", " "),
-        role=Role(url.role).name.lower(),
+        role=UrlRole(url.role).name.lower(),
         depth=url.depth,
         redirects=url.redirects,
         in_links=url.in_links,
@@ -90,7 +90,7 @@ def _line(image: HostImage, share: Share, url: UrlImage) -> Line:
         payload=url.payload or None,
         changes_per_day=None if url.page is None else round(url.page.history.estimate * DAY_S, 6),
         history=[
-            Seen(
+            VisitLine(
                 visit.number,
                 _date(visit.at) or "",
                 visit.status,

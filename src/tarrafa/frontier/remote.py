@@ -15,42 +15,42 @@ from pathlib import Path
 from typing import Any
 
 from tarrafa.clock import boottime
-from tarrafa.errors import FrontierError, Refused, TarrafaError, Unreachable
+from tarrafa.errors import FrontierError, AccessRefused, TarrafaError, Unreachable
 from tarrafa.frontier import handshake, wire
-from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
+from tarrafa.frontier.images import ExportBatch, ExportCatalogue, CollectionExport, HostExport, FrontierCursor
 from tarrafa.frontier.protocol import (
     CollectionRow,
-    Continuation,
-    Deletion,
-    Facts,
+    NextVisits,
+    DeletedCollection,
+    UrlLookup,
     Frontier,
     HostCounts,
     HostReport,
-    Instant,
+    ClockReading,
     Lease,
-    Loan,
-    Offer,
-    Overview,
-    PageFacts,
+    HostLoan,
+    DiscoveredUrl,
+    FrontierOverview,
+    RevisitPage,
     PlannedVisit,
-    Retried,
-    ShelfFacts,
-    Standing,
-    StatusFacts,
-    Terms,
-    Weight,
-    Withholding,
+    RetryBatch,
+    RevisitShelf,
+    FrontierCollectionState,
+    UrlStatusFacts,
+    WorkerRegistration,
+    UrlWeight,
+    TakedownBatch,
 )
 from tarrafa.frontier.token import Token
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
-from tarrafa.takedown import Entry
+from tarrafa.takedown import TakedownEntry
 
 CALL_TIMEOUT_S = 60.0
 CONNECT_TIMEOUT_S = 10.0  # handshake included
-QUESTIONS_AT_ONCE_MAX = 256  # of one connection; it is not read from while so many wait
+REQUESTS_AT_ONCE_MAX = 256  # of one connection; it is not read from while so many wait
 KEEPALIVE_IDLE_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES = 10, 5, 3
-GONE = "the URL server went away"
+SERVER_GONE = "the URL server went away"
 
 
 def keep_alive(connection: "socket.socket") -> None:
@@ -64,72 +64,72 @@ def keep_alive(connection: "socket.socket") -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-async def serve(frontier: Frontier, path: str) -> asyncio.Server:
+async def serve_unix(frontier: Frontier, path: str) -> asyncio.Server:
     """Answer on a Unix socket that only this user may open."""
     Path(path).unlink(missing_ok=True)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Session(frontier, writer).run(reader)
+        await RpcSession(frontier, writer).run(reader)
 
     server = await asyncio.start_unix_server(connected, path)
     Path(path).chmod(0o600)
     return server
 
 
-class Tally:
+class RpcStats:
     """What this process has been asked so far, and by how many at this moment."""
 
-    answers = sessions = 0
+    responses = sessions = 0
 
 
-class Session:
+class RpcSession:
     """One connection: questions are answered as they get done, not in the order asked."""
 
     def __init__(self, frontier: Frontier, writer: asyncio.StreamWriter) -> None:
         self._frontier, self._writer = frontier, writer
         self._tasks: set[asyncio.Task[None]] = set()
-        self._room = asyncio.Semaphore(QUESTIONS_AT_ONCE_MAX)
+        self._room = asyncio.Semaphore(REQUESTS_AT_ONCE_MAX)
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        Tally.sessions += 1
+        RpcStats.sessions += 1
         try:
-            await self._converse(reader)
+            await self._serve_requests(reader)
         finally:
-            Tally.sessions -= 1
+            RpcStats.sessions -= 1
 
-    async def _converse(self, reader: asyncio.StreamReader) -> None:
+    async def _serve_requests(self, reader: asyncio.StreamReader) -> None:
         with contextlib.suppress(
-            asyncio.IncompleteReadError, OSError, *wire.UNREADABLE, asyncio.CancelledError
+            asyncio.IncompleteReadError, OSError, *wire.DECODE_ERRORS, asyncio.CancelledError
         ):  # cancelled: the server ends
             while True:
-                asked = wire.decode_question(await read_frame(reader))
+                asked = wire.decode_request(await read_frame(reader))
                 await self._room.acquire()
-                task = asyncio.create_task(self._answer(asked))
+                task = asyncio.create_task(self._respond(asked))
                 self._tasks.add(task)
-                task.add_done_callback(self._answered)
+                task.add_done_callback(self._request_done)
         self._writer.close()
 
-    def _answered(self, task: "asyncio.Task[None]") -> None:
-        Tally.answers += 1
+    def _request_done(self, task: "asyncio.Task[None]") -> None:
+        RpcStats.responses += 1
         self._tasks.discard(task)
         self._room.release()
 
-    async def _answer(self, asked: wire.Question) -> None:
+    async def _respond(self, asked: wire.RpcRequest) -> None:
         try:
             method = wire.METHODS.get(asked.method)
             if method is None:
                 raise FrontierError(f"the URL server knows no {asked.method!r}")
             arguments = method.arguments.decode(asked.arguments)
-            reply = wire.answer(asked.number, await getattr(self._frontier, asked.method)(*arguments))
+            reply = wire.encode_response(asked.number, await getattr(self._frontier, asked.method)(*arguments))
         except Exception as error:  # whoever asked must hear something
-            reply = wire.answer(asked.number, None, error)
+            reply = wire.encode_response(asked.number, None, error)
         with contextlib.suppress(OSError):
             self._writer.write(reply)
             await self._writer.drain()
 
 
 async def read_frame(reader: asyncio.StreamReader, bytes_max: int = wire.FRAME_BYTES_MAX) -> bytes:
-    (length,) = wire.LENGTH.unpack(await reader.readexactly(wire.LENGTH.size))
+    (length,) = wire.LENGTH_PREFIX.unpack(await reader.readexactly(wire.LENGTH_PREFIX.size))
     if length > bytes_max:
         raise ConnectionError(f"a frame of {length} bytes")
     return await reader.readexactly(length)
@@ -159,12 +159,12 @@ class RemoteFrontier:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 reader, writer = await asyncio.open_connection(host, port)
                 keep_alive(writer.get_extra_info("socket"))
-                await _greet(reader, writer, token, where)
+                await _run_handshake(reader, writer, token, where)
                 return cls(reader, writer)
         except BaseException as error:
             if writer is not None:
                 writer.close()
-            raise _in_our_words(error, where) from None
+            raise _translate_connect_error(error, where) from None
 
     async def close(self) -> None:
         self._listener.cancel()
@@ -173,43 +173,43 @@ class RemoteFrontier:
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
-                reply = wire.decode_answer(await read_frame(reader))
+                reply = wire.decode_response(await read_frame(reader))
                 method, future = self._waiting.pop(reply.number, ("", None))
                 if future is None or future.done():
                     continue
                 try:
-                    future.set_result(wire.result_of(method, reply))
+                    future.set_result(wire.decode_result(method, reply))
                 except TarrafaError as error:
                     future.set_exception(error)
-                except wire.UNREADABLE:
+                except wire.DECODE_ERRORS:
                     future.set_exception(FrontierError(f"the URL server's answer to {method} makes no sense"))
-        except (asyncio.IncompleteReadError, OSError, *wire.UNREADABLE):
+        except (asyncio.IncompleteReadError, OSError, *wire.DECODE_ERRORS):
             pass
         finally:
             self._gone = True
             for _, future in self._waiting.values():
                 if future is not None and not future.done():
-                    future.set_exception(Unreachable(GONE))
+                    future.set_exception(Unreachable(SERVER_GONE))
             self._waiting.clear()
 
     async def _call(self, method: str, *arguments: Any) -> Any:
         if self._gone:
-            raise Unreachable(GONE)
+            raise Unreachable(SERVER_GONE)
         number = next(self._numbers)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = (method, future)
-        self._writer.write(wire.question(number, method, arguments))
+        self._writer.write(wire.encode_request(number, method, arguments))
         try:
             return await asyncio.wait_for(future, CALL_TIMEOUT_S)
         except TimeoutError:
             self._waiting.pop(number, None)
             raise Unreachable(f"the URL server did not answer {method} within {CALL_TIMEOUT_S:.0f} s") from None
 
-    async def open_collection(self, config: bytes, roots: Sequence[Offer] = (), start: bool = True) -> CollectionRow:
+    async def open_collection(self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True) -> CollectionRow:
         row: CollectionRow = await self._call("open_collection", config, list(roots), start)
         return row
 
-    async def seed(self, collection: int, roots: list[Offer]) -> None:
+    async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         await self._call("seed", collection, roots)
 
     async def begin_run(self, name: str, reason: str) -> CollectionRow:
@@ -224,26 +224,26 @@ class RemoteFrontier:
         more: bool = await self._call("delete_collection", name, limit)
         return more
 
-    async def note_deletion(self, name: str) -> bool:
+    async def record_deletion(self, name: str) -> bool:
         noted: bool = await self._call("note_deletion", name)
         return noted
 
-    async def deletions(self, after: int) -> list[Deletion]:
-        found: list[Deletion] = await self._call("deletions", after)
+    async def deletions(self, after: int) -> list[DeletedCollection]:
+        found: list[DeletedCollection] = await self._call("deletions", after)
         return found
 
-    async def retry(self, host: HostId, host_key: str) -> None:
+    async def retry_host(self, host: HostId, host_key: str) -> None:
         await self._call("retry", host, host_key)
 
-    async def alike(self, name: str, status: int) -> StatusFacts:
-        facts: StatusFacts = await self._call("alike", name, status)
+    async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
+        facts: UrlStatusFacts = await self._call("alike", name, status)
         return facts
 
-    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
-        retried: Retried = await self._call("retry_alike", name, status, after, limit)
+    async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
+        retried: RetryBatch = await self._call("retry_alike", name, status, after, limit)
         return retried
 
-    async def hosts(self, name: str) -> HostCounts:
+    async def host_counts(self, name: str) -> HostCounts:
         counts: HostCounts = await self._call("hosts", name)
         return counts
 
@@ -255,25 +255,25 @@ class RemoteFrontier:
         row: CollectionRow | None = await self._call("collection", name)
         return row
 
-    async def standings(self) -> list[Standing]:
-        found: list[Standing] = await self._call("standings")
+    async def collection_states(self) -> list[FrontierCollectionState]:
+        found: list[FrontierCollectionState] = await self._call("standings")
         return found
 
-    async def control(self, name: str, state: str, reason: str) -> None:
+    async def set_state(self, name: str, state: str, reason: str) -> None:
         await self._call("control", name, state, reason)
 
-    async def discover(self, collection: int, offers: list[Offer]) -> None:
+    async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         await self._call("discover", collection, offers)
 
-    async def join(self, name: str, process: ProcessId) -> Terms:
-        terms: Terms = await self._call("join", name, process)
+    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
+        terms: WorkerRegistration = await self._call("join", name, process)
         return terms
 
-    async def bury(self, process: ProcessId) -> None:
+    async def release_process(self, process: ProcessId) -> None:
         await self._call("bury", process)
 
-    async def time(self) -> Instant:
-        instant: Instant = await self._call("time")
+    async def time(self) -> ClockReading:
+        instant: ClockReading = await self._call("time")
         return instant
 
     async def renew(self, worker: int, note: str) -> float:
@@ -287,97 +287,97 @@ class RemoteFrontier:
         leases: list[Lease] = await self._call("lease", worker, hosts)
         return leases
 
-    async def held(self, worker: int) -> list[Lease]:
+    async def held_leases(self, worker: int) -> list[Lease]:
         leases: list[Lease] = await self._call("held", worker)
         return leases
 
-    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
-        loan: Loan = await self._call("borrow", worker, collection, host, host_key)
+    async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
+        loan: HostLoan = await self._call("borrow", worker, collection, host, host_key)
         return loan
 
     async def robots_text(self, digest: bytes) -> bytes:
         text: bytes = await self._call("robots_text", digest)
         return text
 
-    async def claim(self, worker: int, host: HostId, address: str) -> float:
+    async def claim_address(self, worker: int, host: HostId, address: str) -> float:
         free_at: float = await self._call("claim", worker, host, address)
         return free_at
 
-    async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
-        answers: list[Continuation] = await self._call("finish", worker, batch)
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
+        answers: list[NextVisits] = await self._call("finish", worker, batch)
         return answers
 
-    async def weigh(self, collection: str, weights: list[Weight]) -> None:
+    async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
         await self._call("weigh", collection, weights)
 
-    async def look_up(self, host: HostId, url: UrlId) -> Facts:
-        facts: Facts = await self._call("look_up", host, url)
+    async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
+        facts: UrlLookup = await self._call("look_up", host, url)
         return facts
 
-    async def overview(self) -> Overview:
-        overview: Overview = await self._call("overview")
+    async def overview(self) -> FrontierOverview:
+        overview: FrontierOverview = await self._call("overview")
         return overview
 
-    async def unplanned(self) -> list[int]:
+    async def collections_to_plan(self) -> list[int]:
         numbers: list[int] = await self._call("unplanned")
         return numbers
 
-    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
-        pages: list[PageFacts] = await self._call("pages", collection, host, url, limit)
+    async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+        pages: list[RevisitPage] = await self._call("pages", collection, host, url, limit)
         return pages
 
-    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
-        shelves: list[ShelfFacts] = await self._call("shelves", collection, host, limit)
+    async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
+        shelves: list[RevisitShelf] = await self._call("shelves", collection, host, limit)
         return shelves
 
-    async def price(self, collection: int, price: float) -> None:
+    async def set_price(self, collection: int, price: float) -> None:
         await self._call("price", collection, price)
 
-    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
+    async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
         last: HostId | None = await self._call("stir", collection, host, limit)
         return last
 
-    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+    async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
         await self._call("plan", collection, number, visits)
 
-    async def begin_plan(self, collection: int, number: int, end: float) -> None:
+    async def activate_plan(self, collection: int, number: int, end: float) -> None:
         await self._call("begin_plan", collection, number, end)
 
-    async def drop_plans(self, collection: int, limit: int) -> int:
+    async def drop_old_plans(self, collection: int, limit: int) -> int:
         count: int = await self._call("drop_plans", collection, limit)
         return count
 
-    async def catalogue(self) -> Catalogue:
-        catalogue: Catalogue = await self._call("catalogue")
+    async def export_catalogue(self) -> ExportCatalogue:
+        catalogue: ExportCatalogue = await self._call("catalogue")
         return catalogue
 
-    async def images(self, after: Place, limit: int) -> Album:
-        album: Album = await self._call("images", after, limit)
+    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
+        album: ExportBatch = await self._call("images", after, limit)
         return album
 
-    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
+    async def import_collection(self, image: CollectionExport) -> CollectionRow:
         row: CollectionRow = await self._call("restore_collection", image)
         return row
 
-    async def restore(self, images: list[HostImage]) -> None:
+    async def import_hosts(self, images: list[HostExport]) -> None:
         await self._call("restore", images)
 
-    async def restore_deletions(self, moments: dict[str, float]) -> None:
+    async def import_deletions(self, moments: dict[str, float]) -> None:
         await self._call("restore_deletions", moments)
 
-    async def forget(self, host: HostId) -> None:
+    async def forget_host(self, host: HostId) -> None:
         await self._call("forget", host)
 
-    async def withhold(self, entries: list[Entry]) -> None:
+    async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
         await self._call("withhold", entries)
 
-    async def withheld(self, after: int) -> Withholding:
-        told: Withholding = await self._call("withheld", after)
+    async def takedowns(self, after: int) -> TakedownBatch:
+        told: TakedownBatch = await self._call("withheld", after)
         return told
 
 
-async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:
-    talk = handshake.greet(token, where)
+async def _run_handshake(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: Token, where: str) -> None:
+    talk = handshake.client_handshake(token, where)
     frame = next(talk)
     with contextlib.suppress(StopIteration):
         while True:
@@ -389,12 +389,12 @@ def _where(host: str, port: int) -> str:
     return f"tcp://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _in_our_words(error: BaseException, where: str) -> BaseException:
+def _translate_connect_error(error: BaseException, where: str) -> BaseException:
     """Why no connection came about."""
     if isinstance(error, TimeoutError) and not error.errno:
         return Unreachable(f"{where}: no URL server answered within {CONNECT_TIMEOUT_S:.0f} s")
     if isinstance(error, ConnectionError) and not error.errno:  # a frame that no server of ours would send
-        return Refused(f"{where}: {handshake.NOT_US}")
+        return AccessRefused(f"{where}: {handshake.NOT_A_FRONTIER}")
     if isinstance(error, asyncio.IncompleteReadError | EOFError):
         return Unreachable(f"{where}: it hung up on us before we could ask anything")
     if isinstance(error, OSError):
@@ -403,7 +403,7 @@ def _in_our_words(error: BaseException, where: str) -> BaseException:
     return error
 
 
-class Line:
+class SocketClient:
     """One blocking connection, for a thread that must not depend on any event loop."""
 
     def __init__(self, connection: "socket.socket") -> None:
@@ -411,7 +411,7 @@ class Line:
         self._socket = connection
 
     @classmethod
-    def to_unix(cls, path: str) -> "Line":
+    def connect_unix(cls, path: str) -> "SocketClient":
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(path)
@@ -421,21 +421,21 @@ class Line:
         return cls(connection)
 
     @classmethod
-    def to_tcp(cls, host: str, port: int, token: Token) -> "Line":
+    def connect_tcp(cls, host: str, port: int, token: Token) -> "SocketClient":
         where, connection, until = _where(host, port), None, boottime() + CONNECT_TIMEOUT_S
         try:
             connection = socket.create_connection((host, port), CONNECT_TIMEOUT_S)
             keep_alive(connection)
-            talk = handshake.greet(token, where)
+            talk = handshake.client_handshake(token, where)
             frame = next(talk)
             with contextlib.suppress(StopIteration):
                 while True:
                     connection.sendall(frame)
-                    frame = talk.send(_take_frame(connection, until, handshake.FRAME_BYTES_MAX))
+                    frame = talk.send(_receive_frame(connection, until, handshake.FRAME_BYTES_MAX))
         except BaseException as error:
             if connection is not None:
                 connection.close()
-            raise _in_our_words(error, where) from None
+            raise _translate_connect_error(error, where) from None
         return cls(connection)
 
     def call(self, method: str, *arguments: Any) -> Any:
@@ -443,26 +443,26 @@ class Line:
         number, until = next(self._numbers), boottime() + CALL_TIMEOUT_S
         try:
             self._socket.settimeout(CALL_TIMEOUT_S)
-            self._socket.sendall(wire.question(number, method, arguments))
-            reply = wire.decode_answer(_take_frame(self._socket, until, wire.FRAME_BYTES_MAX))
-        except (OSError, EOFError, *wire.UNREADABLE) as error:
-            raise Unreachable(f"{GONE} ({getattr(error, 'strerror', None) or error})") from None
+            self._socket.sendall(wire.encode_request(number, method, arguments))
+            reply = wire.decode_response(_receive_frame(self._socket, until, wire.FRAME_BYTES_MAX))
+        except (OSError, EOFError, *wire.DECODE_ERRORS) as error:
+            raise Unreachable(f"{SERVER_GONE} ({getattr(error, 'strerror', None) or error})") from None
         if reply.number != number:  # an answer that came too late for somebody who went on
-            raise Unreachable(GONE)
-        return wire.result_of(method, reply)
+            raise Unreachable(SERVER_GONE)
+        return wire.decode_result(method, reply)
 
     def close(self) -> None:
         self._socket.close()
 
 
-def _take_frame(connection: "socket.socket", until: float, bytes_max: int) -> bytes:
-    (length,) = wire.LENGTH.unpack(_take(connection, wire.LENGTH.size, until))
+def _receive_frame(connection: "socket.socket", until: float, bytes_max: int) -> bytes:
+    (length,) = wire.LENGTH_PREFIX.unpack(_receive(connection, wire.LENGTH_PREFIX.size, until))
     if length > bytes_max:
         raise ConnectionError(f"a frame of {length} bytes")
-    return _take(connection, length, until)
+    return _receive(connection, length, until)
 
 
-def _take(connection: "socket.socket", count: int, until: float) -> bytes:
+def _receive(connection: "socket.socket", count: int, until: float) -> bytes:
     parts = bytearray()
     while len(parts) < count:
         connection.settimeout(max(0.001, until - boottime()))

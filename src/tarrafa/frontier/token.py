@@ -12,8 +12,8 @@ from tarrafa.errors import ConfigError
 
 TOKEN_VARIABLE = "TARRAFA_TOKEN"  # noqa: S105 (a name, not a token)
 TOKEN_CHARACTERS_MIN, TOKEN_CHARACTERS_MAX = 16, 1024  # a short one can be guessed from what a handshake shows
-MAKE_ONE = "`(umask 077; openssl rand -hex 32 > token)` makes a good one"
-ON_THE_COMMAND_LINE = (
+HOW_TO_MAKE_A_TOKEN = "`(umask 077; openssl rand -hex 32 > token)` makes a good one"
+TOKEN_ON_COMMAND_LINE = (
     "everybody on this machine can read a token on the command line: "
     f"put it into a file and use --token-file FILE, or into the environment variable {TOKEN_VARIABLE}"
 )
@@ -40,12 +40,12 @@ class Token:
         return "Token(hidden)" if self.secret else "Token(none)"
 
 
-def find_token(file: Path | None) -> Token:
+def load_token(file: Path | None) -> Token:
     """From the file, else from the environment, else none."""
     if file is not None:
-        return _checked(_read(file), str(file))
+        return _validated(_read(file), str(file))
     text = os.environ.get(TOKEN_VARIABLE, "")
-    return _checked(text, TOKEN_VARIABLE) if text.strip() else Token()
+    return _validated(text, TOKEN_VARIABLE) if text.strip() else Token()
 
 
 def _read(file: Path) -> str:
@@ -56,16 +56,16 @@ def _read(file: Path) -> str:
                 raise ConfigError(f"{file}: other users can read this token; `chmod 600 {file}`, or make a new one")
             return opened.read(TOKEN_CHARACTERS_MAX + 100).decode()
     except UnicodeDecodeError:
-        raise ConfigError(f"{file}: a token is plain text; {MAKE_ONE}") from None
+        raise ConfigError(f"{file}: a token is plain text; {HOW_TO_MAKE_A_TOKEN}") from None
     except OSError as error:
         raise ConfigError(f"{file}: cannot read the token ({error.strerror or error})") from None
 
 
-def _checked(text: str, where: str) -> Token:
+def _validated(text: str, where: str) -> Token:
     """The secret without the blanks around it, such as a file's last line end."""
     text = text.strip()
     if not TOKEN_CHARACTERS_MIN <= len(text) <= TOKEN_CHARACTERS_MAX or not text.isprintable():
         raise ConfigError(
-            f"{where}: a token is one line of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX:,} characters; {MAKE_ONE}"
+            f"{where}: a token is one line of {TOKEN_CHARACTERS_MIN} to {TOKEN_CHARACTERS_MAX:,} characters; {HOW_TO_MAKE_A_TOKEN}"
         )
     return Token(text.encode())

@@ -17,23 +17,23 @@ from tarrafa.errors import FrontierError, TarrafaError
 from tarrafa.frontier.protocol import Frontier
 
 FRAME_BYTES_MAX = 64 << 20
-LENGTH = struct.Struct("!I")
-UNREADABLE = (ValueError, RecursionError)  # what decoding raises on bytes that are no message of ours
+LENGTH_PREFIX = struct.Struct("!I")
+DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are no message of ours
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True):
+class RpcRequest(msgspec.Struct, frozen=True, array_like=True):
     number: int
     method: str
     arguments: msgspec.Raw
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class RpcResponse(msgspec.Struct, frozen=True, array_like=True):
     number: int
     kind: str
     result: msgspec.Raw
 
 
-class Arguments:
+class ArgumentsDecoder:
     """What a method is asked with; those that have a default need not be sent."""
 
     def __init__(self, kinds: list[Any], required: int) -> None:
@@ -54,7 +54,7 @@ def _decoder(kinds: list[Any]) -> "msgspec.msgpack.Decoder[Any]":
 _items = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 
 
-class Method:
+class RpcMethod:
     """One method of the Protocol, as it looks on the wire."""
 
     def __init__(self, name: str) -> None:
@@ -63,41 +63,41 @@ class Method:
         returns = hints.pop("return")
         parameters = [one for name, one in inspect.signature(function).parameters.items() if name != "self"]
         required = sum(parameter.default is parameter.empty for parameter in parameters)
-        self.arguments = Arguments([hints[parameter.name] for parameter in parameters], required)
+        self.arguments = ArgumentsDecoder([hints[parameter.name] for parameter in parameters], required)
         self.result = msgspec.msgpack.Decoder(returns)
 
 
-METHODS = {name: Method(name) for name, member in vars(Frontier).items() if inspect.iscoroutinefunction(member)}
-ERRORS: dict[str, type[TarrafaError]] = {
+METHODS = {name: RpcMethod(name) for name, member in vars(Frontier).items() if inspect.iscoroutinefunction(member)}
+ERRORS_BY_NAME: dict[str, type[TarrafaError]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TarrafaError)
 }
 
 encode = msgspec.msgpack.Encoder().encode
-decode_question = msgspec.msgpack.Decoder(Question).decode
-decode_answer = msgspec.msgpack.Decoder(Answer).decode
+decode_request = msgspec.msgpack.Decoder(RpcRequest).decode
+decode_response = msgspec.msgpack.Decoder(RpcResponse).decode
 
 
-def frame(message: Question | Answer) -> bytes:
+def encode_frame(message: RpcRequest | RpcResponse) -> bytes:
     body = encode(message)
     if len(body) > FRAME_BYTES_MAX:
         raise FrontierError(f"a message of {len(body):,} bytes is more than the {FRAME_BYTES_MAX:,} allowed")
-    return LENGTH.pack(len(body)) + body
+    return LENGTH_PREFIX.pack(len(body)) + body
 
 
-def question(number: int, method: str, arguments: tuple[Any, ...]) -> bytes:
-    return frame(Question(number, method, msgspec.Raw(encode(arguments))))
+def encode_request(number: int, method: str, arguments: tuple[Any, ...]) -> bytes:
+    return encode_frame(RpcRequest(number, method, msgspec.Raw(encode(arguments))))
 
 
-def answer(number: int, result: Any, error: BaseException | None = None) -> bytes:
+def encode_response(number: int, result: Any, error: BaseException | None = None) -> bytes:
     if error is None:
-        return frame(Answer(number, "", msgspec.Raw(encode(result))))
+        return encode_frame(RpcResponse(number, "", msgspec.Raw(encode(result))))
     kind = type(error).__name__ if isinstance(error, TarrafaError) else "FrontierError"
-    return frame(Answer(number, kind, msgspec.Raw(encode(str(error) or type(error).__name__))))
+    return encode_frame(RpcResponse(number, kind, msgspec.Raw(encode(str(error) or type(error).__name__))))
 
 
-def result_of(method: str, reply: Answer) -> Any:
+def decode_result(method: str, reply: RpcResponse) -> Any:
     """The result that an answer carries, or its error raised."""
     if reply.kind:
-        kind = ERRORS.get(reply.kind, FrontierError)
+        kind = ERRORS_BY_NAME.get(reply.kind, FrontierError)
         raise kind(msgspec.msgpack.decode(reply.result, type=str))
     return METHODS[method].result.decode(reply.result)

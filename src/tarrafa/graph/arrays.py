@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.errors import DataError
-from tarrafa.graph.pagerank import Links, Numbers
+from tarrafa.graph.pagerank import LinkMatrix, IntArray
 from tarrafa.graph.store import rows
 
 NODES_MAX = (1 << 31) - 2  # a link is one integer here: 31 bits for each end, and one that says whether it counts
@@ -41,7 +41,7 @@ SELECT (dst << 32) | (src << 1) | (hops IS NOT NULL) FROM edges INDEXED BY edges
 NODES_SQL = "SELECT node, collection, host, coalesce(status, 0) FROM nodes ORDER BY node"
 
 
-class Tally:
+class PairCounter:
     """Counts keys, however many come, in the memory of the different ones."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Tally:
         if self._waiting_keys >= max(PAIRS_WAITING_MAX, len(self._keys)):
             self._count()
 
-    def counted(self) -> tuple[NDArray[np.int64], Numbers]:
+    def totals(self) -> tuple[NDArray[np.int64], IntArray]:
         """The different keys in their order, and how often each came."""
         self._count()
         return self._keys, self._counts
@@ -64,10 +64,10 @@ class Tally:
         ones = np.ones(self._waiting_keys, np.int32)
         keys = np.concatenate((self._keys, *self._waiting))
         self._waiting, self._waiting_keys = [], 0
-        self._keys, self._counts = summed(keys, np.concatenate((self._counts, ones)))
+        self._keys, self._counts = sum_by_key(keys, np.concatenate((self._counts, ones)))
 
 
-def summed(keys: NDArray[np.int64], counts: Numbers) -> tuple[NDArray[np.int64], Numbers]:
+def sum_by_key(keys: NDArray[np.int64], counts: IntArray) -> tuple[NDArray[np.int64], IntArray]:
     """Each key once, in order, with the sum of its counts."""
     if not len(keys):
         return keys, counts
@@ -78,37 +78,37 @@ def summed(keys: NDArray[np.int64], counts: Numbers) -> tuple[NDArray[np.int64],
     return keys[first], np.add.reduceat(counts, first, dtype=np.int32)
 
 
-NO_LINKS = Links(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
+NO_LINKS = LinkMatrix(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 @dataclass(slots=True)
-class Snapshot:
+class GraphArrays:
     """Everything that is computed from. A *group* is one host of one collection, numbered as they were met; the last
     number, which is no group's, stands at places where nobody is."""
 
     incarnation: int
     turned: int
     edges: int  # all links, counting or not
-    links: Links
-    groups: Numbers  # of each node
+    links: LinkMatrix
+    groups: IntArray  # of each node
     collections: "array[int]"  # of each group
     first_nodes: "array[int]"  # the number of a node of each group
     statuses: Counter[int] = field(default_factory=Counter)  # (group << STATUS_BITS) + status; 0: never visited
-    pairs: Tally = field(default_factory=Tally)  # (group << 32) | group: pages here that link to pages there
+    pairs: PairCounter = field(default_factory=PairCounter)  # (group << 32) | group: pages here that link to pages there
 
     @property
     def nodes(self) -> int:
         """How many there are."""
         return self.statuses.total()
 
-    def are_there(self, places: NDArray[np.int64]) -> bool:
+    def exist(self, places: NDArray[np.int64]) -> bool:
         if not len(places):
             return True
         within = places.min() >= 0 and places.max() < len(self.groups)
         return bool(within and self.groups[places].max() < len(self.first_nodes))
 
 
-def read(connection: apsw.Connection, folder: Path) -> Snapshot:
+def read_graph(connection: apsw.Connection, folder: Path) -> GraphArrays:
     """The graph as it is now. `folder` is where large arrays may lie for a while."""
     with connection:
         counters = dict(rows(connection, "SELECT name, value FROM counters"))
@@ -120,14 +120,14 @@ def read(connection: apsw.Connection, folder: Path) -> Snapshot:
     return found
 
 
-def statuses_of(found: Snapshot) -> Iterator[tuple[int, int, int]]:
+def status_counts(found: GraphArrays) -> Iterator[tuple[int, int, int]]:
     """Group, status, and how many of its URLs have it."""
     for key, count in found.statuses.items():
         group = (key + STATUS_MAX) >> STATUS_BITS
         yield group, key - (group << STATUS_BITS), count
 
 
-def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int]) -> Snapshot:
+def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int]) -> GraphArrays:
     nobody = np.iinfo(np.int32).max
     groups, collections, first = array("i"), array("i"), array("i")
     numbers: defaultdict[int, dict[int, int]] = defaultdict(dict)
@@ -141,20 +141,20 @@ def _read_nodes(connection: apsw.Connection, nodes: int, counters: dict[str, int
             groups.extend(repeat(nobody, node - len(groups) - 1))
         groups.append(group)
         statuses[(group << STATUS_BITS) + min(max(status, -STATUS_MAX), STATUS_MAX)] += 1
-    return Snapshot(
+    return GraphArrays(
         counters["incarnation"], counters["turned"], counters["edges"], NO_LINKS,
         np.minimum(np.frombuffer(groups, np.int32), len(first)) if nodes else np.empty(0, np.int32),
         collections, first, statuses,
     )  # fmt: skip
 
 
-def _read_links(connection: apsw.Connection, found: Snapshot, folder: Path) -> None:
+def _read_links(connection: apsw.Connection, found: GraphArrays, folder: Path) -> None:
     groups, nodes = found.groups, len(found.groups)
-    sources, filled = _room(found.edges, folder), 0
+    sources, filled = _allocate_links(found.edges, folder), 0
     pointers, links_of = np.zeros(nodes + 1, np.int64), np.zeros(nodes, np.int32)
     for packed in _pairs(connection):
         target, source = (packed >> 32) - 1, ((packed >> 1) & 0x7FFFFFFF) - 1
-        if not (found.are_there(source) and found.are_there(target)):
+        if not (found.exist(source) and found.exist(target)):
             raise DataError("graph.sqlite: a link of a node that is not there; `tarrafa rebuild graph`")
         here, there = groups[source].astype(np.int64), groups[target].astype(np.int64)
         apart = here != there
@@ -166,7 +166,7 @@ def _read_links(connection: apsw.Connection, found: Snapshot, folder: Path) -> N
         np.add.at(pointers, target + 1, 1)
         np.add.at(links_of, source, np.int32(1))  # of the array's own type: a plain 1 takes fifty times as long
     np.cumsum(pointers, out=pointers)
-    found.links = Links(pointers, sources[:filled], links_of)
+    found.links = LinkMatrix(pointers, sources[:filled], links_of)
 
 
 def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
@@ -181,7 +181,7 @@ def _pairs(connection: apsw.Connection) -> Iterator[NDArray[np.int64]]:
     yield held
 
 
-def _room(links: int, folder: Path) -> Numbers:
+def _allocate_links(links: int, folder: Path) -> IntArray:
     if links <= LINKS_IN_MEMORY:
         return np.empty(links, np.int32)
     with tempfile.TemporaryFile(dir=folder) as file:  # without a name: it goes when nobody maps it any more

@@ -9,15 +9,15 @@ Knows nothing of reports.
 import msgspec
 
 from tarrafa.data import DataDirectory
-from tarrafa.graph.store import in_our_words, is_there, open_reader, path_of, rows
+from tarrafa.graph.store import sqlite_errors, graph_exists, open_reader, path_of, rows
 from tarrafa.model import GONE, Status
 from tarrafa.pulse import Count
 
-DEAD = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # nobody is there, and nobody is expected
+DEAD_STATUSES = tuple(sorted(GONE | {Status.NAME_UNKNOWN}))  # nobody is there, and nobody is expected
 LISTED_MAX = 1_000
 
 
-class LinkedTo(msgspec.Struct, frozen=True):
+class LinkedUrl(msgspec.Struct, frozen=True):
     """A URL and a number of links: that lead to it, or that stand on it."""
 
     url: str
@@ -25,7 +25,7 @@ class LinkedTo(msgspec.Struct, frozen=True):
     status: int = 0
 
 
-class GraphFigures(msgspec.Struct, frozen=True):
+class GraphStatistics(msgspec.Struct, frozen=True):
     """A collection's part of the graph. `in_links`: how many pages that were there have so many links to them."""
 
     urls: Count
@@ -34,20 +34,20 @@ class GraphFigures(msgspec.Struct, frozen=True):
     in_links: list[tuple[Count, Count]]
     dead_urls: Count
     dead_links: Count
-    most_wanted: list[LinkedTo]  # dead URLs that most pages link to
-    pages_worst: list[LinkedTo]  # pages with most dead links
+    most_wanted: list[LinkedUrl]  # dead URLs that most pages link to
+    pages_worst: list[LinkedUrl]  # pages with most dead links
 
 
-def figures(data: DataDirectory, collection: str, limit: int = 10) -> GraphFigures | None:
+def graph_statistics(data: DataDirectory, collection: str, limit: int = 10) -> GraphStatistics | None:
     """What the graph knows of a collection; None where there is none yet."""
-    if not is_there(data):
+    if not graph_exists(data):
         return None
-    limit, dead = max(0, min(limit, LISTED_MAX)), ", ".join(str(int(status)) for status in DEAD)
+    limit, dead = max(0, min(limit, LISTED_MAX)), ", ".join(str(int(status)) for status in DEAD_STATUSES)
     connection = open_reader(data)
     own = "collection = (SELECT collection FROM collections WHERE name = ?1)"
     gone = f"FROM nodes WHERE {own} AND status IN ({dead})"
     try:
-        with in_our_words(path_of(data), connection), connection:
+        with sqlite_errors(path_of(data), connection), connection:
             urls, links, followed = rows(
                 connection,
                 "SELECT count(*), ifnull(sum(in_links), 0), ifnull(sum(in_links) FILTER (WHERE visit >= 0), 0)"  # noqa: S608
@@ -79,7 +79,7 @@ def figures(data: DataDirectory, collection: str, limit: int = 10) -> GraphFigur
             )
     finally:
         connection.close()
-    return GraphFigures(
+    return GraphStatistics(
         urls, links, followed, spread, dead_urls, dead_links,
-        [LinkedTo(*row) for row in wanted], [LinkedTo(*row) for row in worst],
+        [LinkedUrl(*row) for row in wanted], [LinkedUrl(*row) for row in worst],
     )  # fmt: skip

@@ -17,20 +17,20 @@ import apsw
 from msgspec.structs import replace
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.deletions import Deletions
+from tarrafa.archive.deletions import ArchiveDeletions
 from tarrafa.archive.follow import Cursor
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.frontier.protocol import Weight
+from tarrafa.frontier.protocol import UrlWeight
 from tarrafa.graph import ranknews
-from tarrafa.graph.ranknews import RankNews
+from tarrafa.graph.ranknews import UndeliveredRanks
 from tarrafa.graph.store import (
     FORMAT,
-    forget,
+    remove_graph,
     format_of,
-    in_our_words,
-    is_there,
+    sqlite_errors,
+    graph_exists,
     open_reader,
     open_writer,
     path_of,
@@ -38,10 +38,10 @@ from tarrafa.graph.store import (
     rows,
     writer_lock,
 )
-from tarrafa.graph.surveyor import Surveyor
-from tarrafa.graph.writer import Graph
+from tarrafa.graph.surveyor import RankingScheduler
+from tarrafa.graph.writer import GraphWriter
 
-Deliver = Callable[[str, list[Weight]], None]
+Deliver = Callable[[str, list[UrlWeight]], None]
 
 BATCH_RECORDS = 1_000
 POLL_S = 0.2
@@ -52,25 +52,25 @@ OF_COLLECTION = """WHERE EXISTS
 RANKS_PER_CALL = 1_000  # with each delivery: a survey may have changed them all, and others want the frontier too
 
 
-class Follower:
+class GraphFollower:
     """One pass after the other over what is new. Use it in a `with`: it holds the lock and the connection."""
 
     def __init__(self, data: DataDirectory, deliver: Deliver) -> None:
         self._data = data
         self._deliver = deliver
-        self._deletions = Deletions(data.archive)
+        self._deletions = ArchiveDeletions(data.archive)
         self._lock = writer_lock(data)
         self._lock.__enter__()
         try:
             self._connection = open_writer(data)
             self._cursor: Cursor = read_cursor(self._connection)
-            self._graph = Graph(self._connection)
-            self.ranks = RankNews(data, self._graph.incarnation)
+            self._graph = GraphWriter(self._connection)
+            self.ranks = UndeliveredRanks(data, self._graph.incarnation)
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
 
-    def __enter__(self) -> "Follower":
+    def __enter__(self) -> "GraphFollower":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -89,65 +89,65 @@ class Follower:
     def read(self, stop: threading.Event | None = None) -> int:
         """Apply all that is durable now; the number of records that were read."""
         total = 0
-        upto = archive.published(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        upto = archive.visit_lengths(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
         self.drop_deleted()
-        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.configured, upto=upto)
+        entries = archive.follow(self._data.archive, self._cursor.copy(), self._graph.note_suffixes, upto=upto)
         while not (stop is not None and stop.is_set()):
-            with in_our_words(path_of(self._data), self._connection):
+            with sqlite_errors(path_of(self._data), self._connection):
                 seen, records = self._graph.commit(entries, BATCH_RECORDS)
                 self._cursor |= seen
                 total += records
-                if not records and not self._graph.is_falling():
+                if not records and not self._graph.has_falling_depths():
                     break
         return total
 
     def drop_deleted(self) -> None:
         """Take out the collections that were deleted since."""
-        for name, at in list(self._deletions.now().items()):
+        for name, at in list(self._deletions.latest().items()):
             if at > self._graph.deleted.get(name, -1.0):
-                with in_our_words(path_of(self._data), self._connection):
-                    self._graph.drop(name, at)
+                with sqlite_errors(path_of(self._data), self._connection):
+                    self._graph.drop_collection(name, at)
 
-    def tell(self) -> int:
+    def deliver_weights(self) -> int:
         """Deliver one call's worth of news; how many weights that were. What `deliver` raises, changes nothing."""
-        with in_our_words(path_of(self._data), self._connection):
-            news = self._graph.news(WEIGHTS_PER_CALL)
-        self._tell(news)
+        with sqlite_errors(path_of(self._data), self._connection):
+            news = self._graph.undelivered_weights(WEIGHTS_PER_CALL)
+        self._deliver_batch(news)
         return len(news)
 
-    def tell_ranks(self) -> int:
+    def deliver_ranks(self) -> int:
         """Deliver some ranks that a survey has changed, if there are any; how many that were."""
-        nodes = self.ranks.next(RANKS_PER_CALL)
+        nodes = self.ranks.next_nodes(RANKS_PER_CALL)
         if nodes:
-            with in_our_words(path_of(self._data), self._connection):
+            with sqlite_errors(path_of(self._data), self._connection):
                 news = self._graph.weights(nodes)
-            self._tell(news)
+            self._deliver_batch(news)
         return len(nodes)
 
-    def _tell(self, news: list[tuple[str, int, Weight]]) -> None:
+    def _deliver_batch(self, news: list[tuple[str, int, UrlWeight]]) -> None:
         for collection, group in groupby(news, key=lambda item: item[0]):
             part = list(group)
             self._deliver(collection, [replace(weight, rank=self.ranks.rank(node)) for _, node, weight in part])
             nodes = [node for _, node, _ in part]
-            with in_our_words(path_of(self._data), self._connection):
-                self._graph.told(nodes)
-            self.ranks.told(nodes)
+            with sqlite_errors(path_of(self._data), self._connection):
+                self._graph.mark_delivered(nodes)
+            self.ranks.mark_delivered(nodes)
 
 
 def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None:
     """Follow the archive until told to stop, and have the graph surveyed when it has changed enough."""
-    with Follower(data, deliver) as follower:
+    with GraphFollower(data, deliver) as follower:
         told_at, read_at = 0.0, boottime()
-        surveyor = Surveyor(data, follower.incarnation)
+        surveyor = RankingScheduler(data, follower.incarnation)
         while not stop.is_set():
             read = follower.read(stop)
             read_at = boottime() if read else read_at
-            if surveyor.look(follower.turned, boottime() - read_at):
-                follower.ranks.take_up()
+            if surveyor.poll(follower.turned, boottime() - read_at):
+                follower.ranks.reload()
             if boottime() - told_at >= DELIVER_EVERY_S:
-                while follower.tell() == WEIGHTS_PER_CALL and not stop.is_set():
+                while follower.deliver_weights() == WEIGHTS_PER_CALL and not stop.is_set():
                     pass
-                follower.tell_ranks()
+                follower.deliver_ranks()
                 told_at = boottime()
             if not read:
                 stop.wait(POLL_S)
@@ -156,21 +156,21 @@ def follow(data: DataDirectory, deliver: Deliver, stop: threading.Event) -> None
 
 def catch_up(data: DataDirectory, deliver: Deliver) -> int:
     """Apply and deliver everything that is durable now; the number of records read."""
-    with Follower(data, deliver) as follower:
+    with GraphFollower(data, deliver) as follower:
         read = follower.read()
-        while follower.tell():
+        while follower.deliver_weights():
             pass
-        while not follower.ranks.is_through:
-            follower.tell_ranks()
+        while not follower.ranks.is_done:
+            follower.deliver_ranks()
     return read
 
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the graph drop what was deleted. False: there is none, or its follower runs and does it."""
-    if not is_there(data):
+    if not graph_exists(data):
         return False
     try:
-        with Follower(data, lambda collection, weights: None) as follower:
+        with GraphFollower(data, lambda collection, weights: None) as follower:
             follower.drop_deleted()
     except DataError:
         return False
@@ -182,29 +182,29 @@ def rebuild(data: DataDirectory) -> int:
 
     The frontier is told by whoever follows next: everything counts as news then.
     """
-    from tarrafa.graph.survey import survey
+    from tarrafa.graph.survey import compute_rankings
 
     with writer_lock(data):
-        forget(data)
-    with Follower(data, lambda collection, weights: None) as follower:
+        remove_graph(data)
+    with GraphFollower(data, lambda collection, weights: None) as follower:
         read = follower.read()
-    survey(data)
+    compute_rankings(data)
     return read
 
 
-def tell_again(data: DataDirectory) -> int:
+def mark_all_undelivered(data: DataDirectory) -> int:
     """The frontier was made anew: all that the graph knows is news to it. How much that is."""
-    with writer_lock(data), closing(open_writer(data)) as connection, in_our_words(path_of(data), connection):
+    with writer_lock(data), closing(open_writer(data)) as connection, sqlite_errors(path_of(data), connection):
         with connection:
             connection.execute("UPDATE nodes SET told = NULL")
             connection.execute("INSERT OR IGNORE INTO dirty SELECT node FROM nodes")
-        ranknews.forget(data)
+        ranknews.remove(data)
         return int(rows(connection, "SELECT count(*) FROM dirty")[0][0])
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far the follower has read; nothing yet when there is no graph."""
-    return _progress(data)[0]
+    return _read_progress(data)[0]
 
 
 def behind(data: DataDirectory, until: Cursor | None = None, collection: str | None = None) -> int:
@@ -213,27 +213,27 @@ def behind(data: DataDirectory, until: Cursor | None = None, collection: str | N
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put.
     """
-    published = archive.published(data.archive) if until is None else until
-    seen, undelivered = _progress(data, collection)
+    published = archive.visit_lengths(data.archive) if until is None else until
+    seen, undelivered = _read_progress(data, collection)
     return undelivered + sum(max(0, length - seen.get(file, 0)) for file, length in published.items())
 
 
-def _progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
+def _read_progress(data: DataDirectory, collection: str | None = None) -> tuple[Cursor, int]:
     """Where the follower is, and how much of that it still has to carry on or to tell, at one moment."""
     if format_of(data) < FORMAT:  # none yet, or one that the follower has to bring up to date first
         return {}, 0
     connection = open_reader(data)
-    with in_our_words(path_of(data), connection):
+    with sqlite_errors(path_of(data), connection):
         try:
             with connection:
-                waiting = sum(_waiting(connection, table, collection) for table in ("dirty", "falling"))
+                waiting = sum(_count_waiting(connection, table, collection) for table in ("dirty", "falling"))
                 seen = read_cursor(connection)
         finally:
             connection.close()
     return seen, waiting
 
 
-def _waiting(connection: apsw.Connection, table: str, collection: str | None) -> int:
+def _count_waiting(connection: apsw.Connection, table: str, collection: str | None) -> int:
     which, names = ("", ()) if collection is None else (OF_COLLECTION.format(table=table), (collection,))
     count: int = rows(connection, f"SELECT count(*) FROM (SELECT 1 FROM {table} {which} LIMIT 1000)", names)[0][0]  # noqa: S608
     return count

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tarrafa.graph.arrays import summed
-from tarrafa.graph.pagerank import Numbers
+from tarrafa.graph.arrays import sum_by_key
+from tarrafa.graph.pagerank import IntArray
 
 COUNT_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Lists:
+class NeighbourLists:
     """For each number the others that it is linked with, as pairs of 32 bits (the other's number, how many links)."""
 
     _pointers: NDArray[np.int64]
@@ -28,19 +28,19 @@ class Lists:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    outgoing: Lists
-    incoming: Lists
+class HostGraph:
+    outgoing: NeighbourLists
+    incoming: NeighbourLists
 
 
-def neighbourhood(keys: NDArray[np.int64], counts: Numbers, size: int) -> Neighbourhood:
+def host_graph(keys: NDArray[np.int64], counts: IntArray, size: int) -> HostGraph:
     """`keys` are (from << 32) | to, each once and in order."""
-    return Neighbourhood(
+    return HostGraph(
         _lists(keys >> 32, keys & 0xFFFFFFFF, counts, size), _lists(keys & 0xFFFFFFFF, keys >> 32, counts, size)
     )
 
 
-def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: Numbers, size: int) -> Lists:
+def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: IntArray, size: int) -> NeighbourLists:
     """The sort is stable, and of one owner the others are in their order already: so they stay, at equal counts."""
     pointers = np.concatenate(([0], np.cumsum(np.bincount(owner, minlength=size))))
     owner = (owner << 32) | (COUNT_MAX - counts)
@@ -48,13 +48,13 @@ def _lists(owner: NDArray[np.int64], other: NDArray[np.int64], counts: Numbers, 
     del owner
     pairs = np.empty((len(order), 2), "<i4")
     pairs[:, 0], pairs[:, 1] = other[order], counts[order]
-    return Lists(pointers, pairs)
+    return NeighbourLists(pointers, pairs)
 
 
-def between_sites(
-    keys: NDArray[np.int64], counts: Numbers, site_of: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], Numbers]:
+def site_pairs(
+    keys: NDArray[np.int64], counts: IntArray, site_of: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], IntArray]:
     """The same pairs, between the sites that hosts belong to."""
     pairs = (site_of[keys >> 32] << 32) | site_of[keys & 0xFFFFFFFF]
     apart = (pairs >> 32) != (pairs & 0xFFFFFFFF)
-    return summed(pairs[apart], counts[apart])
+    return sum_by_key(pairs[apart], counts[apart])

@@ -25,19 +25,19 @@ from numpy.typing import NDArray
 DAMPING = 0.85
 TOLERANCE = 1e-9  # of the sum of all values, from one sweep to the next: no single one is then off by more than 1e-5
 SWEEPS_MAX = 200
-COMPILED_FROM = 1_000_000  # links; fewer are done with numpy, before numba would be loaded
+COMPILED_LINKS_MIN = 1_000_000  # links; fewer are done with numpy, before numba would be loaded
 
-Floats = NDArray[np.float64]
-Numbers = NDArray[np.int32]
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Links:
+class LinkMatrix:
     """Those who link to node i are sources[pointers[i]:pointers[i + 1]], each once; links_of counts the other way."""
 
     pointers: NDArray[np.int64]
-    sources: Numbers
-    links_of: Numbers
+    sources: IntArray
+    links_of: IntArray
 
     @property
     def nodes(self) -> int:
@@ -45,7 +45,7 @@ class Links:
 
 
 @dataclass(frozen=True, slots=True)
-class Solution:
+class PageRankResult:
     """The ranks, after how many sweeps, and how much the last one still changed."""
 
     ranks: NDArray[np.float32]
@@ -54,34 +54,34 @@ class Solution:
 
 
 def pagerank(
-    links: Links,
-    blocks: Numbers,
+    links: LinkMatrix,
+    blocks: IntArray,
     start: NDArray[np.float32] | None = None,
     *,
     damping: float = DAMPING,
     tolerance: float = TOLERANCE,
     sweeps_max: int = SWEEPS_MAX,
     compiled: bool | None = None,
-) -> Solution:
+) -> PageRankResult:
     """`blocks` says of each node which block it is in; `start` are ranks of before, as many as there are."""
     if not links.nodes:
-        return Solution(np.empty(0, np.float32), 0, 0.0)
+        return PageRankResult(np.empty(0, np.float32), 0, 0.0)
     gives = np.zeros(links.nodes)
     np.divide(damping, links.links_of, out=gives, where=links.links_of > 0)
     share = gives.copy()  # of its value that a node gives to each that it links to
     gives *= _first_values(links, blocks, start, damping)
     if compiled is None:
-        compiled = len(links.sources) >= COMPILED_FROM
-    solve = _sweep_compiled if compiled else _sweep_plainly
+        compiled = len(links.sources) >= COMPILED_LINKS_MIN
+    solve = _sweep_compiled if compiled else _sweep_numpy
     values, sweeps, change = solve(links, share, gives, tolerance, sweeps_max)
     sizes = np.bincount(blocks)
     sums = np.bincount(blocks, weights=values)
     scales = np.divide(sizes, sums, out=np.ones_like(sums), where=sums > 0)
     values *= scales[blocks]
-    return Solution(values.astype(np.float32), sweeps, change)
+    return PageRankResult(values.astype(np.float32), sweeps, change)
 
 
-def _first_values(links: Links, blocks: Numbers, start: NDArray[np.float32] | None, damping: float) -> Floats:
+def _first_values(links: LinkMatrix, blocks: IntArray, start: NDArray[np.float32] | None, damping: float) -> FloatArray:
     """The ranks of before, raised to the level that the equations give a block with so many pages that link on."""
     values = np.ones(links.nodes)
     if start is not None:
@@ -97,9 +97,9 @@ def _first_values(links: Links, blocks: Numbers, start: NDArray[np.float32] | No
     return values
 
 
-def _sweep_plainly(
-    links: Links, share: Floats, gives: Floats, tolerance: float, sweeps_max: int
-) -> tuple[Floats, int, float]:
+def _sweep_numpy(
+    links: LinkMatrix, share: FloatArray, gives: FloatArray, tolerance: float, sweeps_max: int
+) -> tuple[FloatArray, int, float]:
     """Small graphs: all values at once. It takes more sweeps, and nothing to load."""
     change, sweeps = 0.0, 0
     while sweeps < sweeps_max:
@@ -112,14 +112,14 @@ def _sweep_plainly(
     return _received(links, gives), sweeps, change
 
 
-def _received(links: Links, gives: Floats) -> Floats:
+def _received(links: LinkMatrix, gives: FloatArray) -> FloatArray:
     sums = np.concatenate(([0.0], np.cumsum(gives[links.sources])))
     return 1.0 + sums[links.pointers[1:]] - sums[links.pointers[:-1]]
 
 
 def _sweep_compiled(
-    links: Links, share: Floats, gives: Floats, tolerance: float, sweeps_max: int
-) -> tuple[Floats, int, float]:
+    links: LinkMatrix, share: FloatArray, gives: FloatArray, tolerance: float, sweeps_max: int
+) -> tuple[FloatArray, int, float]:
     from tarrafa.graph.sweep import receive, sweep
 
     linking = np.flatnonzero(links.links_of).astype(np.int32)

@@ -14,9 +14,9 @@ from pathlib import Path
 from struct import Struct
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import from_os
-from tarrafa.frontier.protocol import is_news
-from tarrafa.graph.ranks import HEADER_BYTES, Ranks
+from tarrafa.errors import data_error_from_os
+from tarrafa.frontier.protocol import is_significant_rank_change
+from tarrafa.graph.ranks import HEADER_BYTES, RankFile
 
 MAGIC = b"TARTOLD1"
 LOOKED_AT_MAX = 50_000  # nodes per call: some milliseconds
@@ -27,20 +27,20 @@ def path_of(data: DataDirectory) -> Path:
     return data.graph / "told.f32"
 
 
-class RankNews:
+class UndeliveredRanks:
     """Of one making of the graph. `take_up` after each survey."""
 
     def __init__(self, data: DataDirectory, incarnation: int) -> None:
         self._data, self._incarnation = data, incarnation
-        self._ranks, self._told = Ranks.none(), memoryview(bytearray()).cast("f")
+        self._ranks, self._told = RankFile.empty(), memoryview(bytearray()).cast("f")
         self._map: mmap.mmap | None = None
         self._place = 0
-        self.take_up()
+        self.reload()
 
-    def take_up(self) -> None:
+    def reload(self) -> None:
         """There may be new ranks: look through all of them again."""
         self.close()
-        self._ranks = Ranks.open(self._data, self._incarnation)
+        self._ranks = RankFile.open(self._data, self._incarnation)
         self._place = 0
         if len(self._ranks.values):
             self._map = self._open(len(self._ranks.values))
@@ -62,32 +62,32 @@ class RankNews:
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise from_os(error, path) from None
+            raise data_error_from_os(error, path) from None
 
     def rank(self, node: int) -> float:
         """As the last survey found it; 0: it has not met it."""
-        return self._ranks.of(node) if node <= len(self._ranks.values) else 0.0
+        return self._ranks.rank_of(node) if node <= len(self._ranks.values) else 0.0
 
-    def next(self, limit: int) -> list[int]:
+    def next_nodes(self, limit: int) -> list[int]:
         """Some nodes whose ranks are news. None of them: there are none in what was looked at."""
         found: list[int] = []
         end = min(self._place + LOOKED_AT_MAX, len(self._ranks.values))
         while self._place < end and len(found) < limit:
             self._place += 1
-            if is_news(self._ranks.of(self._place), self._told[self._place - 1]):
+            if is_significant_rank_change(self._ranks.rank_of(self._place), self._told[self._place - 1]):
                 found.append(self._place)
         return found
 
     @property
-    def is_through(self) -> bool:
+    def is_done(self) -> bool:
         """All ranks of the last survey were looked at."""
         return self._place >= len(self._ranks.values)
 
-    def told(self, nodes: Iterable[int]) -> None:
+    def mark_delivered(self, nodes: Iterable[int]) -> None:
         """The frontier was told the ranks of these, as they are now; it takes up what is news."""
         for node in nodes:
-            if node <= len(self._ranks.values) and is_news(self._ranks.of(node), self._told[node - 1]):
-                self._told[node - 1] = self._ranks.of(node)
+            if node <= len(self._ranks.values) and is_significant_rank_change(self._ranks.rank_of(node), self._told[node - 1]):
+                self._told[node - 1] = self._ranks.rank_of(node)
 
     def close(self) -> None:
         self._told.release()
@@ -96,6 +96,6 @@ class RankNews:
         self._map, self._told = None, memoryview(bytearray()).cast("f")
 
 
-def forget(data: DataDirectory) -> None:
+def remove(data: DataDirectory) -> None:
     """The frontier was made anew: it knows nothing."""
     path_of(data).unlink(missing_ok=True)

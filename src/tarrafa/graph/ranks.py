@@ -16,15 +16,15 @@ from typing import Self
 
 import msgspec
 
-from tarrafa.data import DataDirectory, replacing
+from tarrafa.data import DataDirectory, replace_atomically
 
 MAGIC = b"TARRANK1"
-UNKNOWN = 1.0
+DEFAULT_RANK = 1.0
 HEADER_BYTES = 64
 _header = Struct("<8sqqqqdd")
 
 
-class Stated(msgspec.Struct, frozen=True):
+class RankFileHeader(msgspec.Struct, frozen=True):
     """What a file of ranks was computed from."""
 
     incarnation: int
@@ -39,15 +39,15 @@ def path_of(data: DataDirectory) -> Path:
     return data.graph / "ranks.f32"
 
 
-def write(data: DataDirectory, stated: Stated, ranks: bytes) -> None:
+def write_ranks(data: DataDirectory, stated: RankFileHeader, ranks: bytes) -> None:
     """`ranks` are 32-bit floats, from node 1 on."""
     head = _header.pack(MAGIC, stated.incarnation, stated.turned, stated.nodes, stated.edges, stated.at, stated.took_s)
-    with replacing(path_of(data)) as file:
+    with replace_atomically(path_of(data)) as file:
         file.write(head.ljust(HEADER_BYTES, b"\0"))
         file.write(ranks)
 
 
-def stated(data: DataDirectory) -> Stated | None:
+def read_header(data: DataDirectory) -> RankFileHeader | None:
     """What the file that is there was computed from; None where there is none that can be read."""
     try:
         with path_of(data).open("rb") as file:
@@ -56,20 +56,20 @@ def stated(data: DataDirectory) -> Stated | None:
         return None
 
 
-def _read(head: bytes) -> Stated | None:
+def _read(head: bytes) -> RankFileHeader | None:
     if len(head) != HEADER_BYTES or not head.startswith(MAGIC):
         return None
-    return Stated(*_header.unpack_from(head)[1:])
+    return RankFileHeader(*_header.unpack_from(head)[1:])
 
 
-class Ranks:
+class RankFile:
     """A file of ranks, mapped into memory. It may be read by any number of threads."""
 
-    def __init__(self, stated: Stated | None, values: "memoryview[float]") -> None:
+    def __init__(self, stated: RankFileHeader | None, values: "memoryview[float]") -> None:
         self.stated, self.values = stated, values
 
     @classmethod
-    def none(cls) -> Self:
+    def empty(cls) -> Self:
         return cls(None, memoryview(b"").cast("f"))
 
     @classmethod
@@ -79,18 +79,18 @@ class Ranks:
             with path_of(data).open("rb") as file:
                 found = _read(file.read(HEADER_BYTES))
                 if found is None or found.incarnation != incarnation:
-                    return cls.none()
+                    return cls.empty()
                 length = os.fstat(file.fileno()).st_size
                 if length <= HEADER_BYTES:
                     return cls(found, memoryview(b"").cast("f"))
                 content = memoryview(mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ))
         except OSError:
-            return cls.none()
+            return cls.empty()
         whole = (length - HEADER_BYTES) // 4 * 4
         return cls(found, content[HEADER_BYTES : HEADER_BYTES + whole].cast("f"))
 
-    def of(self, node: int) -> float:
+    def rank_of(self, node: int) -> float:
         if not 0 < node <= len(self.values):
-            return UNKNOWN
+            return DEFAULT_RANK
         rank = self.values[node - 1]
-        return rank if 0.0 <= rank < math.inf else UNKNOWN
+        return rank if 0.0 <= rank < math.inf else DEFAULT_RANK

@@ -15,15 +15,15 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory, state_of
+from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import QueryError
-from tarrafa.graph.ranks import Ranks
+from tarrafa.graph.ranks import RankFile
 from tarrafa.graph.ranks import path_of as path_of_ranks
-from tarrafa.graph.sites import Related
-from tarrafa.graph.store import in_our_words, open_reader, path_of, rows
-from tarrafa.model import Neighbour, Neighbours, UrlId
+from tarrafa.graph.sites import LinkedSite
+from tarrafa.graph.store import sqlite_errors, open_reader, path_of, rows
+from tarrafa.model import LinkedPage, InAndOutLinks, UrlId
 from tarrafa.parse.url import canonical, host_key, url_id
-from tarrafa.takedown import TakenDown
+from tarrafa.takedown import CurrentTakedowns
 
 NEIGHBOURS_MAX = 10_000  # per answer
 OFFSET_MAX = 100_000  # some 80 ms of looking away
@@ -34,11 +34,11 @@ KNOWN_MAX = 100_000  # standings that are remembered: some 20 MB
 JOINED_CHARS_MAX = 300  # of the anchors of several links between the same two pages
 
 
-Standing = tuple[int, float]  # in-links and rank
-Known = dict[UrlId, Standing | None]
+NodeStanding = tuple[int, float]  # in-links and rank
+StandingCache = dict[UrlId, NodeStanding | None]
 
 
-class Node(msgspec.Struct, frozen=True):
+class GraphNode(msgspec.Struct, frozen=True):
     """What one collection knows of a URL. `visit` -1, `status` None: never visited. `depth` None: no walked link."""
 
     collection: str
@@ -52,7 +52,7 @@ class Node(msgspec.Struct, frozen=True):
     rank: float = 1.0
 
 
-class Stamped(msgspec.Struct, frozen=True):
+class InLinkChange(msgspec.Struct, frozen=True):
     """A URL whose in-links have changed, for its owner."""
 
     stamp: int
@@ -62,7 +62,7 @@ class Stamped(msgspec.Struct, frozen=True):
     in_links: int
 
 
-class Counts(msgspec.Struct, frozen=True):
+class GraphSize(msgspec.Struct, frozen=True):
     """How large is it?"""
 
     nodes: int
@@ -74,16 +74,16 @@ class GraphReader:
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._taken_down = TakenDown(data)
+        self._taken_down = CurrentTakedowns(data)
         self._path, self._path_of_ranks = path_of(data), path_of_ranks(data)
         self._local = threading.local()
-        self._remembered: tuple[tuple[object, ...], Known] = ((), {})
+        self._remembered: tuple[tuple[object, ...], StandingCache] = ((), {})
         self._connection()
 
-    def nodes(self, url: str, collection: str | None = None) -> list[Node]:
+    def nodes(self, url: str, collection: str | None = None) -> list[GraphNode]:
         """The URL as each collection knows it, the latest visited first; none when nobody ever linked to it. One that
         is taken down is refused."""
-        self._taken_down.refuse(url)
+        self._taken_down.raise_if_taken_down(url)
         key = _id(url)
         if key is None:
             return []
@@ -95,29 +95,29 @@ class GraphReader:
             (key, collection, collection),
         )
         table = self._ranked()
-        return [Node(*(*row, table.of(node))) for *row, node in found]
+        return [GraphNode(*(*row, table.rank_of(node))) for *row, node in found]
 
     def collections(self) -> list[str]:
         """The names of those that have crawled something."""
         return [name for (name,) in self._rows("SELECT name FROM collections ORDER BY name", ())]
 
-    def node(self, url: str, collection: str | None = None) -> Node | None:
+    def node(self, url: str, collection: str | None = None) -> GraphNode | None:
         """The URL as the collection that visited it last knows it."""
         return next(iter(self.nodes(url, collection)), None)
 
-    def neighbours(self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0) -> Neighbours:
+    def neighbours(self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0) -> InAndOutLinks:
         """Both sides at once. Each other URL stands once; the anchors of several links to it are joined."""
         incoming, in_total = self.incoming(url, collection, limit, offset)
         outgoing, out_total = self.outgoing(url, collection, limit, offset)
         rank = max((node.rank for node in self.nodes(url, collection)), default=1.0)
-        return Neighbours(canonical(url) or url, incoming, outgoing, in_total, out_total, rank)
+        return InAndOutLinks(canonical(url) or url, incoming, outgoing, in_total, out_total, rank)
 
     def incoming(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
-    ) -> tuple[list[Neighbour], int]:
+    ) -> tuple[list[LinkedPage], int]:
         """Who links here, in the order in which they became known, and how many that are. A page's link to itself
         does not count. What is taken down is counted, and not shown."""
-        self._taken_down.refuse(url)
+        self._taken_down.raise_if_taken_down(url)
         numbers, key = self._linked_numbers(url, collection), _id(url)
         limit, offset = _checked(limit, offset)
         if len(numbers) == 1:
@@ -144,9 +144,9 @@ class GraphReader:
 
     def outgoing(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
-    ) -> tuple[list[Neighbour], int]:
+    ) -> tuple[list[LinkedPage], int]:
         """Where it leads, in the order on the page, and to how many URLs that are not taken down."""
-        self._taken_down.refuse(url)
+        self._taken_down.raise_if_taken_down(url)
         found = self._rows(
             f"""SELECT n.url, e.anchor, e.rel FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))}) ORDER BY e.src, e.n""",  # noqa: S608
@@ -157,10 +157,10 @@ class GraphReader:
 
     def outgoing_hosts(
         self, url: str, collection: str | None = None, limit: int = 100, offset: int = 0
-    ) -> tuple[list[Related], int]:
+    ) -> tuple[list[LinkedSite], int]:
         """The hosts that it leads to, its own among them, with the number of URLs there that are not taken down; the
         most first."""
-        self._taken_down.refuse(url)
+        self._taken_down.raise_if_taken_down(url)
         found = self._rows(
             f"""SELECT DISTINCT n.url FROM edges e JOIN nodes n ON n.node = e.dst
                 WHERE e.src IN ({_list(self._numbers(url, collection))})""",  # noqa: S608
@@ -170,9 +170,9 @@ class GraphReader:
         hosts = Counter(host_key(other) for (other,) in found if not orders.covers(other))
         counted = sorted(hosts.items(), key=lambda one: (-one[1], one[0]))
         limit, offset = _checked(limit, offset)
-        return [Related(*one) for one in counted[offset : offset + limit]], len(counted)
+        return [LinkedSite(*one) for one in counted[offset : offset + limit]], len(counted)
 
-    def archived(self, url: str, collection: str | None = None) -> tuple[str, int] | None:
+    def archive_position(self, url: str, collection: str | None = None) -> tuple[str, int] | None:
         """The file of the archive that has the URL's newest text, and from which byte on."""
         found = self._rows(
             """SELECT f.name, n.place FROM nodes n JOIN collections c USING (collection) JOIN files f USING (file)
@@ -181,11 +181,11 @@ class GraphReader:
         )
         return found[0] if found else None
 
-    def _shown(self, found: list[tuple[str, str, str]]) -> list[Neighbour]:
+    def _shown(self, found: list[tuple[str, str, str]]) -> list[LinkedPage]:
         orders = self._taken_down.now()
         return _joined([row for row in found if not orders.covers(row[0])] if orders else found)
 
-    def standings(self, ids: Sequence[UrlId], collection: str | None = None) -> dict[UrlId, Standing]:
+    def standings(self, ids: Sequence[UrlId], collection: str | None = None) -> dict[UrlId, NodeStanding]:
         """For each that is known: how many other URLs link to it, and N times PageRank, with the mean 1 over its
         collection (as of the last survey: a newcomer has the mean). When several collections know it, the most."""
         known = self._known(collection)
@@ -195,7 +195,7 @@ class GraphReader:
             known.update((key, found.get(key)) for key in unknown)
         return {key: standing for key in ids if (standing := known[key]) is not None}
 
-    def _known(self, collection: str | None) -> Known:
+    def _known(self, collection: str | None) -> StandingCache:
         """What was looked up since links or ranks last changed. Most searches ask for the same few pages, and a look-up
         costs 4 us."""
         self._ranked()
@@ -207,9 +207,9 @@ class GraphReader:
             self._remembered = moment, known
         return known
 
-    def _look_up(self, ids: Sequence[UrlId], collection: str | None) -> dict[UrlId, Standing]:
-        known: dict[UrlId, Standing] = {}
-        rank_of = self._ranked().of
+    def _look_up(self, ids: Sequence[UrlId], collection: str | None) -> dict[UrlId, NodeStanding]:
+        known: dict[UrlId, NodeStanding] = {}
+        rank_of = self._ranked().rank_of
         for start in range(0, len(ids), IDS_PER_QUERY):
             part = ids[start : start + IDS_PER_QUERY]
             found = self._rows(
@@ -222,7 +222,7 @@ class GraphReader:
                 known[key] = (max(in_links, before[0]), max(rank_of(node), before[1]))
         return known
 
-    def linking(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
+    def linking_ids(self, url: str, collection: str | None, limit: int) -> list[UrlId]:
         """The ids of up to so many other URLs that link to one."""
         numbers = _list(self._numbers(url, collection))
         found = self._rows(
@@ -260,14 +260,14 @@ class GraphReader:
         ranked = stated.turned if stated is not None else 0
         return f"{found.get('incarnation', 0)}-{found.get('turned', 0)}", str(ranked)
 
-    def stamped(self, owner: str, after: int, limit: int) -> list[Stamped]:
+    def in_link_changes(self, owner: str, after: int, limit: int) -> list[InLinkChange]:
         """What has changed in the in-links of an owner's URLs since a stamp, the oldest news first."""
         found = self._rows(
             """SELECT n.stamp, c.name, n.id, n.url, n.in_links FROM nodes n JOIN collections c USING (collection)
                WHERE n.owner = (SELECT owner FROM owners WHERE name = ?) AND n.stamp > ? ORDER BY n.stamp LIMIT ?""",
             (owner, after, limit),
         )
-        return [Stamped(*row) for row in found]
+        return [InLinkChange(*row) for row in found]
 
     def anchors(self, url: str, collection: str) -> list[str]:
         """Different texts of links from other pages, the most frequent first (among the first ones known)."""
@@ -279,20 +279,20 @@ class GraphReader:
         counted = Counter(text for (anchor,) in found if (text := anchor.strip()))
         return [text for text, _ in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
 
-    def counts(self) -> Counts:
+    def size(self) -> GraphSize:
         found = self._rows(
             "SELECT coalesce((SELECT max(node) FROM nodes), 0), (SELECT value FROM counters WHERE name = 'edges')", ()
         )
-        return Counts(*found[0])
+        return GraphSize(*found[0])
 
-    def _ranked(self) -> Ranks:
+    def _ranked(self) -> RankFile:
         """The newest ranks, if they are of this graph."""
         self._connection()
-        identity = (self._local.file, *state_of(self._path_of_ranks))
+        identity = (self._local.file, *file_fingerprint(self._path_of_ranks))
         if getattr(self._local, "ranked", None) != identity:
-            self._local.ranks = Ranks.open(self._data, self.incarnation())
+            self._local.ranks = RankFile.open(self._data, self.incarnation())
             self._local.ranked = identity
-        ranks: Ranks = self._local.ranks
+        ranks: RankFile = self._local.ranks
         return ranks
 
     def _numbers(self, url: str, collection: str | None) -> list[int]:
@@ -316,7 +316,7 @@ class GraphReader:
 
     def _rows(self, sql: str, bindings: tuple[object, ...]) -> list[tuple[Any, ...]]:
         connection = self._connection()
-        with in_our_words(self._path, connection):
+        with sqlite_errors(self._path, connection):
             return rows(connection, sql, bindings)
 
     def _connection(self) -> apsw.Connection:
@@ -347,11 +347,11 @@ def _list(numbers: Iterable[int]) -> str:
     return ", ".join(str(int(number)) for number in numbers)
 
 
-def _joined(rows: list[tuple[str, str, str]]) -> list[Neighbour]:
+def _joined(rows: list[tuple[str, str, str]]) -> list[LinkedPage]:
     """One neighbour per URL: its anchors that say anything, and its rels, each once and in order."""
     anchors: dict[str, dict[str, None]] = {}
     rels: dict[str, dict[str, None]] = {}
     for url, anchor, rel in rows:
         anchors.setdefault(url, {}).update({anchor: None} if anchor else {})
         rels.setdefault(url, {}).update(dict.fromkeys(rel.split()))
-    return [Neighbour(url, " · ".join(texts)[:JOINED_CHARS_MAX], " ".join(rels[url])) for url, texts in anchors.items()]
+    return [LinkedPage(url, " · ".join(texts)[:JOINED_CHARS_MAX], " ".join(rels[url])) for url, texts in anchors.items()]

@@ -18,9 +18,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory, open_to_read
-from tarrafa.errors import DataError, NotYet
-from tarrafa.graph.store import in_our_words, rows
+from tarrafa.data import DataDirectory, open_sqlite_readonly
+from tarrafa.errors import DataError, NotReady
+from tarrafa.graph.store import sqlite_errors, rows
 from tarrafa.parse.url import canonical, host_key, host_name
 
 FORMAT = 1
@@ -48,7 +48,7 @@ CREATE INDEX hosts_by_site ON hosts (site, known DESC);
 _pair = Struct("<ii")
 
 
-class Paging(msgspec.Struct, frozen=True):
+class SitePaging(msgspec.Struct, frozen=True):
     """Which part of each list is wanted."""
 
     limit: int = 50
@@ -57,17 +57,17 @@ class Paging(msgspec.Struct, frozen=True):
     hosts_offset: int = 0
 
 
-ALL_FIRST = Paging()
+FIRST_PAGE = SitePaging()
 
 
-class Related(msgspec.Struct, frozen=True):
+class LinkedSite(msgspec.Struct, frozen=True):
     """Another site, or another host, and how many pairs of pages are linked."""
 
     name: str
     links: int
 
 
-class HostFigures(msgspec.Struct, frozen=True):
+class HostLinkSummary(msgspec.Struct, frozen=True):
     """A host of a site in numbers: URLs known, visited, and there when they were; the sum of their ranks."""
 
     host: str
@@ -77,7 +77,7 @@ class HostFigures(msgspec.Struct, frozen=True):
     rank: float
 
 
-class HostSums(msgspec.Struct, frozen=True):
+class HostVisitSummary(msgspec.Struct, frozen=True):
     """A host as one collection knew it at the last survey."""
 
     collection: str
@@ -88,7 +88,7 @@ class HostSums(msgspec.Struct, frozen=True):
     statuses: dict[str, int]  # of the newest visits
 
 
-class Surroundings(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
+class SiteLinkSummary(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgoing": "out"}):
     """A site among sites, or a host among hosts (`kind`), as one collection knew it at the last survey."""
 
     name: str
@@ -102,15 +102,15 @@ class Surroundings(msgspec.Struct, frozen=True, rename={"incoming": "in", "outgo
     fetched: int
     rank: float  # the sum of its pages' ranks
     statuses: dict[str, int]  # of the newest visits
-    hosts: list[HostFigures]
+    hosts: list[HostLinkSummary]
     hosts_total: int
-    incoming: list[Related]
+    incoming: list[LinkedSite]
     in_total: int
-    outgoing: list[Related]
+    outgoing: list[LinkedSite]
     out_total: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class SiteRow(msgspec.Struct, frozen=True):
     """A site or host as it is written down. `site` and `key` are a host's, `hosts` a site's."""
 
     collection: str
@@ -131,13 +131,13 @@ def path_of(data: DataDirectory) -> Path:
     return data.graph / "sites.sqlite"
 
 
-def write(path: Path, at: float, nodes: int, edges: int, sites: Iterable[Row], hosts: Iterable[Row]) -> None:
+def write_sites(path: Path, at: float, nodes: int, edges: int, sites: Iterable[SiteRow], hosts: Iterable[SiteRow]) -> None:
     """A whole new file; whoever asks for it puts it into its place."""
     path.unlink(missing_ok=True)
-    with in_our_words(path):
+    with sqlite_errors(path):
         connection = apsw.Connection(str(path))
     try:
-        with in_our_words(path, connection):
+        with sqlite_errors(path, connection):
             connection.pragma("journal_mode", "off")
             connection.pragma("synchronous", "off")
             with connection:
@@ -145,18 +145,18 @@ def write(path: Path, at: float, nodes: int, edges: int, sites: Iterable[Row], h
                 connection.execute("INSERT INTO survey VALUES (?, ?, ?)", (at, nodes, edges))
                 connection.executemany(
                     "INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    ((n, one.collection, one.name, one.hosts, *_figures(one)) for n, one in enumerate(sites)),
+                    ((n, one.collection, one.name, one.hosts, *_row_values(one)) for n, one in enumerate(sites)),
                 )
                 connection.executemany(
                     "INSERT INTO hosts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    ((n, one.collection, one.name, one.key, one.site, *_figures(one)) for n, one in enumerate(hosts)),
+                    ((n, one.collection, one.name, one.key, one.site, *_row_values(one)) for n, one in enumerate(hosts)),
                 )
                 connection.execute(INDEXES)
     finally:
         connection.close()
 
 
-def _figures(row: Row) -> tuple[Any, ...]:
+def _row_values(row: SiteRow) -> tuple[Any, ...]:
     statuses = msgspec.json.encode({str(status): count for status, count in sorted(row.statuses.items())}).decode()
     return row.known, row.visited, row.fetched, row.rank, statuses, row.incoming, row.outgoing
 
@@ -168,12 +168,12 @@ class SiteReader:
         self._path = path_of(data)
         self._local = threading.local()
 
-    def site(self, name: str, collection: str | None = None, paging: Paging = ALL_FIRST) -> Surroundings | None:
+    def site(self, name: str, collection: str | None = None, paging: SitePaging = FIRST_PAGE) -> SiteLinkSummary | None:
         """A site by its domain."""
         url = canonical(f"http://{name}/")
         return None if url is None else self._found("site", "name", host_name(url), collection, paging)
 
-    def host(self, name: str, collection: str | None = None, paging: Paging = ALL_FIRST) -> Surroundings | None:
+    def host(self, name: str, collection: str | None = None, paging: SitePaging = FIRST_PAGE) -> SiteLinkSummary | None:
         """A host by its key (scheme://host:port), or by its name: then the one of that name that is known best."""
         url = canonical(name if "://" in name else f"http://{name}/")
         if url is None:
@@ -181,14 +181,14 @@ class SiteReader:
         column, wanted = ("key", host_key(url)) if "://" in name else ("name", host_name(url))
         return self._found("host", column, wanted, collection, paging)
 
-    def hosts(self, limit: int) -> Iterator[HostSums]:
+    def hosts(self, limit: int) -> Iterator[HostVisitSummary]:
         """All of them, of all collections, as far as the limit goes. Reads that many rows; for plans, not for pages."""
         with self._reading():
             found = self._rows("SELECT collection, key, known, visited, fetched, statuses FROM hosts LIMIT ?", (limit,))
         for collection, key, known, visited, fetched, statuses in found:
-            yield HostSums(collection, key, known, visited, fetched, msgspec.json.decode(statuses))
+            yield HostVisitSummary(collection, key, known, visited, fetched, msgspec.json.decode(statuses))
 
-    def _found(self, kind: str, column: str, name: str, collection: str | None, paging: Paging) -> Surroundings | None:
+    def _found(self, kind: str, column: str, name: str, collection: str | None, paging: SitePaging) -> SiteLinkSummary | None:
         with self._reading():
             candidates = self._rows(
                 f"SELECT number, collection FROM {kind}s WHERE {column} = ? ORDER BY known DESC, number",  # noqa: S608
@@ -198,9 +198,9 @@ class SiteReader:
             if chosen is None:
                 return None
             named = list(dict.fromkeys(held for _, held in candidates))
-            return self._told(kind, chosen, named, paging)
+            return self._summary(kind, chosen, named, paging)
 
-    def _told(self, kind: str, number: int, collections: list[str], paging: Paging) -> Surroundings:
+    def _summary(self, kind: str, number: int, collections: list[str], paging: SitePaging) -> SiteLinkSummary:
         limit = max(0, min(paging.limit, LISTED_MAX))
         own = ("name", "number") if kind == "site" else ("key", "site")
         name, site, collection, known, visited, fetched, rank, statuses = self._rows(
@@ -211,22 +211,22 @@ class SiteReader:
         hosts, hosts_total = self._hosts(site, limit, paging.hosts_offset)
         incoming, in_total = self._related(kind, "incoming", number, limit, paging.in_offset)
         outgoing, out_total = self._related(kind, "outgoing", number, limit, paging.out_offset)
-        return Surroundings(
+        return SiteLinkSummary(
             name, kind, self._rows("SELECT name FROM sites WHERE number = ?", (site,))[0][0], collection, collections,
             self._rows("SELECT at FROM survey")[0][0], known, visited, fetched, rank, msgspec.json.decode(statuses),
             hosts, hosts_total, incoming, in_total, outgoing, out_total,
         )  # fmt: skip
 
-    def _hosts(self, site: int, limit: int, offset: int) -> tuple[list[HostFigures], int]:
+    def _hosts(self, site: int, limit: int, offset: int) -> tuple[list[HostLinkSummary], int]:
         found = self._rows(
             "SELECT key, known, visited, fetched, rank FROM hosts WHERE site = ? ORDER BY known DESC, number"
             " LIMIT ? OFFSET ?",
             (site, limit, _bounded(offset)),
         )
         total = self._rows("SELECT hosts FROM sites WHERE number = ?", (site,))[0][0]
-        return [HostFigures(*row) for row in found], total
+        return [HostLinkSummary(*row) for row in found], total
 
-    def _related(self, kind: str, column: str, number: int, limit: int, offset: int) -> tuple[list[Related], int]:
+    def _related(self, kind: str, column: str, number: int, limit: int, offset: int) -> tuple[list[LinkedSite], int]:
         part, length = self._rows(
             f"SELECT substr({column}, ?, ?), length({column}) FROM {kind}s WHERE number = ?",  # noqa: S608
             (1 + _bounded(offset) * _pair.size, limit * _pair.size, number),
@@ -237,7 +237,7 @@ class SiteReader:
                 f"SELECT number, {called} FROM {kind}s WHERE number IN ({', '.join(str(n) for n, _ in pairs)})"  # noqa: S608
             )
         )
-        return [Related(names[other], links) for other, links in pairs], length // _pair.size
+        return [LinkedSite(names[other], links) for other, links in pairs], length // _pair.size
 
     def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return rows(self._local.connection, sql, bindings)
@@ -247,12 +247,12 @@ class SiteReader:
         try:
             found = self._path.stat()
         except OSError:
-            raise NotYet(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
+            raise NotReady(f"{self._path}: no survey of the sites yet; the link graph makes one in its time") from None
         identity = (found.st_ino, found.st_mtime_ns)
         if getattr(self._local, "identity", None) != identity:
             self._local.connection = _open(self._path)
             self._local.identity = identity
-        return in_our_words(self._path, self._local.connection)
+        return sqlite_errors(self._path, self._local.connection)
 
 
 def _bounded(offset: int) -> int:
@@ -260,8 +260,8 @@ def _bounded(offset: int) -> int:
 
 
 def _open(path: Path) -> apsw.Connection:
-    with in_our_words(path):
-        connection = open_to_read(path)
+    with sqlite_errors(path):
+        connection = open_sqlite_readonly(path)
         if connection.pragma("user_version") != FORMAT:
             raise DataError(f"{path}: written by another Tarrafa; `tarrafa rebuild graph` makes it again")
     return connection

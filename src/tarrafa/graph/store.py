@@ -17,11 +17,11 @@ from typing import Any
 import apsw
 
 from tarrafa.archive.follow import Cursor
-from tarrafa.data import BUSY_MS, DataDirectory, open_to_read, try_lock
-from tarrafa.errors import FULL_ERRNOS, DataError, DiskFull, NotYet, from_os
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
+from tarrafa.errors import DISK_FULL_ERRNOS, DataError, DiskFull, NotReady, data_error_from_os
 
 FORMAT = 3
-DERIVED = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
+DERIVED_FILES = ("ranks.f32", "told.f32", "sites.sqlite")  # computed from the graph: see survey.py and ranknews.py
 CACHE_KIB = 64 << 10
 MAPPED_BYTES = 1 << 36  # that may be read without copying; takes no memory of its own
 
@@ -56,22 +56,22 @@ CREATE TABLE cursor (file TEXT PRIMARY KEY, offset INTEGER NOT NULL) WITHOUT ROW
 CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
 INSERT INTO counters VALUES ('edges', 0);
 """
-OWNERS = """
+OWNERS_SCHEMA = """
 CREATE TABLE owners (owner INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE INDEX nodes_by_owner ON nodes (owner, stamp) WHERE owner IS NOT NULL;
 INSERT INTO counters VALUES ('stamp', 0), ('incarnation', abs(random() >> 1));
 """
 # With `hops` in the index, all that ranks are made of is read in one pass over it, in the order in which it is needed.
-SURVEYED = """
+RANKING_SCHEMA = """
 CREATE INDEX edges_by_target ON edges (dst, src, hops);
 CREATE TABLE files (file INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 INSERT INTO counters SELECT 'turned', (SELECT value FROM counters WHERE name = 'edges') + count(*) FROM nodes;
 ALTER TABLE collections ADD COLUMN suffixes TEXT NOT NULL DEFAULT '[]'; -- that its configuration adds to the list
 """
 MIGRATIONS = {
-    1: "ALTER TABLE nodes ADD COLUMN owner INTEGER; ALTER TABLE nodes ADD COLUMN stamp INTEGER;" + OWNERS,
+    1: "ALTER TABLE nodes ADD COLUMN owner INTEGER; ALTER TABLE nodes ADD COLUMN stamp INTEGER;" + OWNERS_SCHEMA,
     2: "ALTER TABLE nodes ADD COLUMN file INTEGER; ALTER TABLE nodes ADD COLUMN place INTEGER;"
-    " DROP INDEX edges_by_target;" + SURVEYED,
+    " DROP INDEX edges_by_target;" + RANKING_SCHEMA,
 }
 
 
@@ -90,12 +90,12 @@ def read_cursor(connection: apsw.Connection) -> Cursor:
 
 
 @contextmanager
-def in_our_words(path: Path, connection: apsw.Connection | None = None, what: str = "graph") -> Iterator[None]:
+def sqlite_errors(path: Path, connection: apsw.Connection | None = None, what: str = "graph") -> Iterator[None]:
     """What SQLite complains of, as one line that says where and what to do."""
     try:
         yield
     except apsw.Error as error:
-        full = isinstance(error, apsw.FullError) or (connection is not None and connection.system_errno in FULL_ERRNOS)
+        full = isinstance(error, apsw.FullError) or (connection is not None and connection.system_errno in DISK_FULL_ERRNOS)
         if full:
             raise DiskFull(f"{path}: the disk is full ({error}); free some space and run the command again") from None
         remedy = f"`tarrafa rebuild {what}` makes it again from the archive"
@@ -110,18 +110,18 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise from_os(error, path.parent) from None
-    with in_our_words(path):
+        raise data_error_from_os(error, path.parent) from None
+    with sqlite_errors(path):
         connection = apsw.Connection(str(path))
-    with in_our_words(path, connection):
-        connection.set_busy_timeout(BUSY_MS)
+    with sqlite_errors(path, connection):
+        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
         connection.pragma("cache_size", -CACHE_KIB)
         with connection:
             found = connection.pragma("user_version")
             if found == 0:
-                connection.execute(SCHEMA + OWNERS + SURVEYED)
+                connection.execute(SCHEMA + OWNERS_SCHEMA + RANKING_SCHEMA)
             for older in range(found, FORMAT) if found else ():
                 connection.execute(MIGRATIONS[older])
             if found < FORMAT:
@@ -132,16 +132,16 @@ def open_writer(data: DataDirectory) -> apsw.Connection:
 
 def open_reader(data: DataDirectory) -> apsw.Connection:
     path = path_of(data)
-    if not is_there(data):
-        raise NotYet(f"{path}: no link graph yet; `tarrafa crawl FILE` makes one")
-    with in_our_words(path):
-        connection = open_to_read(path)
+    if not graph_exists(data):
+        raise NotReady(f"{path}: no link graph yet; `tarrafa crawl FILE` makes one")
+    with sqlite_errors(path):
+        connection = open_sqlite_readonly(path)
         connection.pragma("mmap_size", MAPPED_BYTES)
         _check_format(connection, path)
     return connection
 
 
-def is_there(data: DataDirectory) -> bool:
+def graph_exists(data: DataDirectory) -> bool:
     """Whether there is a graph: its follower may have created the file and not yet its tables."""
     return format_of(data) > 0
 
@@ -151,8 +151,8 @@ def format_of(data: DataDirectory) -> int:
     path = path_of(data)
     if not path.exists():
         return 0
-    with in_our_words(path):
-        connection = open_to_read(path)
+    with sqlite_errors(path):
+        connection = open_sqlite_readonly(path)
         try:
             return int(connection.pragma("user_version"))
         finally:
@@ -177,9 +177,9 @@ def writer_lock(data: DataDirectory) -> Iterator[None]:
         yield
 
 
-def forget(data: DataDirectory) -> None:
+def remove_graph(data: DataDirectory) -> None:
     """Delete the graph; the archive has all that is needed to make it again. The caller holds the lock.
 
     The file itself goes last: a new one would take an old log for its own, if a kill had left that."""
-    for name in (*DERIVED, "graph.sqlite-wal", "graph.sqlite-shm", "graph.sqlite"):
+    for name in (*DERIVED_FILES, "graph.sqlite-wal", "graph.sqlite-shm", "graph.sqlite"):
         (data.graph / name).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph import ranks
-from tarrafa.process import module_line
+from tarrafa.process import module_command
 
 GROWTH = 0.1
 AGE_S_MAX = 600.0
@@ -27,7 +27,7 @@ FAILED_TOOK_S = 30.0  # a survey that failed is not tried again soon
 SMALL_TURNED_MAX = 500_000  # so small that it takes less than a second, most of it for loading numpy
 
 
-class Surveyor:
+class RankingScheduler:
     """Has surveys made. `turned` is the graph's own count of its changes, `incarnation` names the making of it."""
 
     def __init__(self, data: DataDirectory, incarnation: int) -> None:
@@ -35,11 +35,11 @@ class Surveyor:
         self._child: subprocess.Popen[bytes] | None = None
         self._begun, self._ended = boottime(), -math.inf
         self._took_s = 0.0
-        self._learn()
+        self._read_last()
 
-    def _learn(self) -> None:
+    def _read_last(self) -> None:
         """What the last survey covered, whoever made it."""
-        stated = ranks.stated(self._data)
+        stated = ranks.read_header(self._data)
         known = stated is not None and stated.incarnation == self._incarnation
         self.covered = stated.turned if stated is not None and known else 0
         self._size = stated.nodes + stated.edges if stated is not None and known else 0
@@ -55,13 +55,13 @@ class Surveyor:
         since_s = now - max(self._begun, self._ended)
         return since_s >= pause_s and (new >= GROWTH * self._size or since_s >= AGE_S_MAX)
 
-    def look(self, turned: int, idle_s: float) -> bool:
+    def poll(self, turned: int, idle_s: float) -> bool:
         """Start a survey if it is time; whether one has just come to its end."""
         if self._child is not None:
             return self._has_ended()
         if self.is_due(turned, idle_s, boottime()):
             self._child = subprocess.Popen(
-                module_line("tarrafa.graph.survey", "--data", str(self._data.root), "--parent", str(os.getpid())),
+                module_command("tarrafa.graph.survey", "--data", str(self._data.root), "--parent", str(os.getpid())),
                 stdin=subprocess.DEVNULL,
             )
         return False
@@ -75,7 +75,7 @@ class Surveyor:
         if code:
             self._took_s = max(self._took_s, FAILED_TOOK_S)
             return False
-        self._learn()
+        self._read_last()
         return True
 
     def close(self, turned: int) -> None:
@@ -85,8 +85,8 @@ class Surveyor:
             self._child.wait()
             self._child = None
         if turned > self.covered and turned <= SMALL_TURNED_MAX:
-            from tarrafa.graph.survey import survey
+            from tarrafa.graph.survey import compute_rankings
 
             with suppress(DataError):  # a full disk, say: the next follower makes it
-                survey(self._data)
-            self._learn()
+                compute_rankings(self._data)
+            self._read_last()

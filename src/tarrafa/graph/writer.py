@@ -16,9 +16,9 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.archive.follow import Cursor, Entry
-from tarrafa.frontier.protocol import Weight
-from tarrafa.graph.links import Edge, out_edges
+from tarrafa.archive.follow import Cursor, ArchiveEntry
+from tarrafa.frontier.protocol import UrlWeight
+from tarrafa.graph.links import OutEdge, out_edges
 from tarrafa.graph.store import rows
 from tarrafa.model import CollectionNote, UrlId
 from tarrafa.parse.url import host_id, host_key, url_id
@@ -33,7 +33,7 @@ DELETED = "CREATE TABLE IF NOT EXISTS deleted (name TEXT PRIMARY KEY, at REAL NO
 
 
 @dataclass(slots=True, eq=False)
-class _Node:
+class _NodeState:
     """What must be known of a node to change it. Depth None: not reached by a link that is walked."""
 
     number: int
@@ -45,26 +45,26 @@ class _Node:
     stamp: int | None = None
 
 
-class _Network(msgspec.Struct):
+class _SuffixNetwork(msgspec.Struct):
     suffixes: tuple[str, ...] = ()
 
 
-class _Configured(msgspec.Struct):
+class _SuffixConfig(msgspec.Struct):
     """As much of a collection's configuration as says what its sites are."""
 
-    network: _Network = msgspec.field(default_factory=_Network)
+    network: _SuffixNetwork = msgspec.field(default_factory=_SuffixNetwork)
 
 
 def _lower(old: int | None, new: int) -> bool:
     return old is None or new < old
 
 
-def _news_of(depth: int | None, told: int | None) -> int:
+def _undelivered_depth(depth: int | None, told: int | None) -> int:
     """A depth that the frontier should hear of; -1: nothing new."""
     return depth if depth is not None and _lower(told, depth) else -1
 
 
-class Graph:
+class GraphWriter:
     """The writing side. Nodes in use are kept in memory and written when the batch is committed."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -82,17 +82,17 @@ class Graph:
         self._connection.execute(DELETED)
         self.deleted: dict[str, float] = dict(self._rows("SELECT name, at FROM deleted"))
         self._stamp, self.turned, self.incarnation = (counters[name] for name in ("stamp", "turned", "incarnation"))
-        self._by_id: dict[tuple[int, UrlId], _Node] = {}
-        self._by_number: dict[int, _Node] = {}
+        self._by_id: dict[tuple[int, UrlId], _NodeState] = {}
+        self._by_number: dict[int, _NodeState] = {}
         self._new: list[tuple[int, UrlId, int, str, int]] = []
-        self._changed: set[_Node] = set()
+        self._changed: set[_NodeState] = set()
         self._visited: list[tuple[int, float, str | None, int | None, int | None, int]] = []
         self._dirty: set[int] = set()
         self._edges_added = self._edges_removed = 0
-        self._falling: deque[_Node] = deque()
+        self._falling: deque[_NodeState] = deque()
         self._relaxed = 0
 
-    def commit(self, entries: Iterator[Entry], records_max: int) -> tuple[Cursor, int]:
+    def commit(self, entries: Iterator[ArchiveEntry], records_max: int) -> tuple[Cursor, int]:
         """Apply up to so many records and where they end, in one transaction: where each file was left, how many."""
         cursor: Cursor = {}
         records = 0
@@ -117,7 +117,7 @@ class Graph:
     def _rows(self, sql: str, bindings: tuple[object, ...] = ()) -> list[tuple[Any, ...]]:
         return rows(self._connection, sql, bindings)
 
-    def drop(self, name: str, at: float) -> None:
+    def drop_collection(self, name: str, at: float) -> None:
         """A collection was deleted at that moment: its nodes and edges go, some at a time. No edge leads from one
         collection to another. Killed in between, it is done again."""
         number, last, gone = self._collections.get(name, 0), 0, True
@@ -149,7 +149,7 @@ class Graph:
 
     # -- one record ------------------------------------------------------------------------------------------------
 
-    def _apply(self, entry: Entry) -> None:
+    def _apply(self, entry: ArchiveEntry) -> None:
         record = entry.record
         if record.outcome.at <= self.deleted.get(record.collection, -1.0):
             return
@@ -159,7 +159,7 @@ class Graph:
             return
         known_before = node.visit >= 0
         node.visit = record.visit
-        self._pass_to(node, record.worker)
+        self._set_owner(node, record.worker)
         outcome, page = record.outcome, record.page
         title = page.title[:TITLE_CHARS_MAX] if page is not None else None
         where = (self._file(entry.file), entry.start) if page is not None and page.text else (None, None)
@@ -171,9 +171,9 @@ class Graph:
         edges = out_edges(record)
         if edges is not None:
             self._replace(collection, node, edges, record.depth, known_before)
-        self._carry_on()
+        self._propagate_depths()
 
-    def _replace(self, collection: int, node: _Node, edges: list[Edge], handed_depth: int, known: bool) -> None:
+    def _replace(self, collection: int, node: _NodeState, edges: list[OutEdge], handed_depth: int, known: bool) -> None:
         """Exchange the ways out of a node, and count what that changes for those at the other ends.
 
         The worker has offered each target to the frontier already, at the depth that the visit was handed out with:
@@ -214,7 +214,7 @@ class Graph:
 
     # -- owners ----------------------------------------------------------------------------------------------------
 
-    def _pass_to(self, node: _Node, name: str) -> None:
+    def _set_owner(self, node: _NodeState, name: str) -> None:
         """The node is that crawler's from now on; without a name, nobody's that wants to hear of it."""
         owner = self._owners.get(name) if name else None
         if name and owner is None:
@@ -224,14 +224,14 @@ class Graph:
             node.owner, node.stamp = owner, None
             self._stamped(node)
 
-    def _stamped(self, node: _Node) -> None:
+    def _stamped(self, node: _NodeState) -> None:
         if node.owner is not None:
             self._stamp += 1
             node.stamp = self._stamp
 
     # -- depths ----------------------------------------------------------------------------------------------------
 
-    def _reach(self, node: _Node, depth: int) -> None:
+    def _reach(self, node: _NodeState, depth: int) -> None:
         """The node can be reached in `depth` hops."""
         if not _lower(node.depth, depth):
             return
@@ -242,7 +242,7 @@ class Graph:
         if node.visit >= 0:
             self._falling.append(node)
 
-    def _carry_on(self) -> None:
+    def _propagate_depths(self) -> None:
         """Carry depths that fell along the edges that are known. Depths only fall, so this ends, loops or not.
 
         Known weakness: a depth never rises again when the path that gave it disappears; the frontier's does neither.
@@ -259,7 +259,7 @@ class Graph:
         self._relaxed = 0
         waiting = self._rows("DELETE FROM falling RETURNING node")
         self._falling.extend(self._numbered(number) for (number,) in waiting)
-        self._carry_on()
+        self._propagate_depths()
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
@@ -270,10 +270,10 @@ class Graph:
             self._connection.execute("INSERT INTO collections (collection, name) VALUES (?, ?)", (found, name))
         return found
 
-    def configured(self, note: CollectionNote) -> None:
+    def note_suffixes(self, note: CollectionNote) -> None:
         """What the visits that follow were made under: it says where a site ends and the next begins."""
         with suppress(msgspec.MsgspecError):
-            suffixes = msgspec.json.decode(note.config, type=_Configured).network.suffixes
+            suffixes = msgspec.json.decode(note.config, type=_SuffixConfig).network.suffixes
             self._connection.execute(
                 "UPDATE collections SET suffixes = ? WHERE collection = ?",
                 (msgspec.json.encode(suffixes).decode(), self._collection(note.collection)),
@@ -286,7 +286,7 @@ class Graph:
             self._connection.execute("INSERT INTO files VALUES (?, ?)", (found, name))
         return found
 
-    def _node(self, collection: int, url: str) -> _Node:
+    def _node(self, collection: int, url: str) -> _NodeState:
         key = (collection, url_id(url))
         node = self._by_id.get(key)
         if node is not None:
@@ -294,20 +294,20 @@ class Graph:
         sql = "SELECT node, depth, told, in_links, visit, owner, stamp FROM nodes WHERE id = ? AND collection = ?"
         found = self._rows(sql, (key[1], collection))
         if not found:
-            node = _Node(self._next_node)
+            node = _NodeState(self._next_node)
             self._next_node += 1
             self.turned += 1
             self._new.append((node.number, key[1], collection, url, host_id(host_key(url))))
         else:
-            node = self._by_number.get(found[0][0]) or _Node(*found[0])
+            node = self._by_number.get(found[0][0]) or _NodeState(*found[0])
         self._by_id[key] = self._by_number[node.number] = node
         return node
 
-    def _numbered(self, number: int) -> _Node:
+    def _numbered(self, number: int) -> _NodeState:
         node = self._by_number.get(number)
         if node is None:
             sql = "SELECT node, depth, told, in_links, visit, owner, stamp FROM nodes WHERE node = ?"
-            node = self._by_number[number] = _Node(*self._rows(sql, (number,))[0])
+            node = self._by_number[number] = _NodeState(*self._rows(sql, (number,))[0])
         return node
 
     def _flush(self) -> None:
@@ -333,11 +333,11 @@ class Graph:
 
     # -- what the frontier is to be told ---------------------------------------------------------------------------
 
-    def news(self, limit: int) -> list[tuple[str, int, Weight]]:
+    def undelivered_weights(self, limit: int) -> list[tuple[str, int, UrlWeight]]:
         """Up to so many (collection, node, weight) that the frontier does not know yet, sorted as it keeps them."""
         return self.weights([node for (node,) in self._rows("SELECT node FROM dirty LIMIT ?", (limit,))])
 
-    def weights(self, nodes: list[int]) -> list[tuple[str, int, Weight]]:
+    def weights(self, nodes: list[int]) -> list[tuple[str, int, UrlWeight]]:
         """What there is to tell of these."""
         found = self._rows(
             f"""SELECT c.name, n.node, n.host, n.id, n.in_links, n.depth, n.told, n.url
@@ -345,11 +345,11 @@ class Graph:
                 WHERE n.node IN ({", ".join(map(str, nodes))}) ORDER BY c.collection, n.host, n.id"""  # noqa: S608
         )
         return [
-            (name, node, Weight(host, key, in_links, _news_of(depth, told), host_key(url)))
+            (name, node, UrlWeight(host, key, in_links, _undelivered_depth(depth, told), host_key(url)))
             for name, node, host, key, in_links, depth, told, url in found
         ]
 
-    def told(self, nodes: list[int]) -> None:
+    def mark_delivered(self, nodes: list[int]) -> None:
         """The frontier knows these now."""
         with self._connection:
             many = self._connection.executemany
@@ -363,5 +363,5 @@ class Graph:
             if node is not None and node.depth is not None:
                 node.told = node.depth if node.told is None else min(node.told, node.depth)
 
-    def is_falling(self) -> bool:
+    def has_falling_depths(self) -> bool:
         return bool(self._rows("SELECT EXISTS (SELECT 1 FROM falling)")[0][0])

@@ -25,7 +25,7 @@ _find_words = re.compile(r"[^\W_]+").finditer
 _all_words = re.compile(r"[^\W_]+").findall
 
 
-def composed(text: str) -> str:
+def compose(text: str) -> str:
     """Letters with their accents as one character each, so that no word is cut at an accent."""
     return text if text.isascii() else unicodedata.normalize("NFC", text)
 
@@ -66,7 +66,7 @@ _IN_IL = re.compile(
 ).fullmatch
 
 
-def singular(word: str) -> str:
+def portuguese_singular(word: str) -> str:
     """The singular of a folded Portuguese word, as far as its ending tells."""
     if not word.endswith("s"):
         return word
@@ -81,7 +81,7 @@ def singular(word: str) -> str:
     return word
 
 
-class _Remembered(dict[str, str]):
+class _AnalysisCache(dict[str, str]):
     """What stands between two spaces -> its terms, joined by spaces: most often one, none for a dash, two for
     `guarda-chuva`. A plain dictionary look-up for all but the first of its kind: 60 us for a page of 600 words, where
     finding the words by a regular expression alone takes three times that."""
@@ -103,22 +103,22 @@ _portuguese_stem: Callable[[str], str] = Stemmer.Stemmer("portuguese").stemWord
 _english_stem: Callable[[str], str] = Stemmer.Stemmer("english").stemWord
 
 ENGLISH, OTHER = "'", "."  # signs of a language; Portuguese terms have none. They stand in no word.
-_TERMS: dict[str, _Remembered] = {
-    "pt": _Remembered(lambda word: _portuguese_stem(singular(fold(word)))),
-    "en": _Remembered(lambda word: _english_stem(fold(word)), ENGLISH),
-    "": _Remembered(fold, OTHER),
+_TERMS: dict[str, _AnalysisCache] = {
+    "pt": _AnalysisCache(lambda word: _portuguese_stem(portuguese_singular(fold(word)))),
+    "en": _AnalysisCache(lambda word: _english_stem(fold(word)), ENGLISH),
+    "": _AnalysisCache(fold, OTHER),
 }
 
 
-def bare(term: str) -> str:
+def strip_language_sign(term: str) -> str:
     """A term without the sign of its language."""
     return term.rstrip(ENGLISH + OTHER)
 
 
-def own(terms: Iterable[str], language: str) -> list[str]:
+def terms_of_language(terms: Iterable[str], language: str) -> list[str]:
     """Those of these terms that are of a language, without its sign."""
     sign = _analysis(language).sign
-    return [plain for term in terms if term == (plain := bare(term)) + sign]
+    return [plain for term in terms if term == (plain := strip_language_sign(term)) + sign]
 
 
 WORD_BOUND = "|"  # between a folded word and the word itself; stands in no word
@@ -132,39 +132,39 @@ def _entries(word: str) -> str:
     return folded if small == folded else folded + WORD_BOUND + small
 
 
-_ENTRIES = _Remembered(_entries)
+_ENTRIES = _AnalysisCache(_entries)
 
 
-def vocabulary(text: str, tokens_max: int | None = None) -> str:
+def vocabulary_entries(text: str, tokens_max: int | None = None) -> str:
     """The different words of a text as entries of the vocabulary, joined by spaces."""
-    found = set(map(_ENTRIES.__getitem__, set(composed(text).split()[:tokens_max])))
+    found = set(map(_ENTRIES.__getitem__, set(compose(text).split()[:tokens_max])))
     found.discard("")
     return " ".join(found)
 
 
-def written(entry: str) -> str:
+def written_form(entry: str) -> str:
     """The word of an entry, as it is written."""
     return entry.rpartition(WORD_BOUND)[2]
 
 
-def primary(language: str) -> str:
+def primary_language(language: str) -> str:
     """`pt` of `pt-BR`."""
     return re.split(r"[-_]", language, maxsplit=1)[0].lower()
 
 
-def terms_of(language: str) -> Callable[[str], str]:
+def analyzer_for(language: str) -> Callable[[str], str]:
     """The analysis in this language of what stands between two spaces: its terms, joined by spaces."""
     return _analysis(language).__getitem__
 
 
-def _analysis(language: str) -> _Remembered:
+def _analysis(language: str) -> _AnalysisCache:
     known = _TERMS.get(language)
-    return known if known is not None else _TERMS.get(primary(language), _TERMS[""])
+    return known if known is not None else _TERMS.get(primary_language(language), _TERMS[""])
 
 
 def words(text: str) -> list[str]:
     """The runs of letters and digits."""
-    return _all_words(composed(text))
+    return _all_words(compose(text))
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
@@ -172,20 +172,20 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return [found.span() for found in _find_words(text)]
 
 
-def terms(text: str, language: str, tokens_max: int | None = None) -> str:
+def analyze(text: str, language: str, tokens_max: int | None = None) -> str:
     """The text's terms in order, joined by spaces."""
-    return " ".join(map(terms_of(language), text.split()[:tokens_max]))
+    return " ".join(map(analyzer_for(language), text.split()[:tokens_max]))
 
 
 PAIR_BOUND = "_"  # between two neighbours; stands in no term
 
 
-def pairs(terms: str) -> str:
+def neighbour_pairs(terms: str) -> str:
     """Each two neighbours of these terms as one: `rede_de de_pesca`."""
     return " ".join(map(PAIR_BOUND.join, pairwise(terms.split())))
 
 
-def covering(terms: Sequence[str]) -> list[tuple[int, str]]:
+def covering_pairs(terms: Sequence[str]) -> list[tuple[int, str]]:
     """The fewest pairs that say the same as these two or more terms in a row, each with its place."""
     last = len(terms) - 2
     return [(place, PAIR_BOUND.join(terms[place : place + 2])) for place in (*range(0, last, 2), last)]
@@ -198,4 +198,4 @@ def readings(text: str) -> list[tuple[str, ...]]:
 
 @lru_cache(10_000)
 def _readings(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(dict.fromkeys(tuple(terms(text, language).split()) for language in _TERMS))
+    return tuple(dict.fromkeys(tuple(analyze(text, language).split()) for language in _TERMS))

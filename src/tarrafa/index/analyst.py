@@ -24,36 +24,36 @@ from typing import Any, NamedTuple
 import msgspec
 import tantivy
 
-from tarrafa.archive.follow import Entry
+from tarrafa.archive.follow import ArchiveEntry
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
-from tarrafa.index.documents import UNKNOWN, Sheet, Standing, fill, from_sheet
-from tarrafa.index.sites import Sites
-from tarrafa.index.visits import Marks
-from tarrafa.model import Record
+from tarrafa.index.documents import NO_STANDING, DocumentValues, LinkStanding, fill_document, document_from_values
+from tarrafa.index.sites import SiteResolver
+from tarrafa.index.visits import IndexedStanding
+from tarrafa.model import VisitRecord
 from tarrafa.parse.url import host_name, url_id
-from tarrafa.process import become_child
+from tarrafa.process import die_with_parent
 
-BATCH = 64  # records that are handed over together
-AHEAD = 3  # batches under way for each child: it never waits for us
+BATCH_RECORDS = 64  # records that are handed over together
+BATCHES_AHEAD = 3  # batches under way for each child: it never waits for us
 
 
-class Prepared(NamedTuple):
+class PreparedDocument(NamedTuple):
     """A page's document, and how the page stands with others."""
 
     document: tantivy.Document
-    marks: Marks
+    standing: IndexedStanding
 
 
-Prepare = Callable[[], Prepared]
+PrepareDocument = Callable[[], PreparedDocument]
 
 
-class Analyst:
+class DocumentBuilder:
     """Makes documents. What it knows of links is as new as the graph."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._data, self._sites = data, Sites(data)
+        self._data, self._sites = data, SiteResolver(data)
         self._graph: GraphReader | None = None
 
     @property
@@ -64,44 +64,44 @@ class Analyst:
                 self._graph = GraphReader(self._data)
         return self._graph
 
-    def prepare(self, record: Record) -> Prepared:
+    def build(self, record: VisitRecord) -> PreparedDocument:
         """The document of a record that has a page."""
         document = tantivy.Document()
-        return Prepared(document, self.fill(document, record))
+        return PreparedDocument(document, self.fill(document, record))
 
-    def fill(self, found: tantivy.Document | Sheet, record: Record) -> Marks:
+    def fill(self, found: tantivy.Document | DocumentValues, record: VisitRecord) -> IndexedStanding:
         """Write its page into a document, or on a sheet."""
         assert record.page is not None, "only pages become documents"
-        standing = self.standing(record.url, record.collection)
-        fill(found, record, record.page, self._sites.of(record.collection, host_name(record.url)), standing)
-        return Marks(standing.in_links, standing.rank)
+        standing = self.link_standing(record.url, record.collection)
+        fill_document(found, record, record.page, self._sites.site_of(record.collection, host_name(record.url)), standing)
+        return IndexedStanding(standing.in_links, standing.rank)
 
-    def standing(self, url: str, collection: str) -> Standing:
+    def link_standing(self, url: str, collection: str) -> LinkStanding:
         """What others say of a page, as far as is known by now: it is findable without that too."""
         graph, identity = self.graph, url_id(url)
         if graph is None:
-            return UNKNOWN
+            return NO_STANDING
         try:
             in_links, rank = graph.standings([identity], collection).get(identity, (0, 0.0))
-            return Standing(graph.anchors(url, collection) if in_links else [], in_links, rank)
+            return LinkStanding(graph.anchors(url, collection) if in_links else [], in_links, rank)
         except DataError:
             self._graph = None
-            return UNKNOWN
+            return NO_STANDING
 
 
 # -- in other processes -----------------------------------------------------------------------------------------------
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_records = msgspec.msgpack.Decoder(list[Record]).decode
-_decode_sheets = msgspec.msgpack.Decoder(list[tuple[list[Any], Marks]]).decode
-_own: Analyst  # of a child
+_decode_records = msgspec.msgpack.Decoder(list[VisitRecord]).decode
+_decode_sheets = msgspec.msgpack.Decoder(list[tuple[list[Any], IndexedStanding]]).decode
+_own: DocumentBuilder  # of a child
 
 
-class Analysts:
+class DocumentBuilderPool:
     """So many child processes that analyse. Use it in a `with`."""
 
     def __init__(self, data: DataDirectory, processes: int) -> None:
-        self._ahead = AHEAD * processes
+        self._ahead = BATCHES_AHEAD * processes
         self._pool = ProcessPoolExecutor(
             processes,
             multiprocessing.get_context("spawn"),  # a fork would take tantivy's threads for its own
@@ -109,18 +109,18 @@ class Analysts:
             (os.getpid(), data.root),
         )
 
-    def __enter__(self) -> "Analysts":
+    def __enter__(self) -> "DocumentBuilderPool":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def prepared(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Prepare]]:
+    def build_all(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
         """Every entry in order, with what gives its document."""
-        under_way: deque[tuple[list[Entry], Future[bytes]]] = deque()
+        under_way: deque[tuple[list[ArchiveEntry], Future[bytes]]] = deque()
         rest = iter(entries)
         try:
-            while batch := list(islice(rest, BATCH)):
+            while batch := list(islice(rest, BATCH_RECORDS)):
                 under_way.append((batch, self._pool.submit(_analyse, _encode([entry.record for entry in batch]))))
                 if len(under_way) > self._ahead:
                     yield from _handed_back(*under_way.popleft())
@@ -130,21 +130,21 @@ class Analysts:
             raise DataError("a process that analysed pages was killed; run the command again") from None
 
 
-def _handed_back(batch: list[Entry], future: "Future[bytes]") -> Iterator[tuple[Entry, Prepare]]:
+def _handed_back(batch: list[ArchiveEntry], future: "Future[bytes]") -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
     sheets = _decode_sheets(future.result())
     for entry, (values, marks) in zip(batch, sheets, strict=True):
         yield entry, partial(_prepared, values, marks)
 
 
-def _prepared(values: list[Any], marks: Marks) -> Prepared:
-    return Prepared(from_sheet(values), marks)
+def _prepared(values: list[Any], marks: IndexedStanding) -> PreparedDocument:
+    return PreparedDocument(document_from_values(values), marks)
 
 
 def _begin(parent: int, root: Path) -> None:
     """A child's first act."""
     global _own
-    become_child(parent)
-    _own = Analyst(DataDirectory(root))
+    die_with_parent(parent)
+    _own = DocumentBuilder(DataDirectory(root))
 
 
 def _analyse(records: bytes) -> bytes:
@@ -152,6 +152,6 @@ def _analyse(records: bytes) -> bytes:
     return _encode([_sheet(record) for record in _decode_records(records)])
 
 
-def _sheet(record: Record) -> tuple[list[Any], Marks]:
-    sheet = Sheet()
-    return sheet.values, _own.fill(sheet, record) if record.page is not None else Marks()
+def _sheet(record: VisitRecord) -> tuple[list[Any], IndexedStanding]:
+    sheet = DocumentValues()
+    return sheet.values, _own.fill(sheet, record) if record.page is not None else IndexedStanding()

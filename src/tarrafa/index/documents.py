@@ -20,11 +20,11 @@ import tantivy
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import composed, fold, pairs, primary, terms, vocabulary, words
-from tarrafa.model import Declared, Outcome, Page, Record, Status, UrlId, is_weather
-from tarrafa.parse.declared import declared, kinds
-from tarrafa.parse.statements import read
-from tarrafa.parse.things import things
+from tarrafa.index.analysis import compose, fold, neighbour_pairs, primary_language, analyze, vocabulary_entries, words
+from tarrafa.model import DeclaredEntity, Outcome, Page, VisitRecord, Status, UrlId, is_inconclusive
+from tarrafa.parse.declared import summarize_entities, searchable_kinds
+from tarrafa.parse.statements import parse_nquads
+from tarrafa.parse.things import collect_entities
 from tarrafa.parse.url import host_name, url_id
 
 TITLE_TIMES, HEADINGS_TIMES, ANCHORS_TIMES = 8, 3, 3
@@ -40,7 +40,7 @@ LABELS_MAX = 12  # of a host's name, from the right
 NEAR_WORDS_MIN = 100  # a shorter page has exact copies only: there, one word is a difference, or "room 101" is lost
 
 
-class Change(Enum):
+class IndexAction(Enum):
     """What a visit means for the index."""
 
     WRITE = 1
@@ -48,32 +48,32 @@ class Change(Enum):
     NOTHING = 3
 
 
-def change(record: Record) -> Change:
+def index_action(record: VisitRecord) -> IndexAction:
     outcome, page = record.outcome, record.page
-    if is_weather(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `withheld`
-        return Change.NOTHING
+    if is_inconclusive(outcome.status) or outcome.grace or outcome.status == Status.TAKEN_DOWN:  # see `withheld`
+        return IndexAction.NOTHING
     if outcome.kept and page is not None and not page.robots.noindex:
-        return Change.WRITE
-    return Change.DELETE
+        return IndexAction.WRITE
+    return IndexAction.DELETE
 
 
-def key_of(collection: str, key: UrlId) -> str:
+def document_key(collection: str, key: UrlId) -> str:
     return f"{collection}/{key.hex()}"
 
 
 _halves = Struct(">qq")
 
 
-def halves(key: UrlId) -> tuple[int, int]:
+def split_url_id(key: UrlId) -> tuple[int, int]:
     high, low = _halves.unpack(key)
     return high, low
 
 
-def whole(high: int, low: int) -> UrlId:
+def join_url_id(high: int, low: int) -> UrlId:
     return _halves.pack(high, low)
 
 
-class Standing(NamedTuple):
+class LinkStanding(NamedTuple):
     """What others say of a page, as far as is known when it is indexed. `rank`: PageRank times the number of pages."""
 
     anchors: Sequence[str] = ()
@@ -81,17 +81,17 @@ class Standing(NamedTuple):
     rank: float = 0.0
 
 
-UNKNOWN = Standing()
+NO_STANDING = LinkStanding()
 
 
-Value = str | int | float | bytes
+FieldValue = str | int | float | bytes
 
 
-class Sheet:
+class DocumentValues:
     """The values of a document, on their way to the process that writes it."""
 
     def __init__(self) -> None:
-        self.values: list[tuple[str, Value]] = []
+        self.values: list[tuple[str, FieldValue]] = []
 
     def add_text(self, field: str, value: str) -> None:
         self.values.append((field, value))
@@ -106,7 +106,7 @@ class Sheet:
         self.values.append((field, value))
 
 
-def from_sheet(values: Iterable[tuple[str, Value]]) -> tantivy.Document:
+def document_from_values(values: Iterable[tuple[str, FieldValue]]) -> tantivy.Document:
     found = tantivy.Document()
     for field, value in values:
         if isinstance(value, str):
@@ -120,28 +120,28 @@ def from_sheet(values: Iterable[tuple[str, Value]]) -> tantivy.Document:
     return found
 
 
-def document(record: Record, page: Page, site: str, standing: Standing = UNKNOWN) -> tantivy.Document:
+def document(record: VisitRecord, page: Page, site: str, standing: LinkStanding = NO_STANDING) -> tantivy.Document:
     """The document of a page that is to be found; `site` is the registrable domain of its host."""
     found = tantivy.Document()
-    fill(found, record, page, site, standing)
+    fill_document(found, record, page, site, standing)
     return found
 
 
-def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str, standing: Standing) -> None:
+def fill_document(found: tantivy.Document | DocumentValues, record: VisitRecord, page: Page, site: str, standing: LinkStanding) -> None:
     """Write a page into a document, or on a sheet."""
-    identity, host, language = url_id(record.url), host_name(record.url), primary(page.language)
-    stated = things(read(page.statements)) if page.statements else []
+    identity, host, language = url_id(record.url), host_name(record.url), primary_language(page.language)
+    stated = collect_entities(parse_nquads(page.statements)) if page.statements else []
     for field, value in (
-        (schema.KEY, key_of(record.collection, identity)),
+        (schema.KEY, document_key(record.collection, identity)),
         (schema.COLLECTION, record.collection),
         (schema.HOST, host),
         (schema.LANGUAGE, language),
-        *((schema.SITE, name) for name in domains(host)),
+        *((schema.SITE, name) for name in domains_of_host(host)),
         *((schema.TYPE, name) for name in type_names(record.outcome.type, record.url)),
-        *((schema.KIND, name) for name in kinds(stated)),
+        *((schema.KIND, name) for name in searchable_kinds(stated)),
     ):
         found.add_text(field, value)
-    high, low = halves(identity)
+    high, low = split_url_id(identity)
     updated = _updated(record.outcome)
     for field, number in (
         (schema.ID_HIGH, high),
@@ -149,29 +149,29 @@ def fill(found: tantivy.Document | Sheet, record: Record, page: Page, site: str,
         (schema.URL_LENGTH, len(record.url)),
         (schema.UPDATED, int(updated.timestamp())),
         (schema.IN_LINKS, standing.in_links),
-        (schema.SITE_ID, name_id(site)),
+        (schema.SITE_ID, site_number(site)),
     ):
         found.add_integer(field, number)
-    found.add_float(schema.STATIC, 2 ** static_factor(standing.rank) - 2)
-    title = terms(page.title, page.language, TITLE_WORDS_MAX)
+    found.add_float(schema.STATIC, 2 ** link_factor(standing.rank) - 2)
+    title = analyze(page.title, page.language, TITLE_WORDS_MAX)
     _add_fingerprints(found, page, title)
     _add_terms(found, page, title, standing.anchors)
     found.add_text(schema.URL, url_words(record.url))
-    found.add_text(schema.WORDS, vocabulary(f"{page.title} {page.text}", TEXT_WORDS_MAX))
-    found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated, declared(stated))))
+    found.add_text(schema.WORDS, vocabulary_entries(f"{page.title} {page.text}", TEXT_WORDS_MAX))
+    found.add_bytes(schema.SHOWN, msgspec.msgpack.encode(_shown(record, page, language, updated, summarize_entities(stated))))
 
 
 LINKS_SHARE = 0.1
 
 
-def static_factor(rank: float) -> float:
+def link_factor(rank: float) -> float:
     """What links make of a page's score."""
     return 1 + LINKS_SHARE * log1p(max(rank, 0.0))
 
 
-def name_id(name: str) -> int:
+def site_number(name: str) -> int:
     """A site as a number."""
-    return signed(xxh3_64_intdigest(name.encode()))
+    return signed_64(xxh3_64_intdigest(name.encode()))
 
 
 def url_words(url: str) -> str:
@@ -214,27 +214,27 @@ _EXTENSIONS = {
 }
 
 
-def _add_fingerprints(found: tantivy.Document | Sheet, page: Page, title: str) -> None:
+def _add_fingerprints(found: tantivy.Document | DocumentValues, page: Page, title: str) -> None:
     """What copies are recognised by. Half a content id will do: that any two of a thousand million pages share it by
     chance has odds of 1 to 40, and would show only where both answer the same question."""
-    found.add_integer(schema.HEADLINE, signed(xxh3_64_intdigest(title.encode())))
+    found.add_integer(schema.HEADLINE, signed_64(xxh3_64_intdigest(title.encode())))
     if page.content_id:
-        found.add_integer(schema.CONTENT, half(page.content_id))
+        found.add_integer(schema.CONTENT, content_number(page.content_id))
         if page.simhash and len(page.text.split(None, NEAR_WORDS_MIN)) >= NEAR_WORDS_MIN:
-            found.add_integer(schema.SIMHASH, signed(page.simhash))
+            found.add_integer(schema.SIMHASH, signed_64(page.simhash))
 
 
-def half(content_id: str) -> int:
+def content_number(content_id: str) -> int:
     """The first 64 bits of a content id, as the index holds them."""
-    return signed(int(content_id[:16], 16))
+    return signed_64(int(content_id[:16], 16))
 
 
-def signed(bits: int) -> int:
+def signed_64(bits: int) -> int:
     """64 bits as tantivy takes them: of unsigned fields it deletes nothing by term."""
     return bits - (1 << 64) if bits >> 63 else bits
 
 
-def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors: Sequence[str]) -> None:
+def _add_terms(found: tantivy.Document | DocumentValues, page: Page, title: str, anchors: Sequence[str]) -> None:
     """Each text is a value of its own, repeated for its weight: tantivy leaves a gap between two values, so that a
     phrase never matches across them and still matches inside each."""
     language = page.language
@@ -242,13 +242,13 @@ def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors:
         found.add_text(schema.TITLE, title)
     weighted: Iterable[tuple[str, int]] = (
         (title, TITLE_TIMES),
-        *((terms(text, language, HEADING_WORDS_MAX), HEADINGS_TIMES) for text in page.headings[:HEADINGS_MAX]),
-        *((terms(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
-        (terms(page.text, language, TEXT_WORDS_MAX), 1),
+        *((analyze(text, language, HEADING_WORDS_MAX), HEADINGS_TIMES) for text in page.headings[:HEADINGS_MAX]),
+        *((analyze(text, language, ANCHOR_WORDS_MAX), ANCHORS_TIMES) for text in anchors[:ANCHORS_MAX]),
+        (analyze(page.text, language, TEXT_WORDS_MAX), 1),
     )
     length = 0
     for text, times in weighted:
-        paired = pairs(text)
+        paired = neighbour_pairs(text)
         for _ in range(times if text else 0):
             found.add_text(schema.ALL, text)
             if paired:
@@ -258,12 +258,12 @@ def _add_terms(found: tantivy.Document | Sheet, page: Page, title: str, anchors:
 
 
 def _shown(
-    record: Record, page: Page, language: str, updated: datetime, declares: tuple[Declared, ...]
-) -> schema.Shown:
-    title, text = " ".join(page.title.split())[:300], composed(page.text[:SHOWN_CHARS_MAX])
+    record: VisitRecord, page: Page, language: str, updated: datetime, declares: tuple[DeclaredEntity, ...]
+) -> schema.StoredDocument:
+    title, text = " ".join(page.title.split())[:300], compose(page.text[:SHOWN_CHARS_MAX])
     mime = record.outcome.type.partition(";")[0].strip().lower()
     moment = updated.strftime("%Y-%m-%dT%H:%M:%SZ")
-    return schema.Shown(record.url, title, text, language, moment, record.collection, mime, declares)
+    return schema.StoredDocument(record.url, title, text, language, moment, record.collection, mime, declares)
 
 
 def _updated(outcome: Outcome) -> datetime:
@@ -280,7 +280,7 @@ def _updated(outcome: Outcome) -> datetime:
     return seen
 
 
-def domains(host: str) -> list[str]:
+def domains_of_host(host: str) -> list[str]:
     """The host's name and every domain above it: www.ufmg.br, ufmg.br, br. An address stands for itself."""
     if host.startswith("[") or host.replace(".", "").isdigit():
         return [host]

@@ -22,36 +22,36 @@ from typing import IO
 import tantivy
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.deletions import Deletions
-from tarrafa.archive.follow import Cursor, Entry
+from tarrafa.archive.deletions import ArchiveDeletions
+from tarrafa.archive.follow import Cursor, ArchiveEntry
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, try_lock
 from tarrafa.errors import Locked
 from tarrafa.index import schema, shards, visits, withheld
-from tarrafa.index.analyst import Analyst, Analysts, Prepare, Prepared
-from tarrafa.index.documents import Change, change, key_of
-from tarrafa.index.pace import COMMIT_IDLE_S, Pace
-from tarrafa.index.refresh import Refresher
-from tarrafa.index.visits import Written
-from tarrafa.index.withheld import Withheld, unsay
+from tarrafa.index.analyst import DocumentBuilder, DocumentBuilderPool, PrepareDocument, PreparedDocument
+from tarrafa.index.documents import IndexAction, index_action, document_key
+from tarrafa.index.pace import COMMIT_IDLE_S, CommitPace
+from tarrafa.index.refresh import AnchorRefresher
+from tarrafa.index.visits import IndexedPage
+from tarrafa.index.withheld import IndexTakedowns, clear_applied
 from tarrafa.parse.url import url_id
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
-STEP_S, STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
-HEAP_BYTES = 64 << 20
-THREADS = 1
+REFRESH_STEP_S, REFRESH_STEP_BUSY_S = 0.1, 0.03  # that writing pages anew may keep a new one waiting
+WRITER_HEAP_BYTES = 64 << 20
+WRITER_THREADS = 1
 
 
-class Follower:
+class IndexFollower:
     """Reads, writes and commits when it is time. Use it in a `with`: it holds the lock and the writer."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
         self._path = schema.folder(data)
-        self._analyst = Analyst(data)
-        self._deletions = Deletions(data.archive)
-        self._is_ours = shards.is_ours(data)
+        self._analyst = DocumentBuilder(data)
+        self._deletions = ArchiveDeletions(data.archive)
+        self._is_ours = shards.url_filter(data)
         self._changes = 0
         self._lock = _lock(data)
         try:
@@ -61,25 +61,25 @@ class Follower:
             raise
 
     def _open(self) -> None:
-        if _is_foreign(self._data):
+        if _is_other_version(self._data):
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", self._path)
-            _forget(self._data)
+            _remove_part(self._data)
         if not schema.exists(self._data):  # whatever the visits say was in it, is not
-            unsay(self._data)
-            visits.forget(self._data)
+            clear_applied(self._data)
+            visits.remove(self._data)
         index = schema.open_index(self._data, create=True)
-        with schema.in_our_words(self._path):
-            self._writer: tantivy.IndexWriter | None = index.writer(HEAP_BYTES, THREADS)
+        with schema.tantivy_errors(self._path):
+            self._writer: tantivy.IndexWriter | None = index.writer(WRITER_HEAP_BYTES, WRITER_THREADS)
             # A crash in mid-commit leaves a list of deletions whose name, segment and operation number, the replay
             # would use again: tantivy then refuses to commit, for ever (found by killing it; 1 run in 8).
             self._writer.garbage_collect_files()
-        self._visits = visits.Visits(self._data)
-        self._pace = Pace(self._visits.cursor)
-        self._withheld = Withheld(self._data, self._visits.path, self._visits.connection)
-        self._refresher = Refresher(self._data, self._visits)
-        self._dropped = self._visits.deleted()
+        self._visits = visits.IndexedVisits(self._data)
+        self._pace = CommitPace(self._visits.cursor)
+        self._withheld = IndexTakedowns(self._data, self._visits.path, self._visits.connection)
+        self._refresher = AnchorRefresher(self._data, self._visits)
+        self._dropped = self._visits.dropped_collections()
 
-    def __enter__(self) -> "Follower":
+    def __enter__(self) -> "IndexFollower":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -87,14 +87,14 @@ class Follower:
         self._visits.close()
         self._lock.close()
 
-    def read(self, now: float, stop: threading.Event | None = None, analysts: Analysts | None = None) -> int:
+    def read(self, now: float, stop: threading.Event | None = None, analysts: DocumentBuilderPool | None = None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
-        upto = archive.published(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        upto = archive.visit_lengths(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
         self.drop_deleted()
-        self.withhold()
+        self.apply_takedowns()
         entries = archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto)
-        for entry, prepare in self._prepared(entries) if analysts is None else analysts.prepared(entries):
+        for entry, prepare in self._prepared(entries) if analysts is None else analysts.build_all(entries):
             if stop is not None and stop.is_set():
                 return read
             self._apply(entry, prepare)
@@ -104,9 +104,9 @@ class Follower:
         self._pace.advance(upto, now)  # beyond the last record that is ours
         return read
 
-    def _prepared(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, Prepare]]:
+    def _prepared(self, entries: Iterable[ArchiveEntry]) -> Iterator[tuple[ArchiveEntry, PrepareDocument]]:
         for entry in entries:
-            yield entry, partial(self._analyst.prepare, entry.record)
+            yield entry, partial(self._analyst.build, entry.record)
 
     def _count(self, now: float) -> None:
         self._pace.touch(now, records=1)
@@ -119,41 +119,41 @@ class Follower:
 
     def commit(self) -> None:
         """Show what has been read."""
-        if not self._pace.is_waiting:
+        if not self._pace.has_uncommitted:
             return
         self._data.check_space()
         if self._changes:
-            with schema.in_our_words(self._path):
+            with schema.tantivy_errors(self._path):
                 self._open_writer().commit()
         self._visits.save()
         self._changes = 0
-        self._pace.settle()
+        self._pace.mark_committed()
 
     def drop_deleted(self) -> None:
         """Take out the collections that were deleted since, whole: one of the same name begins anew."""
-        for name, at in list(self._deletions.now().items()):
+        for name, at in list(self._deletions.latest().items()):
             if at > self._dropped.get(name, -1.0):
                 self.commit()
-                with schema.in_our_words(self._path):
+                with schema.tantivy_errors(self._path):
                     self._open_writer().delete_documents_by_term(schema.COLLECTION, name)
                     self._open_writer().commit()
-                self._visits.drop(name, at)
+                self._visits.drop_collection(name, at)
                 self._dropped[name] = at
 
-    def withhold(self) -> None:
+    def apply_takedowns(self) -> None:
         """Take out what was taken down, and bring back what was lifted, if anything was since."""
-        if not self._withheld.has_news():
+        if not self._withheld.has_changes():
             return
-        self._withheld.delete(self._open_writer())
-        forget = self._visits.start_over()
-        for entry, prepare in self._prepared(self._withheld.lifted(self._pace.cursor)):
+        self._withheld.delete_documents(self._open_writer())
+        forget = self._visits.begin_reapply()
+        for entry, prepare in self._prepared(self._withheld.lifted_entries(self._pace.cursor)):
             forget(entry.record.collection, url_id(entry.record.url))
             self._apply(entry, prepare)
             self._count(boottime())
         self._changes += 1
         self._pace.touch(boottime())
         self.commit()
-        self._withheld.settle()
+        self._withheld.mark_applied()
 
     def refresh(self, now: float, step_s: float) -> bool:
         """Write pages anew that others speak of otherwise by now, for so long at most; whether there may be more."""
@@ -162,47 +162,47 @@ class Follower:
             return False
         began_s = thread_time()
         while (clock := boottime()) < now + step_s:
-            entry = self._refresher.next()
+            entry = self._refresher.next_entry()
             if entry is None:
                 self.commit()
                 self._refresher.end(clock)
                 return False
             self._rewrite(entry, clock)
-        self._refresher.worked(thread_time() - began_s)
+        self._refresher.add_time(thread_time() - began_s)
         return True
 
-    def _rewrite(self, entry: Entry, now: float) -> None:
+    def _rewrite(self, entry: ArchiveEntry, now: float) -> None:
         record = entry.record
-        if self._withheld.covers(record) or self._deletions.covers(record) or change(record) is not Change.WRITE:
+        if self._withheld.covers(record) or self._deletions.covers(record) or index_action(record) is not IndexAction.WRITE:
             return
-        self._write(entry, self._analyst.prepare(record))
+        self._write(entry, self._analyst.build(record))
         self._pace.touch(now)
 
     def merge(self) -> None:
         """Wait until tantivy has merged what it thinks worth merging; the writer is used up by that."""
-        with schema.in_our_words(self._path):
+        with schema.tantivy_errors(self._path):
             self._open_writer().wait_merging_threads()
 
-    def _apply(self, entry: Entry, prepare: Prepare) -> None:
-        record, meaning = entry.record, change(entry.record)
+    def _apply(self, entry: ArchiveEntry, prepare: PrepareDocument) -> None:
+        record, meaning = entry.record, index_action(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
-        if meaning is Change.NOTHING or self._withheld.covers(record) or self._deletions.covers(record):
+        if meaning is IndexAction.NOTHING or self._withheld.covers(record) or self._deletions.covers(record):
             return
         if self._visits.is_newer(record.collection, url_id(record.url), record.visit):
-            self._write(entry, prepare() if meaning is Change.WRITE else None)
+            self._write(entry, prepare() if meaning is IndexAction.WRITE else None)
 
-    def _write(self, entry: Entry, prepared: Prepared | None) -> None:
+    def _write(self, entry: ArchiveEntry, prepared: PreparedDocument | None) -> None:
         """The document of a page is this one now, or none."""
         record, identity = entry.record, url_id(entry.record.url)
         self._changes += 1
         writer = self._open_writer()
-        with schema.in_our_words(self._path):
-            writer.delete_documents_by_term(schema.KEY, key_of(record.collection, identity))
+        with schema.tantivy_errors(self._path):
+            writer.delete_documents_by_term(schema.KEY, document_key(record.collection, identity))
             if prepared is not None:
                 writer.add_document(prepared.document)
         if prepared is not None:
             place = (record.visit, entry.file, entry.start)
-            self._visits.show(Written(identity, record.collection, *place, prepared.marks))
+            self._visits.mark_shown(IndexedPage(identity, record.collection, *place, prepared.standing))
 
     def _open_writer(self) -> tantivy.IndexWriter:
         assert self._writer is not None, "the follower is closed"
@@ -222,7 +222,7 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
     """Follow the archive until told to stop; what has been read by then is committed. In between, pages are written
     anew that others speak of otherwise by now."""
     read_at = 0.0
-    with Follower(data) as follower:
+    with IndexFollower(data) as follower:
         while not stop.is_set():
             now = boottime()
             read = follower.read(now, stop)
@@ -230,7 +230,7 @@ def follow(data: DataDirectory, stop: threading.Event) -> None:
                 follower.commit()
             read_at = now if read else read_at
             quiet = now - read_at >= COMMIT_IDLE_S
-            more = follower.refresh(boottime(), STEP_S if quiet else STEP_BUSY_S)
+            more = follower.refresh(boottime(), REFRESH_STEP_S if quiet else REFRESH_STEP_BUSY_S)
             if not read and not (more and quiet):
                 stop.wait(POLL_S)
         follower.commit()
@@ -240,17 +240,17 @@ def catch_up(data: DataDirectory) -> int:
     """Make everything that is durable now findable; the number of records read."""
     read = 0
     for part in shards.parts(data):
-        with Follower(part) as follower:
+        with IndexFollower(part) as follower:
             read += follower.read(boottime())
             follower.commit()
     return read
 
 
-def make(part: DataDirectory, analysts: int = 0) -> int:
+def build_part(part: DataDirectory, analysts: int = 0) -> int:
     """Make everything that is durable now findable, in one part, and merge it well; the number of records read."""
     with ExitStack() as stack:
-        helpers = stack.enter_context(Analysts(part, analysts)) if analysts else None
-        follower = stack.enter_context(Follower(part))
+        helpers = stack.enter_context(DocumentBuilderPool(part, analysts)) if analysts else None
+        follower = stack.enter_context(IndexFollower(part))
         read = follower.read(boottime(), analysts=helpers)
         follower.commit()
         follower.merge()
@@ -259,76 +259,76 @@ def make(part: DataDirectory, analysts: int = 0) -> int:
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the index drop what was deleted. False: there is none, or its follower runs and does it."""
-    return _let(data, Follower.drop_deleted)
+    return _with_followers(data, IndexFollower.drop_deleted)
 
 
-def withhold(data: DataDirectory) -> bool:
+def apply_takedowns(data: DataDirectory) -> bool:
     """Let the index keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
-    return _let(data, Follower.withhold)
+    return _with_followers(data, IndexFollower.apply_takedowns)
 
 
-def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
-    parts = [part for part in shards.parts(data) if schema.exists(part) and not _is_foreign(part)]  # else made again
+def _with_followers(data: DataDirectory, do: Callable[[IndexFollower], None]) -> bool:
+    parts = [part for part in shards.parts(data) if schema.exists(part) and not _is_other_version(part)]  # else made again
     try:
         for part in parts:
-            with Follower(part) as follower:
+            with IndexFollower(part) as follower:
                 do(follower)
     except Locked:
         return False
     return bool(parts)
 
 
-def rebuild(data: DataDirectory, divided: shards.Shards | None = None) -> int:
+def rebuild(data: DataDirectory, divided: shards.ShardLayout | None = None) -> int:
     """Make the index again from the archive, from nothing, part by part; the number of records read. (`making` does it
     with all processors.)"""
-    with anew(data, divided) as parts:
-        return sum(map(make, parts))
+    with replacement_parts(data, divided) as parts:
+        return sum(map(build_part, parts))
 
 
 @contextmanager
-def anew(data: DataDirectory, divided: shards.Shards | None = None) -> Iterator[list[DataDirectory]]:
+def replacement_parts(data: DataDirectory, divided: shards.ShardLayout | None = None) -> Iterator[list[DataDirectory]]:
     """The parts of an index that is made again, to be filled, divided so from now on if that is said. Until the end of
     the `with` the one that is there answers, and it stays if the end is an error or a kill. The caller holds
     DATA/lock."""
-    divided = divided or shards.read(data)
+    divided = divided or shards.read_layout(data)
     fresh = shards.parts_of(data, divided, beside=True)
-    shards.give_up(data)
+    shards.remove_unfinished(data)
     try:
         yield fresh
         for part, successor in zip(shards.parts_of(data, divided), fresh, strict=True):
             with _lock(part, wait=True):
                 catch_up(successor)  # with what was taken down or lifted meanwhile
-                _succeed(part, successor)
-        shards.choose(data, divided)
+                _replace_part(part, successor)
+        shards.set_layout(data, divided)
     finally:
-        shards.give_up(data)
+        shards.remove_unfinished(data)
 
 
-def _succeed(data: DataDirectory, successor: DataDirectory) -> None:
+def _replace_part(data: DataDirectory, successor: DataDirectory) -> None:
     """Let another one take the place of a part of the index. Killed after the first step or the second, an index is
     there whose books say at worst that less was read than it holds: that is read again, and changes nothing."""
-    unsay(data)
-    schema.succeed(data, successor)
-    visits.succeed(data, successor)
-    withheld.succeed(data, successor)
+    clear_applied(data)
+    schema.replace_with(data, successor)
+    visits.replace_with(data, successor)
+    withheld.replace_with(data, successor)
 
 
-def _forget(data: DataDirectory) -> None:
+def _remove_part(data: DataDirectory) -> None:
     """Take a part of the index away: the archive has all that is needed to make it again. First what says how far we
     were: killed in between, the next one begins from nothing all the same."""
-    unsay(data)
-    visits.forget(data)
+    clear_applied(data)
+    visits.remove(data)
     schema.remove(data)
 
 
-def _is_foreign(data: DataDirectory) -> bool:
+def _is_other_version(data: DataDirectory) -> bool:
     """Whether another version of Tarrafa made it."""
-    return schema.is_foreign(data) or visits.is_foreign(data)
+    return schema.is_other_version(data) or visits.is_other_version(data)
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the index has read the archive; one that is not ours has read nothing."""
-    return {} if _is_foreign(data) else visits.read_cursor(data)
+    return {} if _is_other_version(data) else visits.read_cursor(data)
 
 
 def behind(data: DataDirectory, until: Cursor | None = None) -> int:
@@ -336,4 +336,4 @@ def behind(data: DataDirectory, until: Cursor | None = None) -> int:
     belong here."""
     read = [cursor(part) for part in shards.parts(data)]
     slowest = {file: min(one.get(file, 0) for one in read) for file in set().union(*read)}
-    return archive.behind(data.archive, slowest, until)
+    return archive.bytes_behind(data.archive, slowest, until)

@@ -25,26 +25,26 @@ from tarrafa.archive import follow as archive
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.index import shards, visits
-from tarrafa.index.follower import anew, make, rebuild
-from tarrafa.process import become_child, module_line, run_child
+from tarrafa.index.follower import replacement_parts, build_part, rebuild
+from tarrafa.process import die_with_parent, module_command, run_child
 
-LOOK_EVERY_S = 0.2
+POLL_EVERY_S = 0.2
 SMALL_BYTES = 2 << 20  # an archive for which no process need be started
 
-Tell = Callable[[int], None]
+OnProgress = Callable[[int], None]
 
 
-def make_again(
-    data: DataDirectory, processes: int, tell: Tell = lambda size: None, divided: shards.Shards | None = None
+def rebuild_in_parallel(
+    data: DataDirectory, processes: int, tell: OnProgress = lambda size: None, divided: shards.ShardLayout | None = None
 ) -> int:
     """Make the index again from the archive, from nothing, with so many processes, and divided so from now on if that
     is said; the number of records read."""
-    if processes <= 1 or sum(archive.published(data.archive).values()) < SMALL_BYTES:
+    if processes <= 1 or sum(archive.visit_lengths(data.archive).values()) < SMALL_BYTES:
         return rebuild(data, divided)
-    with anew(data, divided) as parts, _Team(parts, processes) as team:
+    with replacement_parts(data, divided) as parts, _PartBuilders(parts, processes) as team:
         told = 0
-        while team.goes_on():
-            time.sleep(LOOK_EVERY_S)
+        while team.poll():
+            time.sleep(POLL_EVERY_S)
             done = sum(sum(_cursor(part).values()) for part in parts) // len(parts)
             tell(max(0, done - told))
             told = max(done, told)
@@ -58,7 +58,7 @@ def _cursor(part: DataDirectory) -> dict[str, int]:
     return {}
 
 
-class _Team:
+class _PartBuilders:
     """The processes that make the parts. Use it in a `with`: leaving it ends them."""
 
     def __init__(self, parts: list[DataDirectory], processes: int) -> None:
@@ -68,7 +68,7 @@ class _Team:
         self._at_work: dict[str, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
         self.read = 0
 
-    def __enter__(self) -> "_Team":
+    def __enter__(self) -> "_PartBuilders":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,19 +77,19 @@ class _Team:
             process.wait()
             said.close()
 
-    def goes_on(self) -> bool:
+    def poll(self) -> bool:
         """Start who waits, hear who is done; whether anybody is at work."""
         while self._waiting and len(self._at_work) < self._at_once:
             self._start(self._waiting.pop())
         for name, (process, said) in list(self._at_work.items()):
             if process.poll() is not None:
                 del self._at_work[name]
-                self.read += _heard(name, process.returncode, said)
+                self.read += _records_read(name, process.returncode, said)
         return bool(self._at_work or self._waiting)
 
     def _start(self, part: DataDirectory) -> None:
         said = tempfile.TemporaryFile()  # noqa: SIM115 (it is read when the process has ended)
-        line = module_line(
+        line = module_command(
             "tarrafa.index.making", "--data", str(part.root), f"--part={part.part}", "--analysts", str(self._analysts),
             "--parent", str(os.getpid()),
         )  # fmt: skip
@@ -97,7 +97,7 @@ class _Team:
         self._at_work[part.part] = (process, said)
 
 
-def _heard(name: str, code: int, said: IO[bytes]) -> int:
+def _records_read(name: str, code: int, said: IO[bytes]) -> int:
     """What a process that ended has to say: how many records it read, or what was in its way."""
     with said:
         said.seek(0)
@@ -106,7 +106,7 @@ def _heard(name: str, code: int, said: IO[bytes]) -> int:
     if code == 0 and last.isdigit():
         return int(last)
     if code < 0:
-        which = f"part {name.removeprefix(f'{shards.NEW}/')} of the index" if "/" in name else "the index"
+        which = f"part {name.removeprefix(f'{shards.NEW_FOLDER}/')} of the index" if "/" in name else "the index"
         raise DataError(f"the process that made {which} was killed (signal {-code}); run the command again")
     raise DataError(last.removeprefix("error: ") or f"making the index failed (exit status {code})")
 
@@ -118,10 +118,10 @@ def main() -> None:
     parser.add_argument("--analysts", type=int, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
-    become_child(options.parent)
+    die_with_parent(options.parent)
 
     def work() -> None:
-        sys.stdout.write(f"{make(DataDirectory(options.data, options.part), options.analysts)}\n")
+        sys.stdout.write(f"{build_part(DataDirectory(options.data, options.part), options.analysts)}\n")
 
     run_child(work)
 

@@ -11,7 +11,7 @@ COMMIT_EVERY_S = 3.0
 COMMIT_IDLE_S = 0.4  # nothing new for so long: show what there is
 
 
-class Pace:
+class CommitPace:
     """How far one follower has read, and what of that waits to be committed."""
 
     def __init__(self, cursor: Cursor) -> None:
@@ -20,7 +20,7 @@ class Pace:
         self._first_at = self._last_at = 0.0
 
     @property
-    def is_waiting(self) -> bool:
+    def has_uncommitted(self) -> bool:
         """There is something to commit, be it only how far was read."""
         return self._first_at > 0
 
@@ -29,7 +29,7 @@ class Pace:
         return self.records >= COMMIT_RECORDS
 
     def is_due(self, now: float) -> bool:
-        return self.is_waiting and (now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S)
+        return self.has_uncommitted and (now - self._first_at >= COMMIT_EVERY_S or now - self._last_at >= COMMIT_IDLE_S)
 
     def touch(self, now: float, records: int = 0) -> None:
         """Something is to be committed."""
@@ -42,6 +42,6 @@ class Pace:
             self.cursor.update(cursor)
             self.touch(now)
 
-    def settle(self) -> None:
+    def mark_committed(self) -> None:
         """All of it is committed."""
         self.records, self._first_at = 0, 0.0

@@ -14,25 +14,25 @@ from typing import Any
 import msgspec
 import tantivy
 
-from tarrafa.data import DataDirectory, state_of
+from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import DataError
 from tarrafa.index import schema
-from tarrafa.index.documents import whole
+from tarrafa.index.documents import join_url_id
 from tarrafa.model import UrlId
 
 
-class _Explained(msgspec.Struct):
+class _Explanation(msgspec.Struct):
     value: float
 
 
-_decode = msgspec.msgpack.Decoder(schema.Shown).decode
+_decode = msgspec.msgpack.Decoder(schema.StoredDocument).decode
 LANGUAGES_MAX = 50  # that are told
-COUNTED_MAX = 100_000  # terms whose documents are remembered
-Place = tuple[int, int]  # segment and document
+FREQUENCIES_CACHED_MAX = 100_000  # terms whose documents are remembered
+DocumentAddress = tuple[int, int]  # segment and document
 
 
 @dataclass(frozen=True, slots=True)
-class Matches:
+class IndexMatches:
     """Documents that match, the best first, and how many match at all. What else is known of them is read for all of
     them at once, and when somebody wants it: each fact takes 20 us for a hundred."""
 
@@ -45,29 +45,29 @@ class Matches:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def fact(self, field: str) -> list[Any]:
+    def field_values(self, field: str) -> list[Any]:
         """What a fast field of the `schema` holds of each."""
-        with schema.in_our_words(self._path):
+        with schema.tantivy_errors(self._path):
             return self._searcher.fast_field_values(field, self._addresses)
 
     def ids(self) -> list[UrlId]:
-        return list(map(whole, self.fact(schema.ID_HIGH), self.fact(schema.ID_LOW)))
+        return list(map(join_url_id, self.field_values(schema.ID_HIGH), self.field_values(schema.ID_LOW)))
 
-    def places(self) -> list[Place]:
+    def addresses(self) -> list[DocumentAddress]:
         return [(address.segment_ord, address.doc) for address in self._addresses]
 
-    def first(self, limit: int) -> "Matches":
-        return Matches(self._path, self._searcher, self._addresses[:limit], self.scores[:limit], self.total)
+    def first(self, limit: int) -> "IndexMatches":
+        return IndexMatches(self._path, self._searcher, self._addresses[:limit], self.scores[:limit], self.total)
 
-    def scored(self, scores: list[float]) -> "Matches":
+    def with_scores(self, scores: list[float]) -> "IndexMatches":
         """The same with other scores, the best of those first."""
         order = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)
         addresses = [self._addresses[place] for place in order]
-        return Matches(self._path, self._searcher, addresses, [scores[place] for place in order], self.total)
+        return IndexMatches(self._path, self._searcher, addresses, [scores[place] for place in order], self.total)
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class IndexSnapshot:
     """The index at one moment."""
 
     _path: Path
@@ -86,7 +86,7 @@ class Snapshot:
     def written(self) -> int:
         """All that `frequency` counts: with those deleted since the last merge, which may be more than the others."""
         if not self._written:
-            with schema.in_our_words(self._path):
+            with schema.tantivy_errors(self._path):
                 found = self._searcher.terms_with_prefix(schema.COLLECTION, "", None, None)
             self._written.append(sum(count for _, count in found))  # each document is of one collection
         return self._written[0]
@@ -95,70 +95,70 @@ class Snapshot:
         """How many documents hold the term there (those deleted since the last merge included)."""
         found = self._counted.get((field, term))
         if found is None:
-            with schema.in_our_words(self._path):
+            with schema.tantivy_errors(self._path):
                 found = self._searcher.doc_freq(field, term)
-            if len(self._counted) >= COUNTED_MAX:
+            if len(self._counted) >= FREQUENCIES_CACHED_MAX:
                 self._counted.clear()
             self._counted[field, term] = found
         return found
 
-    def best(self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None) -> Matches:
+    def top_matches(self, query: tantivy.Query, limit: int, weight: str | None = None, order: str | None = None) -> IndexMatches:
         """The documents that match best. Equal scores come in the order of segments and documents, whatever the limit.
         `weight`: a field that the score is multiplied by, as log2(2 + value); `order`: a field that stands instead of
         the score, the largest first."""
-        with schema.in_our_words(self._path):
+        with schema.tantivy_errors(self._path):
             result = self._searcher.search(
                 query, limit=limit, count=True, weight_by_field=None if order else weight, order_by_field=order
             )
         hits = result.hits  # made anew each time that it is asked for
         total: int = result.count  # type: ignore[attr-defined]  # missing in tantivy's stub
         scores, addresses = list(map(itemgetter(0), hits)), list(map(itemgetter(1), hits))
-        return Matches(self._path, self._searcher, addresses, scores, total)
+        return IndexMatches(self._path, self._searcher, addresses, scores, total)
 
-    def scores(self, query: tantivy.Query, limit: int) -> dict[Place, float]:
+    def scores(self, query: tantivy.Query, limit: int) -> dict[DocumentAddress, float]:
         """What a query gives to the best so many."""
-        with schema.in_our_words(self._path):
+        with schema.tantivy_errors(self._path):
             hits = self._searcher.search(query, limit=limit, count=False).hits
         return {(address.segment_ord, address.doc): score for score, address in hits}
 
-    def shown(self, place: Place) -> schema.Shown:
-        with schema.in_our_words(self._path):
+    def stored_document(self, place: DocumentAddress) -> schema.StoredDocument:
+        with schema.tantivy_errors(self._path):
             content = self._searcher.doc(tantivy.DocAddress(*place)).get_first(schema.SHOWN)
         if not isinstance(content, bytes):
             raise DataError(f"{self._path}: a document without content; `tarrafa rebuild index`")
         return _decode(content)
 
-    def length(self) -> int:
+    def terms_total(self) -> int:
         """How many terms all documents have together."""
         if not self._lengths:
             asked = {"terms": {"sum": {"field": schema.LENGTH}}}
-            with schema.in_our_words(self._path):
+            with schema.tantivy_errors(self._path):
                 found = self._searcher.aggregate(tantivy.Query.all_query(), asked)
             self._lengths.append(int(found["terms"]["value"] or 0))
         return self._lengths[0]
 
-    def words(self, prefix: str, limit: int, among: tantivy.Query | None = None) -> list[tuple[str, int]]:
+    def vocabulary_entries(self, prefix: str, limit: int, among: tantivy.Query | None = None) -> list[tuple[str, int]]:
         """The entries of the vocabulary that begin so, with the number of documents (of those that match `among`),
         the most frequent first."""
-        with schema.in_our_words(self._path):
+        with schema.tantivy_errors(self._path):
             return self._searcher.terms_with_prefix(schema.WORDS, prefix, among, limit)
 
     def languages(self) -> dict[str, int]:
         """The languages that pages are in, with the number of documents (those deleted since the last merge
         included)."""
         if not self._languages:
-            with schema.in_our_words(self._path):
+            with schema.tantivy_errors(self._path):
                 found = self._searcher.terms_with_prefix(schema.LANGUAGE, "", None, LANGUAGES_MAX)
             self._languages.update((language, count) for language, count in found if language)
         return self._languages
 
-    def value(self, query: tantivy.Query, place: Place) -> float:
+    def score_of(self, query: tantivy.Query, place: DocumentAddress) -> float:
         """What a query gives a document; 0 where it does not match."""
         try:
             told = query.explain(self._searcher, tantivy.DocAddress(*place)).to_json()
         except ValueError:
             return 0.0
-        return msgspec.json.decode(told, type=_Explained).value
+        return msgspec.json.decode(told, type=_Explanation).value
 
 
 def newest_commit(data: DataDirectory) -> tuple[int, ...]:
@@ -169,7 +169,7 @@ def newest_commit(data: DataDirectory) -> tuple[int, ...]:
 
 
 def _newest_commit(folder: Path, meta: Path) -> tuple[int, ...]:
-    found, made = state_of(meta), state_of(folder)
+    found, made = file_fingerprint(meta), file_fingerprint(folder)
     if not found or not made:
         raise DataError(f"{folder}: nothing indexed yet; `tarrafa crawl FILE` fills it")
     return made[0], *found
@@ -186,9 +186,9 @@ class IndexReader:
         self._seen: tuple[int, ...] = ()
         self._folder = -1
         self._index: tantivy.Index | None = None
-        self._snapshot: Snapshot | None = None
+        self._snapshot: IndexSnapshot | None = None
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> IndexSnapshot:
         """The newest commit. `DataError` when there is none yet."""
         while True:
             seen = _newest_commit(self._path, self._meta)
@@ -198,13 +198,13 @@ class IndexReader:
                 if _newest_commit(self._path, self._meta)[0] == seen[0]:
                     raise  # else another one took its place while we looked
 
-    def _at(self, seen: tuple[int, ...]) -> Snapshot:
+    def _at(self, seen: tuple[int, ...]) -> IndexSnapshot:
         with self._lock:
             if self._snapshot is None or seen != self._seen:
                 if self._index is None or seen[0] != self._folder:  # made again from nothing
                     self._index, self._folder = schema.open_index(self._data), seen[0]
-                with schema.in_our_words(self._path):
+                with schema.tantivy_errors(self._path):
                     self._index.reload()
-                    self._snapshot = Snapshot(self._path, self._index.searcher())
+                    self._snapshot = IndexSnapshot(self._path, self._index.searcher())
                 self._seen = seen
             return self._snapshot

@@ -16,35 +16,35 @@ from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
 
-from tarrafa.archive.follow import Entry, entry_at
+from tarrafa.archive.follow import ArchiveEntry, read_entry
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import shards
-from tarrafa.index.documents import static_factor
-from tarrafa.index.visits import Marks, Visits, Written, read_settled
+from tarrafa.index.documents import link_factor
+from tarrafa.index.visits import IndexedStanding, IndexedVisits, IndexedPage, read_links_version
 
 log = logging.getLogger(__name__)
-ROWS = 500  # pages that are looked at together
-GROWN = 2  # times
-MOVED = 1.1  # times, of what links make of a score
+PAGES_PER_READ = 500  # pages that are looked at together
+IN_LINKS_RATIO = 2  # times
+LINK_FACTOR_RATIO = 1.1  # times, of what links make of a score
 PAUSE_S_MIN, PAUSE_TIMES = 0.5, 9.0  # between two sweeps: so many times what the last one took
 
 
-def is_stale(then: Marks, now: Marks) -> bool:
+def is_stale(then: IndexedStanding, now: IndexedStanding) -> bool:
     """Whether a page stands clearly otherwise now."""
     few, many = sorted((then.in_links, now.in_links))
-    weak, strong = sorted((static_factor(then.rank), static_factor(now.rank)))
-    return (many > 0 and many >= GROWN * few) or strong >= MOVED * weak
+    weak, strong = sorted((link_factor(then.rank), link_factor(now.rank)))
+    return (many > 0 and many >= IN_LINKS_RATIO * few) or strong >= LINK_FACTOR_RATIO * weak
 
 
-class Refresher:
+class AnchorRefresher:
     """Goes over the pages again and again, as far as there is a reason to."""
 
-    def __init__(self, data: DataDirectory, visits: Visits) -> None:
+    def __init__(self, data: DataDirectory, visits: IndexedVisits) -> None:
         self._archive, self._visits = data.archive, visits
-        self._settled = read_settled(data)
-        self._stale: Iterator[Written] | None = None  # of the sweep under way
+        self._settled = read_links_version(data)
+        self._stale: Iterator[IndexedPage] | None = None  # of the sweep under way
         self._links = ""  # and ranks, that it looks at
         self._took_s = self._next_at = 0.0
 
@@ -57,13 +57,13 @@ class Refresher:
                 self._stale = self._sweep(graph) if self._links != self._settled else None
         return self._stale is not None
 
-    def next(self) -> Entry | None:
+    def next_entry(self) -> ArchiveEntry | None:
         """The record of the next page that is to be written anew; None at the end of a sweep."""
         assert self._stale is not None
         try:
             for written in self._stale:
                 if self._visits.newest(written.collection, written.key) == written.visit:
-                    entry = entry_at(self._archive, written.file, written.start)
+                    entry = read_entry(self._archive, written.file, written.start)
                     if entry is not None:
                         return entry
         except DataError as error:  # what is for certain wrong, whoever follows it meets and says, too
@@ -71,20 +71,20 @@ class Refresher:
             self._links = ""
         return None
 
-    def worked(self, took_s: float) -> None:
+    def add_time(self, took_s: float) -> None:
         """So much of a processor's time was spent on this sweep."""
         self._took_s += took_s
 
     def end(self, now: float) -> None:
         """All that was found is written and committed."""
-        self._visits.settle(self._links)
+        self._visits.note_links_version(self._links)
         self._settled, self._stale = self._links, None
         self._next_at = now + max(PAUSE_S_MIN, PAUSE_TIMES * self._took_s)
 
-    def _sweep(self, graph: GraphReader) -> Iterator[Written]:
+    def _sweep(self, graph: GraphReader) -> Iterator[IndexedPage]:
         after = b""
         while True:
-            several, after = self._visits.written(after, ROWS)
+            several, after = self._visits.shown_pages(after, PAGES_PER_READ)
             by_collection = attrgetter("collection")
             for collection, some in groupby(sorted(several, key=by_collection), by_collection):
                 yield from _stale_of(list(some), collection, graph)
@@ -92,10 +92,10 @@ class Refresher:
                 return
 
 
-def _stale_of(pages: list[Written], collection: str, graph: GraphReader) -> list[Written]:
+def _stale_of(pages: list[IndexedPage], collection: str, graph: GraphReader) -> list[IndexedPage]:
     ids = [page.key for page in pages]
     now = graph.standings(ids, collection)
-    return [page for page in pages if is_stale(page.marks, Marks(*now.get(page.key, (0, page.marks.rank))))]
+    return [page for page in pages if is_stale(page.standing, IndexedStanding(*now.get(page.key, (0, page.standing.rank))))]
 
 
 def is_settled(data: DataDirectory) -> bool:
@@ -105,4 +105,4 @@ def is_settled(data: DataDirectory) -> bool:
         links, _ = GraphReader(data).version()
     except DataError:
         return True
-    return all(read_settled(part).partition(" ")[0] == links for part in shards.parts(data))
+    return all(read_links_version(part).partition(" ")[0] == links for part in shards.parts(data))

@@ -28,10 +28,10 @@ import tantivy
 
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, DiskFull
-from tarrafa.model import Declared
+from tarrafa.model import DeclaredEntity
 
 TOKENIZER = "terms"
-GONE = "gone"
+REMOVED_NAME = "gone"
 
 KEY = "key"  # collection and URL id: one document
 COLLECTION = "collection"
@@ -58,7 +58,7 @@ LENGTH = "length"  # how many terms `all` holds of it
 SHOWN = "shown"  # a `Shown`, only stored
 
 
-class Shown(msgspec.Struct, frozen=True, array_like=True):
+class StoredDocument(msgspec.Struct, frozen=True, array_like=True):
     """What a hit shows of its document; letters of the text are composed."""
 
     url: str
@@ -68,7 +68,7 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     updated: str
     collection: str
     type: str = ""
-    declared: tuple[Declared, ...] = ()
+    declared: tuple[DeclaredEntity, ...] = ()
 
 
 def _build() -> tantivy.Schema:
@@ -101,18 +101,18 @@ def exists(data: DataDirectory) -> bool:
 def remove(data: DataDirectory) -> None:
     """Take the documents away, at one stroke: of an index that was half deleted tantivy could make nothing."""
     path = folder(data)
-    tidy(data)
+    remove_leftovers(data)
     with suppress(FileNotFoundError):
-        path.rename(path.with_name(GONE))
-    tidy(data)
+        path.rename(path.with_name(REMOVED_NAME))
+    remove_leftovers(data)
 
 
-def tidy(data: DataDirectory) -> None:
+def remove_leftovers(data: DataDirectory) -> None:
     """Remove what somebody who was killed had taken away."""
-    shutil.rmtree(folder(data).with_name(GONE), ignore_errors=True)
+    shutil.rmtree(folder(data).with_name(REMOVED_NAME), ignore_errors=True)
 
 
-def succeed(data: DataDirectory, successor: DataDirectory) -> None:
+def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
     """Put the documents of another in the place of these, and these in their place: at one stroke, where the file
     system can; else there are none for a moment."""
     if not _exchange(folder(data), folder(successor)):
@@ -131,10 +131,10 @@ def _exchange(one: Path, other: Path) -> bool:
     return False
 
 
-def is_foreign(data: DataDirectory) -> bool:
+def is_other_version(data: DataDirectory) -> bool:
     """Whether there is an index that can be opened, and another version of Tarrafa laid it out."""
     path = folder(data)
-    with suppress(DataError), in_our_words(path):
+    with suppress(DataError), tantivy_errors(path):
         return exists(data) and bool(tantivy.Index.open(str(path)).schema != SCHEMA)
     return False
 
@@ -142,7 +142,7 @@ def is_foreign(data: DataDirectory) -> bool:
 def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
     """The index as it stands; tokenizers are not kept in it and are registered every time."""
     path = folder(data)
-    with in_our_words(path):
+    with tantivy_errors(path):
         if create:
             path.mkdir(parents=True, exist_ok=True)
             index = tantivy.Index(SCHEMA, path=str(path))
@@ -157,10 +157,10 @@ def open_index(data: DataDirectory, create: bool = False) -> tantivy.Index:
     return index
 
 
-FULL = ("No space left", "File too large", "Disk quota exceeded")
+DISK_FULL_MESSAGES = ("No space left", "File too large", "Disk quota exceeded")
 
 
-class in_our_words:  # reads as the sentence that it is
+class tantivy_errors:  # reads as the sentence that it is
     """What tantivy complains of, as one line. (A class: as a generator it would cost a search 30 us.)"""
 
     __slots__ = ("_path",)
@@ -174,12 +174,12 @@ class in_our_words:  # reads as the sentence that it is
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         # A panic is pyo3's PanicException, which has no name to import.
         if isinstance(error, ValueError | OSError) or (kind is not None and kind.__name__ == "PanicException"):
-            raise _said(self._path, str(error)) from None
+            raise _data_error(self._path, str(error)) from None
 
 
-def _said(path: Path, what: str) -> DataError:
+def _data_error(path: Path, what: str) -> DataError:
     what = " ".join(what.split())[:200]
-    if any(sign in what for sign in FULL):
+    if any(sign in what for sign in DISK_FULL_MESSAGES):
         return DiskFull(f"{path}: the disk is full ({what}); free some space and run the command again")
     if "LockBusy" in what:
         return DataError(f"{path}: another process is writing the index")

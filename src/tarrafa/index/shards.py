@@ -19,19 +19,19 @@ from typing import NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from tarrafa.data import DataDirectory, write_atomically
-from tarrafa.errors import ConfigError, DataError, from_os
+from tarrafa.errors import ConfigError, DataError, data_error_from_os
 from tarrafa.index import schema, visits
 from tarrafa.parse.url import host_name
 
 SHARDS_MAX = 64
-NEW = "new"
-ONE_OF_SEVERAL = re.compile(rf"(?:{NEW}/)?(\d+)-of-(\d+)")
-WANTED = f"how many parts (1 to {SHARDS_MAX}), as in 4; or which of them are kept here, as in 1,2/4 or 1-2/4"
+NEW_FOLDER = "new"
+PART_NAME = re.compile(rf"(?:{NEW_FOLDER}/)?(\d+)-of-(\d+)")
+LAYOUT_SYNTAX = f"how many parts (1 to {SHARDS_MAX}), as in 4; or which of them are kept here, as in 1,2/4 or 1-2/4"
 
-IsOurs = Callable[[str], bool]
+UrlFilter = Callable[[str], bool]
 
 
-class Shards(NamedTuple):
+class ShardLayout(NamedTuple):
     """So many parts in all, and the numbers of those that are kept here."""
 
     of: int
@@ -42,39 +42,39 @@ class Shards(NamedTuple):
         return str(self.of) if every else f"{','.join(map(str, self.here))}/{self.of}"
 
 
-ALL_IN_ONE = Shards(1, (1,))
+SINGLE_SHARD = ShardLayout(1, (1,))
 
 
-def parse(text: str, where: str) -> Shards:
+def parse_layout(text: str, where: str) -> ShardLayout:
     """What a person, or the file, says of it."""
     numbers, slash, of = text.strip().rpartition("/")
     if not (of.isascii() and of.isdigit() and len(of) <= 2 and 1 <= int(of) <= SHARDS_MAX):
-        raise ConfigError(f"{where}: {text[:80]!r}: wanted is {WANTED}")
+        raise ConfigError(f"{where}: {text[:80]!r}: wanted is {LAYOUT_SYNTAX}")
     here: set[int] = set()
     for one in numbers.split(",") if slash else [f"1-{of}"]:
         found = re.fullmatch(r"\s*(\d{1,2})(?:-(\d{1,2}))?\s*", one, re.ASCII)
         first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
         if not 1 <= first <= last <= int(of):
-            raise ConfigError(f"{where}: {text[:80]!r}: wanted is {WANTED}")
+            raise ConfigError(f"{where}: {text[:80]!r}: wanted is {LAYOUT_SYNTAX}")
         here |= set(range(first, last + 1))
-    return Shards(int(of), tuple(sorted(here)))
+    return ShardLayout(int(of), tuple(sorted(here)))
 
 
 def path_of(data: DataDirectory) -> Path:
     return data.root / "index" / "shards"
 
 
-def read(data: DataDirectory) -> Shards:
+def read_layout(data: DataDirectory) -> ShardLayout:
     """How the index of a data directory is divided."""
     path = path_of(data)
     try:
         text = path.read_text()
     except FileNotFoundError:
-        return ALL_IN_ONE
+        return SINGLE_SHARD
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: cannot be read ({error})") from None
     try:
-        return parse(text, str(path))
+        return parse_layout(text, str(path))
     except ConfigError as error:
         raise DataError(f"{error}; `tarrafa rebuild index --shards N` makes it again") from None
 
@@ -83,35 +83,35 @@ def parts(data: DataDirectory) -> list[DataDirectory]:
     """The data directory as each part of the index that is kept here sees it; of a part, itself."""
     if data.part:
         return [data]
-    return parts_of(data, read(data))
+    return parts_of(data, read_layout(data))
 
 
-def parts_of(data: DataDirectory, divided: Shards, beside: bool = False) -> list[DataDirectory]:
+def parts_of(data: DataDirectory, divided: ShardLayout, beside: bool = False) -> list[DataDirectory]:
     """The same for a division; `beside`: of the index that is to take the place of this one."""
-    return [_part(data, number, divided.of, NEW if beside else "") for number in divided.here]
+    return [_part(data, number, divided.of, NEW_FOLDER if beside else "") for number in divided.here]
 
 
 def _part(data: DataDirectory, number: int, of: int, beside: str) -> DataDirectory:
     return DataDirectory(data.root, "/".join(filter(None, (beside, "" if of == 1 else f"{number}-of-{of}"))))
 
 
-def part(data: DataDirectory, name: str) -> DataDirectory:
+def find_part(data: DataDirectory, name: str) -> DataDirectory:
     """The part of that name."""
     return next((one for one in parts(data) if one.part == name), data)
 
 
-def number_of(url: str, of: int) -> int:
+def shard_number(url: str, of: int) -> int:
     """In which of so many parts a page is."""
     return xxh3_64_intdigest(host_name(url).encode()) % of + 1
 
 
-def is_ours(data: DataDirectory) -> IsOurs | None:
+def url_filter(data: DataDirectory) -> UrlFilter | None:
     """Tells whether a page is in this part; None: all of them are."""
-    found = ONE_OF_SEVERAL.fullmatch(data.part)
+    found = PART_NAME.fullmatch(data.part)
     if found is None:
         return None
     number, of = int(found[1]), int(found[2])
-    return lambda url: number_of(url, of) == number
+    return lambda url: shard_number(url, of) == number
 
 
 def exists(data: DataDirectory) -> bool:
@@ -119,37 +119,37 @@ def exists(data: DataDirectory) -> bool:
     return any(map(schema.exists, parts(data)))
 
 
-def choose(data: DataDirectory, wanted: Shards) -> None:
+def set_layout(data: DataDirectory, wanted: ShardLayout) -> None:
     """Divide the index so from now on. The caller holds DATA/lock."""
     path = path_of(data)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if wanted == ALL_IN_ONE:
+        if wanted == SINGLE_SHARD:
             path.unlink(missing_ok=True)
         else:
             write_atomically(path, f"{wanted}\n".encode())
     except OSError as error:
-        raise from_os(error, path) from None
-    settle(data)
+        raise data_error_from_os(error, path) from None
+    remove_stray_parts(data)
 
 
-def settle(data: DataDirectory) -> None:
+def remove_stray_parts(data: DataDirectory) -> None:
     """Remove what is left of parts that are not kept here, and of an index that was never whole. The caller holds
     DATA/lock."""
-    give_up(data)
+    remove_unfinished(data)
     folder, ours = path_of(data).parent, parts(data)
     for part in ours:
-        schema.tidy(part)
+        schema.remove_leftovers(part)
     kept = {part.part for part in ours}
-    there = {path.name for path in folder.iterdir() if ONE_OF_SEVERAL.fullmatch(path.name)} if folder.is_dir() else ()
+    there = {path.name for path in folder.iterdir() if PART_NAME.fullmatch(path.name)} if folder.is_dir() else ()
     for name in {"", *there} - kept:
         stray = DataDirectory(data.root, name)
-        visits.forget(stray)
+        visits.remove(stray)
         schema.remove(stray)
         if name:
             shutil.rmtree(stray.index, ignore_errors=True)
 
 
-def give_up(data: DataDirectory) -> None:
+def remove_unfinished(data: DataDirectory) -> None:
     """Remove what there is of an index that was to take the place of this one."""
-    shutil.rmtree(path_of(data).parent / NEW, ignore_errors=True)
+    shutil.rmtree(path_of(data).parent / NEW_FOLDER, ignore_errors=True)

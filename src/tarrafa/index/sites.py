@@ -12,42 +12,42 @@ import msgspec
 from tarrafa.archive.history import first_notes
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.fetch.suffixes import bundled_suffix_list
 from tarrafa.model import CollectionNote
-from tarrafa.parse.site import Suffixes
+from tarrafa.parse.site import PublicSuffixes
 
 
-class _Network(msgspec.Struct, frozen=True):
+class _SiteNetwork(msgspec.Struct, frozen=True):
     suffixes: tuple[str, ...] = ()
 
 
-class _Config(msgspec.Struct, frozen=True):
-    network: _Network = _Network()
+class _SiteConfig(msgspec.Struct, frozen=True):
+    network: _SiteNetwork = _SiteNetwork()
 
 
-_decode = msgspec.json.Decoder(_Config).decode
+_decode = msgspec.json.Decoder(_SiteConfig).decode
 
 
-class Sites:
+class SiteResolver:
     """Learns of each collection when it is first asked about it."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._archive: Path = data.archive
-        self._plain = Suffixes(bundled_list())
-        self._by_collection: dict[str, Suffixes] = {}
+        self._plain = PublicSuffixes(bundled_suffix_list())
+        self._by_collection: dict[str, PublicSuffixes] = {}
 
-    def of(self, collection: str, host: str) -> str:
+    def site_of(self, collection: str, host: str) -> str:
         found = self._by_collection.get(collection)
         if found is None:
             found = self._by_collection[collection] = self._learn(collection)
         return found.site(host)
 
-    def _learn(self, collection: str) -> Suffixes:
+    def _learn(self, collection: str) -> PublicSuffixes:
         for note in first_notes(self._archive):
             if isinstance(note, CollectionNote) and note.collection == collection:
                 try:
                     extra = _decode(note.config).network.suffixes
-                    return Suffixes(bundled_list(), extra) if extra else self._plain
+                    return PublicSuffixes(bundled_suffix_list(), extra) if extra else self._plain
                 except (msgspec.MsgspecError, ConfigError):
                     break
         return self._plain

@@ -12,7 +12,7 @@ from tarrafa.index.reader import IndexReader
 from tarrafa.index.refresh import is_settled
 
 
-class IndexState(msgspec.Struct, frozen=True):
+class IndexStatus(msgspec.Struct, frozen=True):
     """`shards` as `rebuild index --shards` takes it; `settled`: every page was written with the links as they are."""
 
     shards: str
@@ -21,10 +21,10 @@ class IndexState(msgspec.Struct, frozen=True):
     settled: bool
 
 
-def state_of(data: DataDirectory) -> IndexState | None:
+def index_status(data: DataDirectory) -> IndexStatus | None:
     """None, where nothing is indexed."""
     there = [part for part in shards.parts(data) if schema.exists(part)]
     if not there:
         return None
     documents = sum(IndexReader(part).snapshot().documents for part in there)
-    return IndexState(str(shards.read(data)), documents, behind(data), is_settled(data))
+    return IndexStatus(str(shards.read_layout(data)), documents, behind(data), is_settled(data))

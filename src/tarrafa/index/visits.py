@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import apsw
 
 from tarrafa.archive.follow import Cursor
-from tarrafa.data import BUSY_MS, DataDirectory, open_to_read
-from tarrafa.graph.store import in_our_words, rows
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly
+from tarrafa.graph.store import sqlite_errors, rows
 from tarrafa.model import UrlId
 
 FORMAT = 2
@@ -38,14 +38,14 @@ CREATE TABLE IF NOT EXISTS settled (links TEXT NOT NULL); -- that every page was
 """
 
 
-class Marks(NamedTuple):
+class IndexedStanding(NamedTuple):
     """How a page stands with others."""
 
     in_links: int = 0
     rank: float = 0.0
 
 
-class Written(NamedTuple):
+class IndexedPage(NamedTuple):
     """A page that is shown: whose it is, where its record is, and its marks."""
 
     key: UrlId
@@ -53,26 +53,26 @@ class Written(NamedTuple):
     visit: int
     file: str
     start: int
-    marks: Marks
+    standing: IndexedStanding
 
 
-Row = tuple[int, int | None, int | None, int | None, float | None]
+VisitRow = tuple[int, int | None, int | None, int | None, float | None]
 
 
 def path_of(data: DataDirectory) -> Path:
     return data.index / "followed.sqlite"
 
 
-class Visits:
+class IndexedVisits:
     """The writing side; `newest` also sees what is not saved yet."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._path = path_of(data)
-        self._unsaved: dict[bytes, Row] = {}
-        with in_our_words(self._path, what="index"):
+        self._unsaved: dict[bytes, VisitRow] = {}
+        with sqlite_errors(self._path, what="index"):
             self._connection = apsw.Connection(str(self._path))
-        with in_our_words(self._path, self._connection, "index"):
-            self._connection.set_busy_timeout(BUSY_MS)
+        with sqlite_errors(self._path, self._connection, "index"):
+            self._connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
             self._connection.pragma("journal_mode", "wal")
             self._connection.pragma("synchronous", "normal")
             with self._connection:
@@ -94,39 +94,39 @@ class Visits:
         known = self._unsaved.get(row)
         if known is not None:
             return known[0]
-        with in_our_words(self._path, self._connection, "index"):
+        with sqlite_errors(self._path, self._connection, "index"):
             found = rows(self._connection, "SELECT visit FROM visits WHERE key = ?", (row,))
         return found[0][0] if found else -1
 
-    def show(self, written: Written) -> None:
+    def mark_shown(self, written: IndexedPage) -> None:
         """The page is shown from now on, as that visit found it."""
         file = self._files.setdefault(written.file, len(self._files) + 1)
         row = written.key + written.collection.encode()
-        self._unsaved[row] = (written.visit, file, written.start, *written.marks)
+        self._unsaved[row] = (written.visit, file, written.start, *written.standing)
 
-    def written(self, after: bytes, limit: int) -> tuple[list[Written], bytes]:
+    def shown_pages(self, after: bytes, limit: int) -> tuple[list[IndexedPage], bytes]:
         """Pages that are shown, as they were saved, in the order of their keys, from the first one after a key on; and
         the key to go on after, empty at the end."""
-        with in_our_words(self._path, self._connection, "index"):
+        with sqlite_errors(self._path, self._connection, "index"):
             found = rows(self._connection, "SELECT * FROM visits WHERE key > ? ORDER BY key LIMIT ?", (after, limit))
         names = {number: name for name, number in self._files.items()}
         several = [
-            Written(key[:ID_BYTES], key[ID_BYTES:].decode(), visit, names[file], start, Marks(*marks))
+            IndexedPage(key[:ID_BYTES], key[ID_BYTES:].decode(), visit, names[file], start, IndexedStanding(*marks))
             for key, visit, file, start, *marks in found
             if file is not None
         ]
         return several, found[-1][0] if len(found) == limit else b""
 
-    def start_over(self) -> Callable[[str, UrlId], None]:
+    def begin_reapply(self) -> Callable[[str, UrlId], None]:
         """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
         run = self._connection.execute
-        with in_our_words(self._path, self._connection, "index"):
+        with sqlite_errors(self._path, self._connection, "index"):
             run("DROP TABLE IF EXISTS temp.again")
             run("CREATE TEMP TABLE again (key BLOB PRIMARY KEY) WITHOUT ROWID")
 
         def forget_once(collection: str, key: UrlId) -> None:
             row = key + collection.encode()
-            with in_our_words(self._path, self._connection, "index"):
+            with sqlite_errors(self._path, self._connection, "index"):
                 run("INSERT OR IGNORE INTO temp.again VALUES (?)", (row,))
                 if self._connection.changes():
                     run("DELETE FROM visits WHERE key = ?", (row,))
@@ -134,15 +134,15 @@ class Visits:
 
         return forget_once
 
-    def deleted(self) -> dict[str, float]:
+    def dropped_collections(self) -> dict[str, float]:
         """The collections that were dropped, and as of when they were deleted."""
-        with in_our_words(self._path, self._connection, "index"):
+        with sqlite_errors(self._path, self._connection, "index"):
             return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
 
-    def drop(self, collection: str, at: float) -> None:
+    def drop_collection(self, collection: str, at: float) -> None:
         """Forget every visit that was made for a collection; tantivy has committed that it is no more."""
         name = collection.encode()
-        with in_our_words(self._path, self._connection, "index"), self._connection:
+        with sqlite_errors(self._path, self._connection, "index"), self._connection:
             self._connection.execute(f"DELETE FROM visits WHERE substr(key, {ID_BYTES + 1}) = ?", (name,))  # noqa: S608
             self._connection.execute("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
         for key in [key for key in self._unsaved if key[ID_BYTES:] == name]:
@@ -158,16 +158,16 @@ class Visits:
 
     def save(self) -> None:
         many = self._connection.executemany
-        with in_our_words(self._path, self._connection, "index"), self._connection:
+        with sqlite_errors(self._path, self._connection, "index"), self._connection:
             changed = sorted(self._unsaved.items())
             many("INSERT OR REPLACE INTO visits VALUES (?, ?, ?, ?, ?, ?)", ((key, *row) for key, row in changed))
             many("INSERT OR REPLACE INTO cursor VALUES (?, ?)", self.cursor.items())
             many("INSERT OR IGNORE INTO files VALUES (?, ?)", ((number, name) for name, number in self._files.items()))
         self._unsaved.clear()
 
-    def settle(self, links: str) -> None:
+    def note_links_version(self, links: str) -> None:
         """Note which links all pages have been looked at with."""
-        with in_our_words(self._path, self._connection, "index"), self._connection:
+        with sqlite_errors(self._path, self._connection, "index"), self._connection:
             self._connection.execute("DELETE FROM settled")
             self._connection.execute("INSERT INTO settled VALUES (?)", (links,))
 
@@ -175,13 +175,13 @@ class Visits:
         self._connection.close()
 
 
-def _look(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
+def _read_rows(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
     """What another process may be writing; nothing, if there is no such table yet."""
     path = path_of(data)
     if not path.exists():
         return []
-    with in_our_words(path, what="index"):
-        connection = open_to_read(path)
+    with sqlite_errors(path, what="index"):
+        connection = open_sqlite_readonly(path)
         try:
             return rows(connection, sql) if connection.table_exists(None, table) else []
         finally:
@@ -190,27 +190,27 @@ def _look(data: DataDirectory, table: str, sql: str) -> list[tuple[Any, ...]]:
 
 def read_cursor(data: DataDirectory) -> Cursor:
     """How far the index has read the archive, as another process may ask."""
-    return dict(_look(data, "cursor", "SELECT file, offset FROM cursor"))
+    return dict(_read_rows(data, "cursor", "SELECT file, offset FROM cursor"))
 
 
-def read_settled(data: DataDirectory) -> str:
+def read_links_version(data: DataDirectory) -> str:
     """Which links all pages have been looked at with."""
-    return "".join(links for (links,) in _look(data, "settled", "SELECT links FROM settled"))
+    return "".join(links for (links,) in _read_rows(data, "settled", "SELECT links FROM settled"))
 
 
-def is_foreign(data: DataDirectory) -> bool:
+def is_other_version(data: DataDirectory) -> bool:
     """Whether another version of Tarrafa saved what is there."""
-    return any(found != FORMAT for (found,) in _look(data, "visits", "PRAGMA user_version"))
+    return any(found != FORMAT for (found,) in _read_rows(data, "visits", "PRAGMA user_version"))
 
 
-def forget(data: DataDirectory) -> None:
+def remove(data: DataDirectory) -> None:
     """The file itself last: a new one would take an old log for its own, if a kill had left that."""
     path = path_of(data)
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
-def succeed(data: DataDirectory, successor: DataDirectory) -> None:
+def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
     """Put another's in the place of this one. Nobody has either of them open to write, so all is in the files."""
     path = path_of(data)
     for suffix in ("-wal", "-shm"):  # that a killed one may have left: not the other's

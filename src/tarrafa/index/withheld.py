@@ -15,73 +15,73 @@ import apsw
 import tantivy
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.follow import Cursor, Entry
+from tarrafa.archive.follow import Cursor, ArchiveEntry
 from tarrafa.data import DataDirectory, write_atomically
-from tarrafa.errors import from_os
-from tarrafa.graph.store import in_our_words, rows
+from tarrafa.errors import data_error_from_os
+from tarrafa.graph.store import sqlite_errors, rows
 from tarrafa.index import schema, shards
-from tarrafa.index.documents import halves
-from tarrafa.model import Record
-from tarrafa.takedown import Orders, TakenDown, Target
+from tarrafa.index.documents import split_url_id
+from tarrafa.model import VisitRecord
+from tarrafa.takedown import TakedownSet, CurrentTakedowns, TakedownTarget
 
 TABLE = "CREATE TABLE IF NOT EXISTS withheld (kind TEXT, name TEXT, PRIMARY KEY (kind, name)) WITHOUT ROWID"
 
 
-def _sign(data: DataDirectory) -> Path:
+def _marker_path(data: DataDirectory) -> Path:
     return data.index / "withheld"
 
 
-def obeys(data: DataDirectory, orders: Orders) -> bool:
+def is_applied(data: DataDirectory, orders: TakedownSet) -> bool:
     """Whether nothing of what is taken down is in a snapshot that is taken after this."""
     try:
-        return _sign(data).read_bytes() == orders.digest
+        return _marker_path(data).read_bytes() == orders.digest
     except OSError:
         return False
 
 
-def unsay(data: DataDirectory) -> None:
+def clear_applied(data: DataDirectory) -> None:
     """Nobody can rely on it from now on."""
     try:
-        _sign(data).unlink(missing_ok=True)
+        _marker_path(data).unlink(missing_ok=True)
     except OSError as error:
-        raise from_os(error, _sign(data)) from None
+        raise data_error_from_os(error, _marker_path(data)) from None
 
 
-def succeed(data: DataDirectory, successor: DataDirectory) -> None:
+def replace_with(data: DataDirectory, successor: DataDirectory) -> None:
     """What could be relied on of another index, holds here from now on."""
     with suppress(FileNotFoundError):
-        _sign(successor).replace(_sign(data))
+        _marker_path(successor).replace(_marker_path(data))
 
 
-def lifted(data: DataDirectory, before: set[Target], orders: Orders, upto: Cursor) -> Iterator[Entry]:
+def lifted_entries(data: DataDirectory, before: set[TakedownTarget], orders: TakedownSet, upto: Cursor) -> Iterator[ArchiveEntry]:
     """Every visit, as far as the archive was read, to what was taken down before and is so no longer. Reads all of
     it."""
-    gone = Orders(before - orders.targets)
+    gone = TakedownSet(before - orders.targets)
     if not gone:
         return
-    ours = shards.is_ours(data)
+    ours = shards.url_filter(data)
     wanted = gone.covers if ours is None else lambda url: ours(url) and gone.covers(url)
     for entry in archive.follow(data.archive, {}, wanted=wanted, upto=upto):
         if not orders.covers(entry.record.url):
             yield entry
 
 
-class Withheld:
+class IndexTakedowns:
     """The orders, and what the index has made of them; on the connection of its visits."""
 
     def __init__(self, data: DataDirectory, path: Path, connection: apsw.Connection) -> None:
-        self._data, self._taken_down = data, TakenDown(data)
+        self._data, self._taken_down = data, CurrentTakedowns(data)
         self._path, self._connection = path, connection
         self.orders = self._taken_down.now()
-        self._settled: Orders | None = None  # what the committed index keeps to, if that is known for certain
-        with in_our_words(path, connection, "index"):
+        self._settled: TakedownSet | None = None  # what the committed index keeps to, if that is known for certain
+        with sqlite_errors(path, connection, "index"):
             connection.execute(TABLE)
-            self._before = {Target(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")}
+            self._before = {TakedownTarget(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")}
 
-    def covers(self, record: Record) -> bool:
+    def covers(self, record: VisitRecord) -> bool:
         return self.orders.covers(record.url)
 
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether something was taken down or lifted since; the first time, whether there is anything to make sure
         of."""
         self.orders = self._taken_down.now()
@@ -89,29 +89,29 @@ class Withheld:
             return bool(self.orders or self._before)
         return self.orders is not self._settled and self.orders.targets != self._settled.targets
 
-    def delete(self, writer: tantivy.IndexWriter) -> None:
+    def delete_documents(self, writer: tantivy.IndexWriter) -> None:
         """Take out what was taken down since."""
-        unsay(self._data)
-        added = Orders(self.orders.targets - (self._settled.targets if self._settled is not None else set()))
-        with schema.in_our_words(self._path):
+        clear_applied(self._data)
+        added = TakedownSet(self.orders.targets - (self._settled.targets if self._settled is not None else set()))
+        with schema.tantivy_errors(self._path):
             for site in added.sites:
                 writer.delete_documents_by_term(schema.SITE, site)
             for host in added.hosts:
                 for name in (host, f"{host}."):
                     writer.delete_documents_by_term(schema.HOST, name)
             for url in added.urls:
-                writer.delete_documents_by_term(schema.ID_HIGH, halves(url)[0])
+                writer.delete_documents_by_term(schema.ID_HIGH, split_url_id(url)[0])
 
-    def lifted(self, upto: Cursor) -> Iterator[Entry]:
-        return lifted(self._data, self._before, self.orders, upto)
+    def lifted_entries(self, upto: Cursor) -> Iterator[ArchiveEntry]:
+        return lifted_entries(self._data, self._before, self.orders, upto)
 
-    def settle(self) -> None:
+    def mark_applied(self) -> None:
         """The index is committed, and keeps to the orders."""
-        with in_our_words(self._path, self._connection, "index"), self._connection:
+        with sqlite_errors(self._path, self._connection, "index"), self._connection:
             self._connection.execute("DELETE FROM withheld")
             self._connection.executemany("INSERT INTO withheld VALUES (?, ?)", sorted(self.orders.targets))
         self._before, self._settled = set(self.orders.targets), self.orders
         try:
-            write_atomically(_sign(self._data), self.orders.digest, durable=False)
+            write_atomically(_marker_path(self._data), self.orders.digest, durable=False)
         except OSError as error:
-            raise from_os(error, _sign(self._data)) from None
+            raise data_error_from_os(error, _marker_path(self._data)) from None

@@ -18,7 +18,7 @@ BROKEN_SHARE_MAX = 0.05  # of the non-ASCII characters, in a text that is still 
 UTF_8 = "utf-8"
 FALLBACK = "windows-1252"
 
-_MARKS = ((b"\xef\xbb\xbf", UTF_8), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", UTF_8), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 
 # The labels of https://encoding.spec.whatwg.org/#names-and-labels by encoding.
 _NAMES = {
@@ -82,12 +82,12 @@ _attributes = re.compile(rb"""([^\s=/>"']+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"
 
 def decode(body: bytes, content_type: str = "", tld: str = "") -> tuple[str, str]:
     """The text and the name of its encoding. `tld`, the last label of the host's name, helps the statistics."""
-    for mark, name in _MARKS:
+    for mark, name in _BYTE_ORDER_MARKS:
         if body.startswith(mark):
             return _decoded(body[len(mark) :], name), name
     declared = from_header(content_type) or _from_document(body[:PRESCAN_BYTES])
     if declared is None:
-        return _guessed(body, tld)
+        return _detect_undeclared(body, tld)
     return _decoded(body, declared), declared
 
 
@@ -139,7 +139,7 @@ def _label(raw: bytes) -> str | None:
     return LABELS.get(raw.decode("latin-1").strip("\t\n\f\r ").lower())
 
 
-def _guessed(body: bytes, tld: str) -> tuple[str, str]:
+def _detect_undeclared(body: bytes, tld: str) -> tuple[str, str]:
     """Nobody declared anything."""
     try:
         return body.decode(UTF_8), UTF_8

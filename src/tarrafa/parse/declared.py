@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from tarrafa.model import Declared
-from tarrafa.parse.prefixes import PREFIXES, expand, shorten
-from tarrafa.parse.statements import iri_of, value
-from tarrafa.parse.things import OPEN_GRAPH, Thing, vocabularies, vocabulary_of
+from tarrafa.model import DeclaredEntity
+from tarrafa.parse.prefixes import PREFIXES, expand_prefix, shorten_iri
+from tarrafa.parse.statements import iri_of, literal_value
+from tarrafa.parse.things import OPEN_GRAPH, PageEntity, vocabularies, vocabulary_of
 
-DECLARED_MAX = 3
+SUMMARIES_MAX = 3
 FACTS_MAX = 5
 FACT_LENGTH_MAX = 120
 NAME_LENGTH_MAX = 200
@@ -52,12 +52,12 @@ _UNITS = """schema:priceCurrency schema:bestRating gr:hasCurrency"""
 
 
 def _iris(names: str) -> tuple[str, ...]:
-    return tuple(filter(None, map(expand, names.split())))
+    return tuple(filter(None, map(expand_prefix, names.split())))
 
 
-SHOWN_FIRST, NAMES, WHEN, SAYS, UNITS = map(_iris, (_SHOWN_FIRST, _NAMES, _WHEN, _SAYS, _UNITS))
-_RANK = {name: place for place, name in enumerate(SHOWN_FIRST)}
-_SECONDARY = frozenset(
+FACT_PROPERTIES, NAME_PROPERTIES, DATE_PROPERTIES, LABEL_PROPERTIES, UNIT_PROPERTIES = map(_iris, (_SHOWN_FIRST, _NAMES, _WHEN, _SAYS, _UNITS))
+_RANK = {name: place for place, name in enumerate(FACT_PROPERTIES)}
+_PAGE_FURNITURE_CLASSES = frozenset(
     _iris("""
 schema:WebPage schema:WebSite schema:BreadcrumbList schema:ListItem schema:ImageObject schema:SearchAction
 schema:EntryPoint schema:ReadAction schema:SiteNavigationElement schema:WPHeader schema:WPFooter schema:CollectionPage
@@ -68,39 +68,39 @@ _is_name = re.compile(r"[\w.-]+").fullmatch
 _date = re.compile(r"\s*(\d{4})(?:-(\d\d))?(?:-(\d\d))?", re.ASCII).match
 
 
-def name_of(thing: Thing) -> str:
+def entity_name(thing: PageEntity) -> str:
     """What a thing is called; empty if nobody says."""
-    return _text(thing.first(*NAMES), NAME_LENGTH_MAX)
+    return _text(thing.first(*NAME_PROPERTIES), NAME_LENGTH_MAX)
 
 
-def day_of(thing: Thing) -> str:
+def entity_day(thing: PageEntity) -> str:
     """When a thing is, or was, to the day: `2026-01-31`; a month or a year counts as its first day."""
-    for name in WHEN:
+    for name in DATE_PROPERTIES:
         for found, term in thing.properties:
-            said = value(term) if found == name else None
+            said = literal_value(term) if found == name else None
             if said is not None and (match := _date(said.text)):
                 year, month, day = match.groups("01")
                 return f"{year}-{month}-{day}"
     return ""
 
 
-def declared(things: Sequence[Thing]) -> tuple[Declared, ...]:
+def summarize_entities(things: Sequence[PageEntity]) -> tuple[DeclaredEntity, ...]:
     """What the page declares in the first place."""
     known = {thing.subject: thing for thing in things}
     parts = {term for thing in things for _, term in thing.properties if term in known and term != thing.subject}
     classed = [thing for thing in things if thing.classes and not _is_secondary(thing)]
     chosen = [thing for thing in classed if thing.subject not in parts] or classed
-    return tuple(_in_short(thing, known) for thing in chosen[:DECLARED_MAX]) or _open_graph(things)
+    return tuple(_summarize(thing, known) for thing in chosen[:SUMMARIES_MAX]) or _open_graph_summary(things)
 
 
-def kinds(things: Sequence[Thing]) -> list[str]:
+def searchable_kinds(things: Sequence[PageEntity]) -> list[str]:
     """What a question for kinds of things may ask for, in small letters: each vocabulary of the page, each class by its
     IRI and by its bare name (`:event`), and both with the day of such a thing (`:event@2026-01-31`); what Open Graph
     says that the page is counts as a class."""
     found: dict[str, None] = {}
     for thing in things:
-        day = day_of(thing)
-        shared = _shared_as(thing)
+        day = entity_day(thing)
+        shared = _og_type(thing)
         for name in (*thing.classes, f"{OPEN_GRAPH}/ns#{shared}") if shared else thing.classes:
             for kind in (name, f":{name[len(vocabulary_of(name)) :]}"):
                 found[kind.lower()] = None
@@ -111,35 +111,35 @@ def kinds(things: Sequence[Thing]) -> list[str]:
     return [*islice(found, KINDS_MAX), *(vocabulary.lower() for vocabulary in vocabularies(things))]
 
 
-def _is_secondary(thing: Thing) -> bool:
-    return all(name in _SECONDARY for name in thing.classes)
+def _is_secondary(thing: PageEntity) -> bool:
+    return all(name in _PAGE_FURNITURE_CLASSES for name in thing.classes)
 
 
-def _in_short(thing: Thing, known: dict[str, Thing]) -> Declared:
+def _summarize(thing: PageEntity, known: dict[str, PageEntity]) -> DeclaredEntity:
     facts = sorted(thing.properties, key=lambda pair: _RANK.get(pair[0], len(_RANK)))
     told: dict[str, str] = {}
     for name, term in facts:
-        if name in NAMES or name not in _RANK or len(told) >= FACTS_MAX:
+        if name in NAME_PROPERTIES or name not in _RANK or len(told) >= FACTS_MAX:
             continue
-        text = _said(term, known)
-        if text and shorten(name) not in told:
-            told[shorten(name)] = text
-    return Declared(shorten(thing.classes[0]), name_of(thing), tuple(told.items()))
+        text = _readable_value(term, known)
+        if text and shorten_iri(name) not in told:
+            told[shorten_iri(name)] = text
+    return DeclaredEntity(shorten_iri(thing.classes[0]), entity_name(thing), tuple(told.items()))
 
 
-def _said(term: str, known: dict[str, Thing]) -> str:
+def _readable_value(term: str, known: dict[str, PageEntity]) -> str:
     """A value as a person reads it: of a thing, what it is called or what it costs, with its unit."""
     part = known.get(term)
     if part is None:
         return _text(term, FACT_LENGTH_MAX)
-    text, unit = _text(part.first(*SAYS), FACT_LENGTH_MAX), _text(part.first(*UNITS), FACT_LENGTH_MAX)
+    text, unit = _text(part.first(*LABEL_PROPERTIES), FACT_LENGTH_MAX), _text(part.first(*UNIT_PROPERTIES), FACT_LENGTH_MAX)
     if not text and (deeper := next((known[one] for _, one in part.properties if one in known), None)):
-        text = _text(deeper.first(*SAYS), FACT_LENGTH_MAX)
+        text = _text(deeper.first(*LABEL_PROPERTIES), FACT_LENGTH_MAX)
     return f"{text} {unit}".strip() if text else ""
 
 
 def _text(term: str, length_max: int) -> str:
-    said = value(term)
+    said = literal_value(term)
     text = said.text if said is not None else _last_part(iri_of(term))
     return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
 
@@ -150,16 +150,16 @@ def _last_part(iri: str) -> str:
     return iri[len(vocabulary) :]
 
 
-def _open_graph(things: Iterable[Thing]) -> tuple[Declared, ...]:
+def _open_graph_summary(things: Iterable[PageEntity]) -> tuple[DeclaredEntity, ...]:
     """A page that says what it is to those who share it, and no more."""
     for thing in things:
-        if shared := _shared_as(thing):
-            return (Declared(f"og:{shared}", name_of(thing)),)
+        if shared := _og_type(thing):
+            return (DeclaredEntity(f"og:{shared}", entity_name(thing)),)
     return ()
 
 
-def _shared_as(thing: Thing) -> str:
+def _og_type(thing: PageEntity) -> str:
     """The og:type of a page; empty where it is none that could be asked for, or one that tells nobody anything."""
-    said = value(thing.first(_OG_TYPE))
+    said = literal_value(thing.first(_OG_TYPE))
     text = said.text.strip() if said is not None else ""
     return text if len(text) <= FACT_LENGTH_MAX and _is_name(text) and text not in ("website", "article") else ""

@@ -9,7 +9,7 @@ loaded when the first document of that format comes.
 import re
 from dataclasses import dataclass, field
 
-from tarrafa.parse.refusal import TOO_MUCH, Unreadable
+from tarrafa.parse.refusal import TOO_MUCH, UnreadableDocument
 
 BODY_BYTES_MAX = 64 << 20  # a larger one is refused: of a cut archive or PDF the table of contents is gone
 HEADINGS_MAX = 64
@@ -63,8 +63,8 @@ VAGUE_TYPES = frozenset(
     | {"application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
 )
 
-_MADE_BY = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.IGNORECASE)
-_NO_TITLES = frozenset(
+_GENERATOR_PREFIX = re.compile(r"Microsoft (?:Office )?(?:Word|PowerPoint|Excel) - ", re.IGNORECASE)
+_PLACEHOLDER_TITLES = frozenset(
     {"untitled", "untitled document", "sem título", "powerpoint presentation", "apresentação do powerpoint"}
     | {"slide 1", "word document", "documento do word", "microsoft word document"}
 )
@@ -72,35 +72,35 @@ _NO_TITLES = frozenset(
 _unfit = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]+")
 
 
-class Full(Exception):
+class LimitReached(Exception):
     """The document has more to say than we keep, or to look at than we look at."""
 
 
 @dataclass(slots=True)
-class Document:
+class ExtractedDocument:
     """What the reader of a format notes down. `room` is how many more characters of text fit."""
 
-    room: int
+    chars_left: int
     title: str = ""
     language: str = ""
     headings: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     hrefs: dict[str, str] = field(default_factory=dict)  # and the words under them
 
-    def say(self, line: str) -> None:
+    def add_line(self, line: str) -> None:
         """Note a line of text, or several."""
         if line and not line.isspace():
-            self.lines.append(line[: self.room])
-            self.room -= len(line) + 1
-            if self.room <= 0:
-                raise Full
+            self.lines.append(line[: self.chars_left])
+            self.chars_left -= len(line) + 1
+            if self.chars_left <= 0:
+                raise LimitReached
 
-    def head(self, line: str) -> None:
+    def add_heading(self, line: str) -> None:
         """Note a heading. If it stands in the text it is said there, too."""
         if len(self.headings) < HEADINGS_MAX and (heading := one_line(line, HEADING_LENGTH_MAX)):
             self.headings.append(heading)
 
-    def lead(self, href: str, anchor: str = "") -> None:
+    def add_link(self, href: str, anchor: str = "") -> None:
         """Note a reference, as it stands in the document; the first words under it count."""
         href = href.strip()
         if not href or len(href) > HREF_LENGTH_MAX:
@@ -110,24 +110,24 @@ class Document:
             return
         self.hrefs[href] = one_line(anchor, ANCHOR_LENGTH_MAX)
 
-    def name(self) -> str:
+    def best_title(self) -> str:
         """What it calls itself, or else its first heading; its maker's name is no title."""
-        title = _MADE_BY.sub("", one_line(self.title, PROPERTY_LENGTH_MAX))
-        if title and title.lower() not in _NO_TITLES:
+        title = _GENERATOR_PREFIX.sub("", one_line(self.title, PROPERTY_LENGTH_MAX))
+        if title and title.lower() not in _PLACEHOLDER_TITLES:
             return title
         return self.headings[0] if self.headings else ""
 
 
-class Prose:
+class LineBuilder:
     """Lines in the making. Text boxes and notes interrupt the line that they stand in and are said before it."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: ExtractedDocument) -> None:
         self.document = document
         self.pieces: list[str] = []
         self.length = 0
         self.is_heading = False
         self._open: list[tuple[str, int]] = []  # links, and at which piece their words begin
-        self._deeper = 0  # links within those that are not noted
+        self._ignored_links = 0  # links within those that are not noted
         self._outer: list[tuple[list[str], int, bool]] = []
 
     def add(self, text: str) -> None:
@@ -142,9 +142,9 @@ class Prose:
         if self._open:
             self._open = [(href, 0) for href, _ in self._open]
         if is_heading:
-            self.document.head(line)
+            self.document.add_heading(line)
         if line:
-            self.document.say(line)
+            self.document.add_line(line)
 
     def interrupt(self) -> None:
         self._outer.append((self.pieces, self.length, self.is_heading))
@@ -160,15 +160,15 @@ class Prose:
         if len(self._open) < OPEN_LINKS_MAX:
             self._open.append((href, len(self.pieces)))
         else:
-            self._deeper += 1
+            self._ignored_links += 1
 
     def close_link(self) -> None:
-        if self._deeper:
-            self._deeper -= 1
+        if self._ignored_links:
+            self._ignored_links -= 1
         elif self._open:
             href, begin = self._open.pop()
             if href:
-                self.document.lead(href, "".join(self.pieces[begin : begin + ANCHOR_PIECES_MAX]))
+                self.document.add_link(href, "".join(self.pieces[begin : begin + ANCHOR_PIECES_MAX]))
 
 
 def document_kind(declared: str, body: bytes) -> str:
@@ -179,10 +179,10 @@ def document_kind(declared: str, body: bytes) -> str:
         return "office"
     if declared in RTF_TYPES:
         return "rtf"
-    return _sniffed(body) if declared in VAGUE_TYPES else ""
+    return _sniff(body) if declared in VAGUE_TYPES else ""
 
 
-def _sniffed(body: bytes) -> str:
+def _sniff(body: bytes) -> str:
     if body.startswith(b"%PDF-"):
         return "pdf"
     if body.startswith(b"{\\rtf"):
@@ -190,15 +190,15 @@ def _sniffed(body: bytes) -> str:
     if body.startswith(b"PK\x03\x04"):
         from tarrafa.parse import office
 
-        return "office" if office.is_document(body) else ""
+        return "office" if office.is_office_document(body) else ""
     return ""
 
 
-def read_document(kind: str, body: bytes, room: int) -> Document:
+def read_document(kind: str, body: bytes, room: int) -> ExtractedDocument:
     """What a document of this kind says, in `room` characters of text at most."""
     if len(body) > BODY_BYTES_MAX:
-        raise Unreadable(TOO_MUCH, f"more than {BODY_BYTES_MAX >> 20} MiB")
-    document = Document(room)
+        raise UnreadableDocument(TOO_MUCH, f"more than {BODY_BYTES_MAX >> 20} MiB")
+    document = ExtractedDocument(room)
     try:
         if kind == "pdf":
             from tarrafa.parse import pdf
@@ -212,17 +212,17 @@ def read_document(kind: str, body: bytes, room: int) -> Document:
             from tarrafa.parse import office
 
             office.read(body, document)
-    except Full:
+    except LimitReached:
         if not (document.lines or document.hrefs):
-            raise Unreadable(TOO_MUCH, "its limits passed before its first word") from None
+            raise UnreadableDocument(TOO_MUCH, "its limits passed before its first word") from None
     return document
 
 
-def clean(text: str) -> str:
+def replace_invalid_characters(text: str) -> str:
     """The text without what no text has in it."""
     return _unfit.sub(" ", text)
 
 
 def one_line(text: str, length_max: int) -> str:
     """The words of a text in one line, fit to be kept."""
-    return " ".join(clean(text[: 4 * length_max]).split())[:length_max].rstrip()
+    return " ".join(replace_invalid_characters(text[: 4 * length_max]).split())[:length_max].rstrip()

@@ -17,7 +17,7 @@ _bare = re.compile(r"(?:https?://)?([^\s/?#@*:\\]+|\[[0-9a-fA-F:.]+\])/?").fullm
 _address = re.compile(r"\[.*\]|\d{1,3}(\.\d{1,3}){3}").fullmatch
 
 
-def domain(text: str) -> str | None:
+def parse_domain(text: str) -> str | None:
     """The name that somebody typed: `ufmg.br`, `www.UFMG.br.`, `https://ufmg.br/`. With a path or a port: None."""
     typed = _bare(text.strip())
     url = canonical(f"http://{typed[1]}/") if typed else None
@@ -25,16 +25,16 @@ def domain(text: str) -> str | None:
     return name if 0 < len(name) <= NAME_CHARS_MAX else None
 
 
-def is_address(name: str) -> bool:
+def is_ip_address(name: str) -> bool:
     """An IP address stands below nothing."""
     return _address(name) is not None
 
 
-def above(name: str) -> Iterator[str]:
+def domain_and_parents(name: str) -> Iterator[str]:
     """The name itself and every domain above it: www.ufmg.br, ufmg.br, br."""
     name = name.rstrip(".")
     yield name
-    if is_address(name):
+    if is_ip_address(name):
         return
     labels = name.split(".")
     for start in range(max(1, len(labels) - LABELS_MAX), len(labels)):

@@ -157,7 +157,7 @@ EXTENSION_LENGTH_MAX = max(map(len, TYPES))
 _SCHEME_LENGTH = len("https://")
 
 
-def types_of(url: str) -> tuple[str, ...]:
+def mime_types_of(url: str) -> tuple[str, ...]:
     """The types that a canonical URL's extension stands for; none if it says nothing.
 
     Links are many: nine of ten names have no telling end, and of these no more is looked at.

@@ -132,6 +132,6 @@ def _pair_hashes(folded: bytes) -> npt.NDArray[np.uint64]:
     return hashes
 
 
-def distance(one: int, other: int) -> int:
+def hamming_distance(one: int, other: int) -> int:
     """In how many bits two simhashes differ."""
     return (one ^ other).bit_count()

@@ -24,10 +24,10 @@ def detect(text: str, hint: str = "") -> str:
     found = _detected(sample)
     if not found and len(text) > SAMPLE_LENGTH:
         found = _detected(text[:SECOND_SAMPLE_LENGTH])
-    return found or normal(hint)
+    return found or normalize_tag(hint)
 
 
-def normal(tag: str) -> str:
+def normalize_tag(tag: str) -> str:
     """The two-letter code of a language tag such as `pt-BR` or `en_US`; nothing if it has none."""
     found = _code(tag)
     if not found:
@@ -46,14 +46,14 @@ def _detected(sample: str) -> str:
         except (pycld2.error, ValueError):
             return ""
     code = details[0][1]
-    return normal(code) if reliable and code != "un" else ""
+    return normalize_tag(code) if reliable and code != "un" else ""
 
 
-CODES = frozenset(normal(code) for _, code in pycld2.LANGUAGES) - {"", "xx"}  # that a text can be told to be in
-_NAMES = {name.lower(): normal(code) for name, code in pycld2.LANGUAGES}
+CODES = frozenset(normalize_tag(code) for _, code in pycld2.LANGUAGES) - {"", "xx"}  # that a text can be told to be in
+_NAMES = {name.lower(): normalize_tag(code) for name, code in pycld2.LANGUAGES}
 
 
-def code_meant(text: str) -> str:
+def code_from_name(text: str) -> str:
     """The code for what somebody may have written instead: `pt-BR`, `PT`, `Portuguese`; nothing if nobody can tell."""
-    found = normal(text) or _NAMES.get(text.strip().lower(), "")
+    found = normalize_tag(text) or _NAMES.get(text.strip().lower(), "")
     return found if found in CODES else ""

@@ -13,7 +13,7 @@ from itertools import islice
 from turbohtml import Element
 
 from tarrafa.model import Link
-from tarrafa.parse.url import Base, Identity
+from tarrafa.parse.url import BaseUrl, UrlIdentity
 
 LINKS_MAX = 5_000  # of one page; the first ones count
 ELEMENTS_MAX = 50_000  # looked at to find them
@@ -21,11 +21,11 @@ ANCHOR_LENGTH_MAX = 256
 REL_LENGTH_MAX = 64
 
 # Link elements that lead to another page for people. `alternate` is one unless it is a style sheet or of another type.
-NAVIGATION = frozenset(
+NAVIGATION_RELS = frozenset(
     {"alternate", "next", "prev", "previous", "first", "last", "start", "up", "index", "contents", "toc", "chapter"}
     | {"section", "help", "author", "license"}
 )
-_NOT_NAVIGATION = frozenset({"stylesheet", "preload", "prefetch", "icon"})
+_RESOURCE_RELS = frozenset({"stylesheet", "preload", "prefetch", "icon"})
 _PAGE_TYPES = ("", "text/html", "application/xhtml+xml")
 
 _UTF = ("utf-8", "utf-16le", "utf-16be")
@@ -40,14 +40,14 @@ PYTHON_CODECS = {
 }
 
 
-class Links:
+class LinkExtractor:
     """Collects the links of one page. `page` is its own URL (a link to itself leads nowhere), `base` its base URL."""
 
-    def __init__(self, page: str, base: Base, charset: str, identity: Identity) -> None:
+    def __init__(self, page: str, base: BaseUrl, charset: str, identity: UrlIdentity) -> None:
         self._page = page
         self._join = base.join
         self._legacy_charset = "" if charset in _UTF else charset
-        self._fold = identity.fold if identity != Identity() else None
+        self._fold = identity.fold if identity != UrlIdentity() else None
         self._found: dict[str, Link] = {}
 
     def add(self, href: str, anchor: str, rel: str) -> str | None:
@@ -57,7 +57,7 @@ class Links:
             return url
         known = self._found.get(url)
         if known is not None:
-            self._found[url] = _merged(known, anchor, rel)
+            self._found[url] = _merge_links(known, anchor, rel)
         elif len(self._found) < LINKS_MAX:
             self._found[url] = Link(url, anchor, rel)
         return url
@@ -88,13 +88,13 @@ class Links:
                 if len(found) < LINKS_MAX:
                     found[url] = Link(url, anchor_text(element), rel)
             elif not known.anchor or known.rel != rel:
-                found[url] = _merged(known, anchor_text(element), rel)
+                found[url] = _merge_links(known, anchor_text(element), rel)
 
     def add_link_element(self, href: str, rel: str, type_: str) -> str | None:
         """Note a link element, if it leads to a page for people; where it leads."""
         tokens = rel_tokens(rel)
         kinds = set(tokens.split())
-        if kinds & NAVIGATION and not kinds & _NOT_NAVIGATION and type_.strip().lower() in _PAGE_TYPES:
+        if kinds & NAVIGATION_RELS and not kinds & _RESOURCE_RELS and type_.strip().lower() in _PAGE_TYPES:
             return self.add(href, "", tokens)
         return None
 
@@ -102,7 +102,7 @@ class Links:
         return tuple(self._found.values())
 
 
-def _merged(known: Link, anchor: str, rel: str) -> Link:
+def _merge_links(known: Link, anchor: str, rel: str) -> Link:
     """Two links to one page. One that may be followed is enough: only what both say (nofollow) stands."""
     rels = rel.split()
     return Link(known.url, known.anchor or anchor, " ".join(token for token in known.rel.split() if token in rels))

@@ -17,10 +17,10 @@ from html import unescape
 from itertools import chain
 from xml.parsers import expat
 
-from tarrafa.model import Listed, Listing
-from tarrafa.parse.moment import moment
-from tarrafa.parse.stream import Stream
-from tarrafa.parse.url import INPUT_LENGTH_MAX, Base, Identity, base_of, canonical
+from tarrafa.model import ListingEntry, Listing
+from tarrafa.parse.moment import parse_date
+from tarrafa.parse.stream import TextStream
+from tarrafa.parse.url import INPUT_LENGTH_MAX, BaseUrl, UrlIdentity, base_url_of, canonical
 
 SITEMAP_BYTES_MAX = 52_428_800  # sitemaps.org: of one file, unpacked
 SITEMAP_URLS_MAX = 50_000  # likewise; those that say nothing, or nothing new, count as well
@@ -32,7 +32,7 @@ FIELD_LENGTH_MAX = INPUT_LENGTH_MAX
 SNIFFED_LENGTH = 8_192
 TAGS_KEPT = 4  # from one piece of broken XML to the next, at most
 
-_PLAIN = Identity()
+_PLAIN = UrlIdentity()
 _BLANK = "\ufeff \t\r\n"
 _CONTROLS = bytes(set(range(32)) - {9, 10, 13})  # XML has no place for them, broken feeds do
 _ALTERNATE = ("alternate", "http://www.iana.org/assignments/relation/alternate")
@@ -40,32 +40,32 @@ _DUBLIN_CORE = "http://purl.org/dc/elements/1.1/"
 
 
 @dataclass(frozen=True, slots=True)
-class _Dialect:
+class _ListingFormat:
     """How one family of files says it. Names are in lower case, without the prefix of the family's own namespace."""
 
     entries: frozenset[str]  # the elements that are an entry each
-    places: tuple[str, ...]  # which of its children say where it is, the best first
-    moments: tuple[str, ...]  # and when it changed
+    url_fields: tuple[str, ...]  # which of its children say where it is, the best first
+    date_fields: tuple[str, ...]  # and when it changed
     namespaces: frozenset[str]  # any other, or none, will do where no prefix stands: the Web writes them as it likes
 
     @property
     def names(self) -> frozenset[str]:
-        return self.entries.union(self.places, self.moments)
+        return self.entries.union(self.url_fields, self.date_fields)
 
 
-_SITEMAP = _Dialect(
+_SITEMAP = _ListingFormat(
     frozenset({"url", "sitemap"}),
     ("loc",),
     ("lastmod",),
     frozenset({"http://www.sitemaps.org/schemas/sitemap/0.9", "http://www.google.com/schemas/sitemap/0.84"}),
 )
-_RSS = _Dialect(
+_RSS = _ListingFormat(
     frozenset({"item"}),
     ("link", "guid", "rdf:about"),
     ("pubdate", "dc:date", "date"),
     frozenset({"http://purl.org/rss/1.0/", "http://my.netscape.com/rdf/simple/0.9/"}),
 )
-_ATOM = _Dialect(
+_ATOM = _ListingFormat(
     frozenset({"entry"}),
     ("link",),
     ("updated", "modified", "published", "issued"),  # the second and the last are of Atom 0.3
@@ -96,28 +96,28 @@ _attribute = re.compile(r"""\s(href|rel|isPermaLink)\s*=\s*(?:"([^"]*)|'([^']*))
 _entity = re.compile(r"&#?\w{1,32};")
 
 
-def read_listing(body: bytes, url: str, content_type: str = "", identity: Identity = _PLAIN) -> Listing:
+def parse_sitemap_or_feed(body: bytes, url: str, content_type: str = "", identity: UrlIdentity = _PLAIN) -> Listing:
     """What the file at `url` lists. A body that is gzipped itself, as `sitemap.xml.gz` is, is unpacked here."""
-    stream = Stream(body, content_type, SITEMAP_BYTES_MAX)
-    found = _Found(url, identity)
+    stream = TextStream(body, content_type, SITEMAP_BYTES_MAX)
+    found = _ListingBuilder(url, identity)
     try:
         _read(stream, found)
-    except _Enough:
+    except _ListingLimitReached:
         found.cut = True
     return Listing(
-        entries=tuple(Listed(*entry) for entry in found.entries.items()),
-        sitemaps=tuple(Listed(*entry) for entry in found.sitemaps.items()),
+        entries=tuple(ListingEntry(*entry) for entry in found.entries.items()),
+        sitemaps=tuple(ListingEntry(*entry) for entry in found.sitemaps.items()),
         kind=found.kind,
         cut=found.cut or stream.cut,
     )
 
 
-def _read(stream: Stream, found: "_Found") -> None:
+def _read(stream: TextStream, found: "_ListingBuilder") -> None:
     pieces = stream.pieces()
     first = next((piece for piece in pieces if piece.strip(_BLANK)), "").lstrip(_BLANK)
     guess = _root.search(first, 0, SNIFFED_LENGTH)
     if first.startswith("<"):
-        xml = _Xml(found)
+        xml = _ListingXmlReader(found)
         rest = xml.read(chain([first], pieces))
         if xml.dialect is not None:
             if rest is not None:
@@ -132,16 +132,16 @@ def _read(stream: Stream, found: "_Found") -> None:
         _read_leniently(chain([first], pieces), found, dialect, prefixes, found.base)
 
 
-class _Enough(Exception):
+class _ListingLimitReached(Exception):
     """A limit is reached, or something is asked that nobody may ask of us: what was found stands, no more is read."""
 
 
 @dataclass(slots=True)
-class _Entry:
+class _ListingEntry:
     """One entry in the making: its element, its base, and the first text of each field that says something."""
 
     element: str
-    base: Base
+    base: BaseUrl
     fields: dict[str, str] = field(default_factory=dict)
 
     def put(self, name: str, attributes: dict[str, str], text: str) -> None:
@@ -150,7 +150,7 @@ class _Entry:
                 return
             text = attributes["href"]
             if "xml:base" in attributes:
-                text = _rebased(self.base, attributes).join(text) or ""
+                text = _with_xml_base(self.base, attributes).join(text) or ""
         text = text.strip()
         if name == "guid" and (attributes.get("isPermaLink", "").lower() == "false" or not _absolute(text)):
             return
@@ -158,11 +158,11 @@ class _Entry:
             self.fields.setdefault(name, text)
 
 
-class _Found:
+class _ListingBuilder:
     """What is listed so far."""
 
-    def __init__(self, url: str, identity: Identity) -> None:
-        self.base = base_of(url)
+    def __init__(self, url: str, identity: UrlIdentity) -> None:
+        self.base = base_url_of(url)
         self.kind = ""
         self.cut = False
         self.entries: dict[str, float] = {}
@@ -171,26 +171,26 @@ class _Found:
         self._fold = identity.fold
         self._seen = 0
 
-    def add(self, entry: _Entry, dialect: _Dialect) -> None:
+    def add(self, entry: _ListingEntry, dialect: _ListingFormat) -> None:
         """Note an entry that is complete."""
         said = entry.fields
-        place = next((said[name] for name in dialect.places if name in said), "")
-        told = next((said[name] for name in dialect.moments if name in said), "")
+        place = next((said[name] for name in dialect.url_fields if name in said), "")
+        told = next((said[name] for name in dialect.date_fields if name in said), "")
         self.add_url(place, entry.base, told, self.sitemaps if entry.element == "sitemap" else self.entries)
 
-    def add_url(self, reference: str, base: Base, told: str, into: dict[str, float]) -> None:
+    def add_url(self, reference: str, base: BaseUrl, told: str, into: dict[str, float]) -> None:
         """Note a URL and when it changed. A list that names itself, as an empty reference does, says nothing."""
         self._seen += 1
         if self._seen > SITEMAP_URLS_MAX:
-            raise _Enough
+            raise _ListingLimitReached
         url = base.join(reference) if reference else None
         if url is None or url == self._own:
             return
         url = self._fold(url)
-        into[url] = max(into.get(url, 0.0), moment(told) if told else 0.0)
+        into[url] = max(into.get(url, 0.0), parse_date(told) if told else 0.0)
 
 
-def _prefixes(dialect: _Dialect, of_root: str, attributes: dict[str, str]) -> dict[str, str]:
+def _prefixes(dialect: _ListingFormat, of_root: str, attributes: dict[str, str]) -> dict[str, str]:
     """What to put for a prefix: nothing for those of the dialect itself; the unknown ones are those of extensions.
 
     Only what the root declares is looked at, which is where the Web declares its prefixes, and a prefix that nobody
@@ -206,17 +206,17 @@ def _prefixes(dialect: _Dialect, of_root: str, attributes: dict[str, str]) -> di
     return known
 
 
-class _Xml:
+class _ListingXmlReader:
     """Reads XML by the rules. Once `read` returns, `dialect` is that of the root, if it is one that we know."""
 
-    def __init__(self, found: _Found) -> None:
-        self.dialect: _Dialect | None = None
+    def __init__(self, found: _ListingBuilder) -> None:
+        self.dialect: _ListingFormat | None = None
         self.prefixes: dict[str, str] = {}
         self._found = found
         self.base = found.base
         self._names: dict[str, str] = {}  # how the file writes them: what they are to us, if anything
         self._depth = self._elements = 0
-        self._entry: _Entry | None = None
+        self._entry: _ListingEntry | None = None
         self._entry_depth = self._entry_at = 0
         self._field = ""
         self._attributes: dict[str, str] = {}
@@ -255,7 +255,7 @@ class _Xml:
             fed += len(data)
             before = data
             if fed - parser.CurrentByteIndex > TOKEN_BYTES_MAX or len(parser.intern) > NAMES_MAX:
-                raise _Enough
+                raise _ListingLimitReached
         self._found.cut = True  # or the root would have ended
         if self._entry is not None and self.dialect is not None:
             self._found.add(self._entry, self.dialect)
@@ -269,7 +269,7 @@ class _Xml:
     def _doctype(self, name: str, system_id: str | None, public_id: str | None, has_subset: int) -> None:
         """Old RSS names its DTD, which nobody reads. One in the file itself declares entities: bombs and spies."""
         if has_subset:
-            raise _Enough
+            raise _ListingLimitReached
 
     def _start_root(self, name: str, attributes: dict[str, str]) -> None:
         self._depth = self._elements = 1
@@ -280,13 +280,13 @@ class _Xml:
             return
         self._found.kind, self.dialect = _ROOTS[local.lower()]
         self.prefixes = _prefixes(self.dialect, prefix, attributes)
-        self.base = _rebased(self.base, attributes)
+        self.base = _with_xml_base(self.base, attributes)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
         self._elements += 1
         if self._depth > DEPTH_MAX or self._elements > ELEMENTS_MAX:
-            raise _Enough
+            raise _ListingLimitReached
         known = self._names.get(name)
         if known is None:
             known = self._names[name] = self._known(name)
@@ -301,7 +301,7 @@ class _Xml:
     def _start_entry(self, known: str, attributes: dict[str, str]) -> None:
         if self.dialect is None or known not in self.dialect.entries:
             return
-        self._entry = _Entry(known, _rebased(self.base, attributes))
+        self._entry = _ListingEntry(known, _with_xml_base(self.base, attributes))
         self._entry_depth = self._depth
         self._entry_at = self._parser.CurrentByteIndex
         about = attributes.get("rdf:about", "")
@@ -335,32 +335,32 @@ class _Xml:
         return known if known in self.dialect.names else ""
 
 
-def _rebased(base: Base, attributes: dict[str, str]) -> Base:
+def _with_xml_base(base: BaseUrl, attributes: dict[str, str]) -> BaseUrl:
     if "xml:base" not in attributes:
         return base
     url = canonical(attributes["xml:base"], base.href)
-    return base if url is None else base_of(url)
+    return base if url is None else base_url_of(url)
 
 
 def _read_leniently(
-    pieces: Iterator[str], found: _Found, dialect: _Dialect, prefixes: dict[str, str], base: Base
+    pieces: Iterator[str], found: _ListingBuilder, dialect: _ListingFormat, prefixes: dict[str, str], base: BaseUrl
 ) -> None:
     """Lenient: read what is no XML (a bare `&`, an entity of HTML, a tag that nobody closed) tag by tag.
 
     Known weakness: comments and nesting are not seen, so what a comment or an Atom `source` holds is taken too.
     """
-    entry: _Entry | None = None
+    entry: _ListingEntry | None = None
     names, is_over, steps = dialect.names, False, 0
     for tag in _tags(pieces):
         steps += 1 + tag[0].count("&")
         if steps > ELEMENTS_MAX:
-            raise _Enough
+            raise _ListingLimitReached
         own = prefixes.get(tag[2] or "")
         name = "" if own is None else own + tag[3].lower()
         if name in dialect.entries:
             if entry is not None:
                 found.add(entry, dialect)
-            entry = None if tag[1] else _Entry(name, base)
+            entry = None if tag[1] else _ListingEntry(name, base)
         elif entry is not None and not tag[1] and name in names:
             attributes = {said[1]: _unescaped(said[2] or said[3] or "") for said in _attribute.finditer(tag[4])}
             entry.put(name, attributes, _unescaped(tag[6]) if tag[5] is None else tag[5])
@@ -392,14 +392,14 @@ def _unescaped(text: str) -> str:
     return _entity.sub(lambda found: unescape(found[0]), text) if "&" in text else text
 
 
-def _read_lines(pieces: Iterator[str], stream: Stream, found: _Found) -> None:
+def _read_lines(pieces: Iterator[str], stream: TextStream, found: _ListingBuilder) -> None:
     """sitemaps.org: a plain text sitemap has one URL a line, and nothing else; what else it has is passed over."""
     tail, seen = "", 0
     for piece in pieces:
         *lines, tail = (tail + piece).replace("\r", "\n").split("\n")
         seen += len(lines)
         if seen > ELEMENTS_MAX:
-            raise _Enough
+            raise _ListingLimitReached
         for line in lines:
             _add_line(line, found)
         tail = tail[: FIELD_LENGTH_MAX + 1]
@@ -407,7 +407,7 @@ def _read_lines(pieces: Iterator[str], stream: Stream, found: _Found) -> None:
         _add_line(tail, found)
 
 
-def _add_line(line: str, found: _Found) -> None:
+def _add_line(line: str, found: _ListingBuilder) -> None:
     line = line.strip()
     if _absolute(line) and len(line) <= FIELD_LENGTH_MAX:
         found.kind = "text"

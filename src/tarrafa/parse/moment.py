@@ -9,7 +9,7 @@ Knows nothing of clocks: it never asks what time it is.
 import re
 from calendar import monthrange, timegm
 
-MOMENT_LENGTH_MAX = 64
+DATE_LENGTH_MAX = 64
 
 # Lenient: one digit for two, a space for the T, a zone without its colon, no zone at all (then it is UTC).
 _w3c = re.compile(
@@ -30,10 +30,10 @@ _MONTHS = {
 _AMERICA = {"edt": -4, "est": -5, "cdt": -5, "cst": -6, "mdt": -6, "mst": -7, "pdt": -7, "pst": -8}
 
 
-def moment(text: str) -> float:
+def parse_date(text: str) -> float:
     """The moment that a sitemap or a feed names, in seconds since 1970; 0 if it names none."""
     text = text.strip()
-    if len(text) > MOMENT_LENGTH_MAX:
+    if len(text) > DATE_LENGTH_MAX:
         return 0.0
     try:
         if found := _w3c(text):

@@ -8,9 +8,9 @@ Knows nothing of ZIP or URLs.
 
 import re
 
-from tarrafa.parse.document import Document, Prose
-from tarrafa.parse.package import Package, value
-from tarrafa.parse.refusal import ENCRYPTED, Unreadable
+from tarrafa.parse.document import ExtractedDocument, LineBuilder
+from tarrafa.parse.package import ZipXmlPackage, attribute_value
+from tarrafa.parse.refusal import ENCRYPTED, UnreadableDocument
 
 CONTENT = "content.xml"
 HEADING_LEVELS = ("", "1", "2", "3")  # as of HTML: h1 to h3
@@ -19,20 +19,20 @@ _hyperlink_formula = re.compile(r'HYPERLINK\(\s*"([^"]+)"', re.IGNORECASE).searc
 _has_scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//").match
 
 
-def read(package: Package, document: Document) -> None:
+def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
     """Note down what the package says."""
     document.title, document.language = package.properties("meta.xml")
-    manifest = _Manifest()
-    package.walk_if_whole("META-INF/manifest.xml", manifest)
+    manifest = _OdfManifest()
+    package.parse_part_leniently("META-INF/manifest.xml", manifest)
     if manifest.is_encrypted:
-        raise Unreadable(ENCRYPTED)
-    package.walk(CONTENT, _OpenDocument(document))
+        raise UnreadableDocument(ENCRYPTED)
+    package.parse_part(CONTENT, _OdfContentReader(document))
 
 
-class _OpenDocument(Prose):
+class _OdfContentReader(LineBuilder):
     """The body of content.xml. In a spreadsheet a row is a line, elsewhere a paragraph is."""
 
-    heard = frozenset(
+    handled = frozenset(
         {"p", "h", "s", "tab", "line-break", "a", "note", "frame", "spreadsheet", "table", "table-row", "table-cell"}
         | {"style", "table-properties"}
     )
@@ -41,7 +41,7 @@ class _OpenDocument(Prose):
         | {"ruby-text", "event-listeners", "object", "image"}
     )
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: ExtractedDocument) -> None:
         super().__init__(document)
         self._in_spreadsheet = False
         self._style = ""
@@ -56,33 +56,33 @@ class _OpenDocument(Prose):
             if not self._in_spreadsheet:
                 self.end_line()
                 self.is_heading = self._is_title or (
-                    name == "h" and value(attributes, "outline-level") in HEADING_LEVELS
+                    name == "h" and attribute_value(attributes, "outline-level") in HEADING_LEVELS
                 )
         elif name in ("s", "tab", "line-break"):
             self.add("\n" if name == "line-break" and not self._in_spreadsheet else " ")
         elif name == "a":
-            self.open_link(_outward(value(attributes, "href")))
+            self.open_link(_external_href(attribute_value(attributes, "href")))
         elif name == "note":
             self.interrupt()
         elif name == "frame":
-            self._is_title = value(attributes, "class") == "title"
+            self._is_title = attribute_value(attributes, "class") == "title"
         elif name == "spreadsheet":
             self._in_spreadsheet = True
         elif self._in_spreadsheet:
             self._start_sheet(name, attributes)
         elif name == "style":
-            self._style = value(attributes, "name")
-        elif name == "table-properties" and value(attributes, "display") == "false":
+            self._style = attribute_value(attributes, "name")
+        elif name == "table-properties" and attribute_value(attributes, "display") == "false":
             self._hidden.add(self._style)
 
     def _start_sheet(self, name: str, attributes: dict[str, str]) -> None:
         if name == "table":
-            self._is_hidden = value(attributes, "style-name") in self._hidden
+            self._is_hidden = attribute_value(attributes, "style-name") in self._hidden
             if not self._is_hidden:
-                self.document.head(value(attributes, "name"))
-                self.document.say(value(attributes, "name"))
-        elif name == "table-cell" and (found := _hyperlink_formula(value(attributes, "formula"))):
-            self.document.lead(found[1])
+                self.document.add_heading(attribute_value(attributes, "name"))
+                self.document.add_line(attribute_value(attributes, "name"))
+        elif name == "table-cell" and (found := _hyperlink_formula(attribute_value(attributes, "formula"))):
+            self.document.add_link(found[1])
 
     def end(self, name: str) -> None:
         if name in ("p", "h"):
@@ -105,17 +105,17 @@ class _OpenDocument(Prose):
             self.add(text.replace("\n", " "))
 
 
-def _outward(href: str) -> str:
+def _external_href(href: str) -> str:
     """ODF part 3 §4.9: a reference is seen from within the package, so the folder that the document is in is `../`."""
     if _has_scheme(href) or href.startswith("/"):
         return href
     return href.removeprefix("../") if href.startswith("../") else ""
 
 
-class _Manifest:
+class _OdfManifest:
     """What the package says about its parts: here only whether they are readable."""
 
-    heard = frozenset({"encryption-data"})
+    handled = frozenset({"encryption-data"})
     skipped = frozenset[str]()
 
     def __init__(self) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tarrafa.parse import document as limits
-from tarrafa.parse.document import Document, Prose
-from tarrafa.parse.package import Package, value
-from tarrafa.parse.refusal import DAMAGED, Unreadable
+from tarrafa.parse.document import ExtractedDocument, LineBuilder
+from tarrafa.parse.package import ZipXmlPackage, attribute_value
+from tarrafa.parse.refusal import DAMAGED, UnreadableDocument
 
 CONTENT_TYPES = "[content_types].xml"
 HEADING_LEVEL_MAX = 3  # as of HTML: h1 to h3
@@ -25,21 +25,21 @@ _carriage_return = re.compile("_x000[dD]_")
 
 
 @dataclass(slots=True)
-class _Related:
+class _Relationship:
     kind: str
     target: str  # a part of the package, or a URL
     is_external: bool
 
 
-class _Relations:
+class _Relationships:
     """The .rels part that says what the ids of another part stand for."""
 
-    heard = frozenset({"Relationship"})
+    handled = frozenset({"Relationship"})
     skipped = frozenset[str]()
 
     def __init__(self, part: str) -> None:
         self._folder = part.rpartition("/")[0]
-        self.by_id: dict[str, _Related] = {}
+        self.by_id: dict[str, _Relationship] = {}
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.by_id) >= limits.PACKAGE_RELATIONS_MAX:
@@ -49,7 +49,7 @@ class _Relations:
         if not is_external:
             target = posixpath.normpath(posixpath.join("/", self._folder, target)).lstrip("/")
         kind = attributes.get("Type", "").rpartition("/")[2]
-        self.by_id[attributes.get("Id", "")] = _Related(kind, target, is_external)
+        self.by_id[attributes.get("Id", "")] = _Relationship(kind, target, is_external)
 
     def end(self, name: str) -> None: ...
     def text(self, text: str) -> None: ...
@@ -59,47 +59,47 @@ class _Relations:
 
     def href(self, attributes: dict[str, str]) -> str:
         """The URL that an element's r:id stands for; nothing if it leads to another part."""
-        related = self.by_id.get(_reference(attributes))
+        related = self.by_id.get(_relationship_id(attributes))
         return related.target if related is not None and related.is_external else ""
 
     def part(self, attributes: dict[str, str]) -> str:
-        related = self.by_id.get(_reference(attributes))
+        related = self.by_id.get(_relationship_id(attributes))
         return related.target if related is not None and not related.is_external else ""
 
 
-def _reference(attributes: dict[str, str]) -> str:
+def _relationship_id(attributes: dict[str, str]) -> str:
     """The value of r:id, whatever prefix stands for relationships here. A plain `id` is another thing."""
     return next((value for name, value in attributes.items() if name.endswith(":id")), "")
 
 
-def _relations(package: Package, part: str) -> _Relations:
+def _read_relationships(package: ZipXmlPackage, part: str) -> _Relationships:
     folder, _, name = part.rpartition("/")
-    relations = _Relations(part)
-    package.walk_if_whole(f"{folder}/_rels/{name}.rels".lstrip("/"), relations)
+    relations = _Relationships(part)
+    package.parse_part_leniently(f"{folder}/_rels/{name}.rels".lstrip("/"), relations)
     return relations
 
 
-def read(package: Package, document: Document) -> None:
+def read(package: ZipXmlPackage, document: ExtractedDocument) -> None:
     """Note down what the package says. Which of the three it is its main part's relations tell."""
-    top = _relations(package, "")
+    top = _read_relationships(package, "")
     main = next((part for part in top.parts("officeDocument") if part in package), "")
     if not main:
-        raise Unreadable(DAMAGED, "no main part")
+        raise UnreadableDocument(DAMAGED, "no main part")
     for part in top.parts("core-properties")[:1]:
         document.title, document.language = package.properties(part)
-    relations = _relations(package, main)
+    relations = _read_relationships(package, main)
     if relations.parts("worksheet") or relations.parts("sharedStrings"):
         _read_workbook(package, main, relations, document)
     elif relations.parts("slideMaster") or relations.parts("slide"):
         _read_slides(package, main, relations, document)
     else:
-        _read_letter(package, main, relations, document)
+        _read_word_document(package, main, relations, document)
 
 
-class _Styles:
+class _ParagraphStyles:
     """Which paragraph styles are headings. The ids depend on Word's language (Ttulo1), the names do not."""
 
-    heard = frozenset({"style", "name", "outlineLvl"})
+    handled = frozenset({"style", "name", "outlineLvl"})
     skipped = frozenset({"docDefaults", "latentStyles", "tblPr", "rPr"})
 
     def __init__(self) -> None:
@@ -108,9 +108,9 @@ class _Styles:
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name == "style":
-            self._id = value(attributes, "styleId")
-        elif (name == "name" and _is_heading_name(value(attributes, "val"))) or (
-            name == "outlineLvl" and _is_high(value(attributes, "val"))
+            self._id = attribute_value(attributes, "styleId")
+        elif (name == "name" and _is_heading_name(attribute_value(attributes, "val"))) or (
+            name == "outlineLvl" and _is_heading_level(attribute_value(attributes, "val"))
         ):
             self.headings.add(self._id)
 
@@ -123,22 +123,22 @@ def _is_heading_name(name: str) -> bool:
     return found is not None and int(found[1] or 1) <= HEADING_LEVEL_MAX
 
 
-def _is_high(level: str) -> bool:
+def _is_heading_level(level: str) -> bool:
     """Outline levels are counted from 0."""
     return level in ("0", "1", "2")
 
 
-class _OpenXml(Prose):
+class _ParagraphReader(LineBuilder):
     """WordprocessingML, and the DrawingML of slides: paragraphs of runs of text."""
 
-    heard = frozenset(
+    handled = frozenset(
         {"t", "instrText", "p", "tab", "br", "cr", "ptab", "noBreakHyphen", "pStyle", "outlineLvl", "txbxContent"}
         | {"hyperlink", "hlinkClick", "fldSimple", "fldChar", "ph", "r", "docPr", "cNvPr", "sp"}
     )
     # Fallback repeats, for old programs, what the Choice before it says; moved text stands where it was moved to.
     skipped = frozenset({"Fallback", "moveFrom", "del", "sectPr", "tblPr", "rubyPr", "rt"})
 
-    def __init__(self, document: Document, relations: _Relations, headings: Iterable[str] = ()) -> None:
+    def __init__(self, document: ExtractedDocument, relations: _Relationships, headings: Iterable[str] = ()) -> None:
         super().__init__(document)
         self._relations = relations
         self._headings = frozenset(headings)
@@ -158,8 +158,8 @@ class _OpenXml(Prose):
         elif name == "noBreakHyphen":
             self.add("-")
         elif name in ("pStyle", "outlineLvl"):
-            which = value(attributes, "val")
-            self.is_heading |= which in self._headings if name == "pStyle" else _is_high(which)
+            which = attribute_value(attributes, "val")
+            self.is_heading |= which in self._headings if name == "pStyle" else _is_heading_level(which)
         elif name == "txbxContent":
             self.interrupt()
         else:
@@ -172,9 +172,9 @@ class _OpenXml(Prose):
             self._run_link = True
             self.open_link(self._relations.href(attributes))
         elif name == "fldSimple":
-            self.open_link(_field_href(value(attributes, "instr")))
+            self.open_link(_field_href(attribute_value(attributes, "instr")))
         elif name == "fldChar":
-            self._field(value(attributes, "fldCharType"))
+            self._field(attribute_value(attributes, "fldCharType"))
         elif name == "ph":
             self._is_title = attributes.get("type") in ("title", "ctrTitle")
 
@@ -216,22 +216,22 @@ def _field_href(instruction: str) -> str:
     return found[1] if found else ""
 
 
-def _read_letter(package: Package, main: str, relations: _Relations, document: Document) -> None:
-    styles = _Styles()
+def _read_word_document(package: ZipXmlPackage, main: str, relations: _Relationships, document: ExtractedDocument) -> None:
+    styles = _ParagraphStyles()
     for part in relations.parts("styles")[:1]:
-        package.walk_if_whole(part, styles)
-    package.walk(main, _OpenXml(document, relations, styles.headings))
+        package.parse_part_leniently(part, styles)
+    package.parse_part(main, _ParagraphReader(document, relations, styles.headings))
     for part in [*relations.parts("footnotes")[:1], *relations.parts("endnotes")[:1]]:
-        package.walk_if_whole(part, _OpenXml(document, _relations(package, part)))
+        package.parse_part_leniently(part, _ParagraphReader(document, _read_relationships(package, part)))
 
 
-class _Order:
+class _PartOrder:
     """Which parts (slides, sheets) follow each other, and what they are called."""
 
     skipped = frozenset[str]()
 
-    def __init__(self, element: str, relations: _Relations) -> None:
-        self.heard = frozenset({element})
+    def __init__(self, element: str, relations: _Relationships) -> None:
+        self.handled = frozenset({element})
         self._relations = relations
         self.parts: list[tuple[str, str]] = []
 
@@ -245,17 +245,17 @@ class _Order:
     def text(self, text: str) -> None: ...
 
 
-def _read_slides(package: Package, main: str, relations: _Relations, document: Document) -> None:
-    order = _Order("sldId", relations)
-    package.walk(main, order)
+def _read_slides(package: ZipXmlPackage, main: str, relations: _Relationships, document: ExtractedDocument) -> None:
+    order = _PartOrder("sldId", relations)
+    package.parse_part(main, order)
     for part, _ in order.parts:
-        package.walk_if_whole(part, _OpenXml(document, _relations(package, part)))
+        package.parse_part_leniently(part, _ParagraphReader(document, _read_relationships(package, part)))
 
 
-class _Strings:
+class _SharedStrings:
     """The table of a workbook's strings."""
 
-    heard = frozenset({"t", "si"})
+    handled = frozenset({"t", "si"})
     skipped = frozenset({"rPh"})  # how to pronounce it
 
     def __init__(self) -> None:
@@ -286,13 +286,13 @@ def _cell(text: str) -> str:
     return text.replace("\n", " ").strip()
 
 
-class _Sheet(Prose):
+class _WorksheetReader(LineBuilder):
     """A worksheet: a line for each row that has something in it."""
 
-    heard = frozenset({"c", "v", "t", "f", "hyperlink", "row"})
+    handled = frozenset({"c", "v", "t", "f", "hyperlink", "row"})
     skipped = frozenset({"rPh", "conditionalFormatting", "dataValidations", "headerFooter"})
 
-    def __init__(self, document: Document, relations: _Relations, strings: list[str]) -> None:
+    def __init__(self, document: ExtractedDocument, relations: _Relationships, strings: list[str]) -> None:
         super().__init__(document)
         self._relations = relations
         self._strings = strings
@@ -308,7 +308,7 @@ class _Sheet(Prose):
         elif name in ("v", "t", "f"):
             self._reads = name
         elif name == "hyperlink":
-            self.document.lead(self._relations.href(attributes), attributes.get("display", ""))
+            self.document.add_link(self._relations.href(attributes), attributes.get("display", ""))
 
     def end(self, name: str) -> None:
         if name == self._reads:
@@ -316,7 +316,7 @@ class _Sheet(Prose):
         elif name == "c":
             cell = self._shown("".join(self._value))
             if self._href:
-                self.document.lead(self._href, cell)
+                self.document.add_link(self._href, cell)
             if cell:
                 self.add(f"{cell} ")
         elif name == "row":
@@ -336,12 +336,12 @@ class _Sheet(Prose):
         return "" if self._type == "e" else _cell(value)
 
 
-def _read_workbook(package: Package, main: str, relations: _Relations, document: Document) -> None:
-    strings, order = _Strings(), _Order("sheet", relations)
+def _read_workbook(package: ZipXmlPackage, main: str, relations: _Relationships, document: ExtractedDocument) -> None:
+    strings, order = _SharedStrings(), _PartOrder("sheet", relations)
     for part in relations.parts("sharedStrings")[:1]:
-        package.walk_if_whole(part, strings)
-    package.walk(main, order)
+        package.parse_part_leniently(part, strings)
+    package.parse_part(main, order)
     for part, name in order.parts:
-        document.head(name)
-        document.say(name)
-        package.walk_if_whole(part, _Sheet(document, _relations(package, part), strings.all))
+        document.add_heading(name)
+        document.add_line(name)
+        package.parse_part_leniently(part, _WorksheetReader(document, _read_relationships(package, part), strings.all))

@@ -15,13 +15,13 @@ from typing import Protocol
 from xml.parsers import expat
 
 from tarrafa.parse import document as limits
-from tarrafa.parse.document import Full
-from tarrafa.parse.refusal import DAMAGED, ENCRYPTED, Unreadable
+from tarrafa.parse.document import LimitReached
+from tarrafa.parse.refusal import DAMAGED, ENCRYPTED, UnreadableDocument
 
 END_BYTES_MAX = 22 + 0xFFFF  # the end record and the longest comment behind it
 END_64_LOCATOR_BYTES = 20
 PIECE_BYTES = 1 << 15
-ELSEWHERE = 0xFFFFFFFF  # the value is in the ZIP64 field
+IN_ZIP64_FIELD = 0xFFFFFFFF  # the value is in the ZIP64 field
 
 _end = struct.Struct("<4s4H2IH")
 _end_64 = struct.Struct("<4sQ2H2I4Q")
@@ -31,11 +31,11 @@ _SKIP = "<"  # no name
 _ENCODINGS = frozenset({"utf-8", "utf-16", "us-ascii", "iso-8859-1"})
 
 
-class Walker(Protocol):
+class XmlPartHandler(Protocol):
     """Told what stands in a part of XML, in order: elements that it has `heard` of, by their name without prefix, and
     all text but what is in `skipped` elements."""
 
-    heard: frozenset[str]
+    handled: frozenset[str]
     skipped: frozenset[str]
 
     def start(self, name: str, attributes: dict[str, str]) -> None: ...
@@ -43,7 +43,7 @@ class Walker(Protocol):
     def text(self, text: str) -> None: ...
 
 
-class Package:
+class ZipXmlPackage:
     """An archive. Names are compared without case, as OPC (ECMA-376 part 2) has it."""
 
     def __init__(self, body: bytes) -> None:
@@ -55,19 +55,19 @@ class Package:
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._members
 
-    def beginning(self, name: str) -> bytes:
+    def first_bytes(self, name: str) -> bytes:
         """The first bytes of a member; nothing if there is none of this name."""
         return next(self._pieces(name), b"") if name in self else b""
 
-    def walk_if_whole(self, name: str, walker: Walker) -> None:
+    def parse_part_leniently(self, name: str, walker: XmlPartHandler) -> None:
         """The same for a part without which the document still says something: the walker hears what came before."""
         try:
-            self.walk(name, walker)
-        except Unreadable as refusal:
+            self.parse_part(name, walker)
+        except UnreadableDocument as refusal:
             if refusal.reason != DAMAGED:
                 raise
 
-    def walk(self, name: str, walker: Walker) -> None:
+    def parse_part(self, name: str, walker: XmlPartHandler) -> None:
         """Tell `walker` what a part says. A part that is absent says nothing, one that is damaged is refused."""
         if name not in self:
             return
@@ -75,7 +75,7 @@ class Package:
         parser.buffer_text = True
         parser.XmlDeclHandler = _refuse_encodings
         parser.StartDoctypeDeclHandler = _refuse_dtd
-        steps = _Steps(self._elements_left, walker)
+        steps = _XmlDispatcher(self._elements_left, walker)
         parser.StartElementHandler = steps.start
         parser.EndElementHandler = steps.end
         parser.CharacterDataHandler = steps.text
@@ -88,39 +88,39 @@ class Package:
                     fed - parser.CurrentByteIndex > limits.XML_TOKEN_BYTES_MAX
                     or len(parser.intern) > limits.XML_NAMES_MAX
                 ):
-                    raise Full
+                    raise LimitReached
             parser.Parse(b"", True)
         except expat.ExpatError as error:
-            raise Unreadable(DAMAGED, f"{name}: {error}") from None
+            raise UnreadableDocument(DAMAGED, f"{name}: {error}") from None
         finally:
             self._elements_left = steps.left
 
     def properties(self, part: str) -> tuple[str, str]:
         """Title and language."""
-        properties = _Properties()
-        self.walk_if_whole(part, properties)
+        properties = _CoreProperties()
+        self.parse_part_leniently(part, properties)
         return properties.values["title"], properties.values["language"]
 
     def _pieces(self, name: str) -> Iterator[bytes]:
         """A member unpacked, never more than a piece of it at a time."""
         flags, method, size, start = self._members[name.lower()]
         if flags & 1:
-            raise Unreadable(ENCRYPTED)
+            raise UnreadableDocument(ENCRYPTED)
         if method not in (_STORED, _DEFLATED):
-            raise Unreadable(DAMAGED, f"{name}: packed by method {method}")
+            raise UnreadableDocument(DAMAGED, f"{name}: packed by method {method}")
         own = 0
         for piece in _stored(self._body, start, size) if method == _STORED else _inflated(self._body, start, size):
             own += len(piece)
             self._unpacked += len(piece)
             if own > limits.PACKAGE_MEMBER_BYTES_MAX or self._unpacked > limits.PACKAGE_BYTES_MAX:
-                raise Full
+                raise LimitReached
             yield piece
 
 
-class _Steps:
+class _XmlDispatcher:
     """Counts, takes prefixes off, and leaves out what the walker does not want to hear."""
 
-    def __init__(self, elements_left: int, walker: Walker) -> None:
+    def __init__(self, elements_left: int, walker: XmlPartHandler) -> None:
         self.left = elements_left
         self._walker = walker
         self._names: dict[str, str] = {}  # by name with prefix: without, or nothing if the walker has not heard of it
@@ -131,7 +131,7 @@ class _Steps:
         self.left -= 1
         self._depth += 1
         if self.left < 0 or self._depth > limits.XML_DEPTH_MAX:
-            raise Full
+            raise LimitReached
         if self._silent_from:
             return
         local = self._names.get(name)
@@ -146,7 +146,7 @@ class _Steps:
         local = name.rpartition(":")[2]
         if local in self._walker.skipped:
             local = _SKIP
-        elif local not in self._walker.heard:
+        elif local not in self._walker.handled:
             local = ""
         self._names[name] = local
         return local
@@ -164,14 +164,14 @@ class _Steps:
             self._walker.text(text)
 
 
-class _Properties:
+class _CoreProperties:
     """The Dublin Core in docProps/core.xml of OOXML and in meta.xml of ODF."""
 
-    heard = frozenset({"title", "language"})
+    handled = frozenset({"title", "language"})
     skipped = frozenset[str]()
 
     def __init__(self) -> None:
-        self.values = dict.fromkeys(self.heard, "")
+        self.values = dict.fromkeys(self.handled, "")
         self._name = ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -185,7 +185,7 @@ class _Properties:
             self.values[self._name] = (self.values[self._name] + text)[: limits.PROPERTY_LENGTH_MAX]
 
 
-def value(attributes: dict[str, str], name: str) -> str:
+def attribute_value(attributes: dict[str, str], name: str) -> str:
     """The value of an attribute, whatever the prefix."""
     return next((value for key, value in attributes.items() if key.rpartition(":")[2] == name), "")
 
@@ -193,40 +193,40 @@ def value(attributes: dict[str, str], name: str) -> str:
 def _refuse_encodings(_version: str, encoding: str | None, _standalone: int) -> None:
     """What expat does not know it would have Python look for by a name that the document chose."""
     if encoding is not None and encoding.lower() not in _ENCODINGS:
-        raise Unreadable(DAMAGED, "its XML is neither UTF-8 nor UTF-16")
+        raise UnreadableDocument(DAMAGED, "its XML is neither UTF-8 nor UTF-16")
 
 
 def _refuse_dtd(*_: object) -> None:
-    raise Unreadable(DAMAGED, "a DTD, which no office document may have")
+    raise UnreadableDocument(DAMAGED, "a DTD, which no office document may have")
 
 
 def _directory(body: bytes) -> Iterator[tuple[str, tuple[int, int, int, int]]]:
     """The central directory. What its end says may be shifted by whatever stands before the archive."""
     at = body.rfind(b"PK\x05\x06", max(0, len(body) - END_BYTES_MAX))
     if at < 0 or at + _end.size > len(body):
-        raise Unreadable(DAMAGED, "no ZIP archive, or its end is missing")
+        raise UnreadableDocument(DAMAGED, "no ZIP archive, or its end is missing")
     size, start = _end.unpack_from(body, at)[5:7]
     if body.startswith(b"PK\x06\x07", max(0, at - END_64_LOCATOR_BYTES)):
         at = body.rfind(b"PK\x06\x06", 0, at)
         if at < 0 or at + _end_64.size > len(body):
-            raise Unreadable(DAMAGED, "its directory is nowhere")
+            raise UnreadableDocument(DAMAGED, "its directory is nowhere")
         size, start = _end_64.unpack_from(body, at)[8:10]
     shift = at - size - start
     place, count = start + shift, 0
     if place < 0:
-        raise Unreadable(DAMAGED, "its directory is nowhere")
+        raise UnreadableDocument(DAMAGED, "its directory is nowhere")
     while place + _entry.size <= at and body.startswith(b"PK\x01\x02", place):
         fields = _entry.unpack_from(body, place)
         flags, method, packed, unpacked, offset = fields[3], fields[4], fields[8], fields[9], fields[16]
         name_length, extra_length, comment_length = fields[10:13]
         name_at = place + _entry.size
         place = name_at + name_length + extra_length + comment_length
-        if ELSEWHERE in (packed, offset):
+        if IN_ZIP64_FIELD in (packed, offset):
             extra = body[name_at + name_length : name_at + name_length + extra_length]
             packed, offset = _from_zip64(extra, packed, unpacked, offset)
         count += 1
         if count > limits.PACKAGE_MEMBERS_MAX:
-            raise Full
+            raise LimitReached
         name = body[name_at : name_at + name_length].decode("utf-8", "replace")
         yield name.replace("\\", "/").lstrip("/").lower(), (flags, method, packed, offset + shift)
 
@@ -240,11 +240,11 @@ def _from_zip64(extra: bytes, packed: int, unpacked: int, offset: int) -> tuple[
             values = iter(
                 struct.unpack(f"<{size // 8}Q", extra[at + 4 : at + 4 + size // 8 * 8].ljust(size // 8 * 8, b"\0"))
             )
-            if unpacked == ELSEWHERE:
+            if unpacked == IN_ZIP64_FIELD:
                 next(values, 0)
-            if packed == ELSEWHERE:
+            if packed == IN_ZIP64_FIELD:
                 packed = next(values, packed)
-            return packed, next(values, offset) if offset == ELSEWHERE else offset
+            return packed, next(values, offset) if offset == IN_ZIP64_FIELD else offset
         at += 4 + size
     return packed, offset
 
@@ -252,7 +252,7 @@ def _from_zip64(extra: bytes, packed: int, unpacked: int, offset: int) -> tuple[
 def _data(body: bytes, start: int, size: int) -> tuple[int, int]:
     """Where a member's bytes begin and end, behind its local header."""
     if start < 0 or not body.startswith(b"PK\x03\x04", start) or start + 30 > len(body):
-        raise Unreadable(DAMAGED, "a part is not where the directory says")
+        raise UnreadableDocument(DAMAGED, "a part is not where the directory says")
     name_length, extra_length = struct.unpack_from("<2H", body, start + 26)
     begin = start + 30 + name_length + extra_length
     return begin, min(begin + size, len(body))
@@ -275,6 +275,6 @@ def _inflated(body: bytes, start: int, size: int) -> Iterator[bytes]:
                 packed = inflater.unconsumed_tail
         yield inflater.flush()  # no more than what the last bits stand for
     except zlib.error:
-        raise Unreadable(DAMAGED, "a part does not unpack") from None
+        raise UnreadableDocument(DAMAGED, "a part does not unpack") from None
     if not inflater.eof:
-        raise Unreadable(DAMAGED, "a part is cut")
+        raise UnreadableDocument(DAMAGED, "a part is cut")

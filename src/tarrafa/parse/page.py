@@ -15,9 +15,9 @@ from turbohtml import parse as parse_html
 
 from tarrafa.model import Page
 from tarrafa.parse import charset, fingerprint, language, robots_meta, structured
-from tarrafa.parse.document import DOCUMENT_KINDS, OFFICE_TYPES, clean, document_kind, read_document
-from tarrafa.parse.links import Links
-from tarrafa.parse.url import Identity, base_of, canonical, host_name
+from tarrafa.parse.document import DOCUMENT_KINDS, OFFICE_TYPES, replace_invalid_characters, document_kind, read_document
+from tarrafa.parse.links import LinkExtractor
+from tarrafa.parse.url import UrlIdentity, base_url_of, canonical, host_name
 
 PARSER = "tarrafa-parse/3"  # stands in every record: raise it when the same bytes give another page
 
@@ -39,9 +39,9 @@ PLAIN_TYPES = frozenset({"text/plain"})
 FEED_TYPES = frozenset({"application/rss+xml", "application/atom+xml"})
 
 _ANCHORS = ("a", "area")
-_OTHERS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
-_INERT = ("template",)  # browsers show nothing of it
-_SILENT = ("noscript", "iframe", "svg", "select", "textarea", "datalist")  # may have links, but nothing to read
+_METADATA_ELEMENTS = ("title", "base", "meta", "link", "h1", "h2", "h3", "frame", "iframe")
+_TEMPLATE_ELEMENTS = ("template",)  # browsers show nothing of it
+_TEXTLESS_ELEMENTS = ("noscript", "iframe", "svg", "select", "textarea", "datalist")  # may have links, but nothing to read
 _LAYOUT = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 
 _looks_like_html = re.compile(rb"\s*(?:<!--|<\?xml|<!doctype\s+html|<[a-z][a-z0-9]*[\s/>])", re.IGNORECASE).match
@@ -52,7 +52,7 @@ _refresh = re.compile(
     re.IGNORECASE | re.DOTALL,
 ).match
 
-_PLAIN = Identity()
+_PLAIN = UrlIdentity()
 
 
 def parse(
@@ -60,7 +60,7 @@ def parse(
     url: str,
     content_type: str,
     x_robots_tag: str = "",
-    identity: Identity = _PLAIN,
+    identity: UrlIdentity = _PLAIN,
     agent: str = robots_meta.AGENT,
     *,
     careful: bool = False,
@@ -76,7 +76,7 @@ def parse(
         return _parse_html(body, url, content_type, asked, identity, agent, careful)
     if kind == "plain":
         return _parse_plain(body, url, content_type, asked)
-    return Page(url=url, robots=robots_meta.together([asked]), parser=PARSER)
+    return Page(url=url, robots=robots_meta.combine([asked]), parser=PARSER)
 
 
 def _kind(body: bytes, content_type: str) -> str:
@@ -104,7 +104,7 @@ def sniff(body: bytes) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class _Said:
+class _PageElements:
     """What the elements of a page, other than its anchors, say about it."""
 
     title: str = ""
@@ -121,15 +121,15 @@ class _Said:
 
 
 def _parse_html(
-    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: Identity, agent: str, careful: bool
+    body: bytes, url: str, content_type: str, asked: frozenset[str], identity: UrlIdentity, agent: str, careful: bool
 ) -> Page:
     own = canonical(url) or ""
     markup, encoding = charset.decode(body, content_type, _top_level(own))
     document = parse_html(markup, positions=False)
-    _drop(document, _INERT)
+    _remove_elements(document, _TEMPLATE_ELEMENTS)
     said = _read_elements(document, agent)
-    base = base_of((canonical(said.base, url) if said.base else None) or url)
-    links = Links(identity.fold(own) if own else url, base, encoding, identity)
+    base = base_url_of((canonical(said.base, url) if said.base else None) or url)
+    links = LinkExtractor(identity.fold(own) if own else url, base, encoding, identity)
     refresh = (links.resolve(said.refresh) or "") if said.refresh else ""
     if refresh:
         links.add(refresh, "", "")
@@ -141,9 +141,9 @@ def _parse_html(
             alternates[hreflang, target] = None
     for src in said.frames:
         links.add(src, "", "")
-    stated = structured.read(document, markup, own or url, said.base, content_type, careful=careful)
-    _drop(document, _SILENT)
-    text = tidy(document.to_text(_LAYOUT))
+    stated = structured.extract_from_tree(document, markup, own or url, said.base, content_type, careful=careful)
+    _remove_elements(document, _TEXTLESS_ELEMENTS)
+    text = normalize_lines(document.to_text(_LAYOUT))
     folded = fingerprint.fold(f"{said.title}\n{text}")
     return Page(
         url=url,
@@ -154,7 +154,7 @@ def _parse_html(
         language=language.detect(text or said.title, said.language),
         charset=encoding,
         canonical=(links.resolve(said.canonical) or "") if said.canonical else "",
-        robots=robots_meta.together([asked, *said.asked]),
+        robots=robots_meta.combine([asked, *said.asked]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         vocabularies=stated.vocabularies,
@@ -170,7 +170,7 @@ def _parse_html(
 
 def _parse_plain(body: bytes, url: str, content_type: str, asked: frozenset[str]) -> Page:
     raw, encoding = charset.decode(body, content_type, _top_level(canonical(url) or ""))
-    text = tidy(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
+    text = normalize_lines(raw[: 2 * TEXT_LENGTH_MAX].replace("\x00", "").replace("\r", "\n"))
     folded = fingerprint.fold(text)
     return Page(
         url=url,
@@ -178,21 +178,21 @@ def _parse_plain(body: bytes, url: str, content_type: str, asked: frozenset[str]
         text=text,
         language=language.detect(text),
         charset=encoding,
-        robots=robots_meta.together([asked]),
+        robots=robots_meta.combine([asked]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         parser=PARSER,
     )
 
 
-def _parse_document(kind: str, body: bytes, url: str, asked: frozenset[str], identity: Identity) -> Page:
+def _parse_document(kind: str, body: bytes, url: str, asked: frozenset[str], identity: UrlIdentity) -> Page:
     said = read_document(kind, body, 2 * TEXT_LENGTH_MAX)
     own = canonical(url) or ""
-    links = Links(identity.fold(own) if own else url, base_of(url), charset.UTF_8, identity)
+    links = LinkExtractor(identity.fold(own) if own else url, base_url_of(url), charset.UTF_8, identity)
     for href, anchor in said.hrefs.items():
         links.add(href, anchor, "")
-    text = tidy(clean("\n".join(said.lines)))
-    title = said.name()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
+    text = normalize_lines(replace_invalid_characters("\n".join(said.lines)))
+    title = said.best_title()[:TITLE_LENGTH_MAX].rstrip() or text.partition("\n")[0][:TITLE_LENGTH_MAX].rstrip()
     folded = fingerprint.fold(f"{title}\n{text}")
     return Page(
         url=url,
@@ -201,19 +201,19 @@ def _parse_document(kind: str, body: bytes, url: str, asked: frozenset[str], ide
         headings=tuple(said.headings),
         links=links.all(),
         language=language.detect(text or title, said.language),
-        robots=robots_meta.together([asked]),
+        robots=robots_meta.combine([asked]),
         content_id=fingerprint.content_id(folded),
         simhash=fingerprint.simhash(folded),
         parser=PARSER,
     )
 
 
-def _read_elements(document: Document, agent: str) -> _Said:
-    said = _Said()
+def _read_elements(document: Document, agent: str) -> _PageElements:
+    said = _PageElements()
     root = document.root
     if root is not None:
         said.language = root.attr("lang") or root.attr("xml:lang") or ""
-    for element in islice(document.iter_elements(_OTHERS), HEAD_ELEMENTS_MAX):
+    for element in islice(document.iter_elements(_METADATA_ELEMENTS), HEAD_ELEMENTS_MAX):
         tag = element.tag
         if tag == "meta":
             _read_meta(element, said, agent)
@@ -221,17 +221,17 @@ def _read_elements(document: Document, agent: str) -> _Said:
             _read_link(element, said)
         elif tag == "title":
             if not said.title and element.namespace is Namespace.HTML:
-                said.title = _line(element.text, TITLE_LENGTH_MAX)
+                said.title = _single_line(element.text, TITLE_LENGTH_MAX)
         elif tag == "base":
             said.base = said.base or element.attr("href") or ""
         elif tag in ("frame", "iframe"):
             said.frames.append(element.attr("src") or "")
-        elif len(said.headings) < HEADINGS_MAX and (heading := _line(element.to_text(), HEADING_LENGTH_MAX)):
+        elif len(said.headings) < HEADINGS_MAX and (heading := _single_line(element.to_text(), HEADING_LENGTH_MAX)):
             said.headings.append(heading)
     return said
 
 
-def _read_meta(element: Element, said: _Said, agent: str) -> None:
+def _read_meta(element: Element, said: _PageElements, agent: str) -> None:
     name = element.attr("name")
     if name is not None:
         if asked := robots_meta.from_meta(name, element.attr("content") or "", agent):
@@ -245,7 +245,7 @@ def _read_meta(element: Element, said: _Said, agent: str) -> None:
         said.language = element.attr("content") or ""
 
 
-def _read_link(element: Element, said: _Said) -> None:
+def _read_link(element: Element, said: _PageElements) -> None:
     href = element.attr("href")
     if href is None:
         return
@@ -272,12 +272,12 @@ def _refresh_target(content: str) -> tuple[str, float]:
     return (found[2] or found[3] or found[4] or "").strip(), float(found[1][:REFRESH_DIGITS_MAX] or 0)
 
 
-def _feeds(said: list[str], links: Links) -> tuple[str, ...]:
+def _feeds(said: list[str], links: LinkExtractor) -> tuple[str, ...]:
     found = dict.fromkeys(url for href in said if (url := links.resolve(href)))
     return tuple(islice(found, FEEDS_MAX))
 
 
-def _drop(document: Document, tags: tuple[str, ...]) -> None:
+def _remove_elements(document: Document, tags: tuple[str, ...]) -> None:
     for element in list(document.iter_elements(tags)):
         element.decompose()
 
@@ -286,11 +286,11 @@ def _top_level(url: str) -> str:
     return host_name(url).rpartition(".")[2] if url else ""
 
 
-def _line(text: str, length_max: int) -> str:
+def _single_line(text: str, length_max: int) -> str:
     return " ".join(text[: 4 * length_max].split())[:length_max].rstrip()
 
 
-def tidy(text: str) -> str:
+def normalize_lines(text: str) -> str:
     """One line for each block, no empty ones, one space between words."""
     text = text[: 2 * TEXT_LENGTH_MAX].replace("\xa0", " ")
     text = "\n".join(filter(None, map(str.strip, text.split("\n"))))

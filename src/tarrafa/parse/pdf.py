@@ -17,10 +17,10 @@ from functools import cache, partial
 from typing import Any
 
 from tarrafa.parse import document as limits
-from tarrafa.parse.document import Document, Full
-from tarrafa.parse.refusal import DAMAGED, ENCRYPTED, Unreadable
+from tarrafa.parse.document import ExtractedDocument, LimitReached
+from tarrafa.parse.refusal import DAMAGED, ENCRYPTED, UnreadableDocument
 
-_ANYWHERE = 0.25  # of a link's height: a band this thin meets its own line of text, and not its neighbours
+_LINK_BAND = 0.25  # of a link's height: a band this thin meets its own line of text, and not its neighbours
 _URI_ACTION = 3  # fpdf_doc.h
 
 # PDFium marks a hyphen that only the end of the line put there with U+FFFE (U+0002 in older versions).
@@ -45,22 +45,22 @@ def _library() -> Any:
     return library
 
 
-def read(body: bytes, document: Document) -> None:
+def read(body: bytes, document: ExtractedDocument) -> None:
     """Note down what a PDF says."""
     library = _library()
     with _opened(library, body) as handle:
-        document.title = _wide(partial(library.FPDF_GetMetaText, handle, b"Title"))
-        document.language = _wide(
+        document.title = _utf16_string(partial(library.FPDF_GetMetaText, handle, b"Title"))
+        document.language = _utf16_string(
             lambda to, size: library.FPDFCatalog_GetLanguage(handle, _as(to, library.FPDF_WCHAR), size)
         )
         _read_outline(library, handle, document)
-        left = _Left()
+        left = _PdfBudget()
         pages = range(min(library.FPDF_GetPageCount(handle), limits.PDF_PAGES_MAX))
         if not sum(_read_page(library, handle, number, document, left) for number in pages):
-            raise Unreadable(DAMAGED, "none of its pages can be read")
+            raise UnreadableDocument(DAMAGED, "none of its pages can be read")
 
 
-class _Left:
+class _PdfBudget:
     """How much may still be looked at."""
 
     def __init__(self) -> None:
@@ -75,8 +75,8 @@ def _opened(library: Any, body: bytes) -> Iterator[Any]:
     if not handle:
         error = library.FPDF_GetLastError()
         if error in (library.FPDF_ERR_PASSWORD, library.FPDF_ERR_SECURITY):
-            raise Unreadable(ENCRYPTED)
-        raise Unreadable(DAMAGED, "no PDF" if b"%PDF-" not in body[:1024] else "no table of objects, no pages")
+            raise UnreadableDocument(ENCRYPTED)
+        raise UnreadableDocument(DAMAGED, "no PDF" if b"%PDF-" not in body[:1024] else "no table of objects, no pages")
     try:
         yield handle
     finally:
@@ -93,7 +93,7 @@ def _closing(handle: Any, close: Callable[[Any], None]) -> Iterator[Any]:
             close(handle)
 
 
-def _read_outline(library: Any, handle: Any, document: Document) -> None:
+def _read_outline(library: Any, handle: Any, document: ExtractedDocument) -> None:
     """The outline's titles in reading order, as headings. It may be a loop: nothing is visited twice."""
     waiting = [library.FPDFBookmark_GetFirstChild(handle, None)]
     seen: set[int] = set()
@@ -102,25 +102,25 @@ def _read_outline(library: Any, handle: Any, document: Document) -> None:
         if not mark or (address := ctypes.addressof(mark.contents)) in seen:
             continue
         seen.add(address)
-        document.head(_wide(partial(library.FPDFBookmark_GetTitle, mark)))
+        document.add_heading(_utf16_string(partial(library.FPDFBookmark_GetTitle, mark)))
         waiting.append(library.FPDFBookmark_GetNextSibling(handle, mark))
         waiting.append(library.FPDFBookmark_GetFirstChild(handle, mark))
 
 
-def _read_page(library: Any, handle: Any, number: int, document: Document, left: _Left) -> bool:
+def _read_page(library: Any, handle: Any, number: int, document: ExtractedDocument, left: _PdfBudget) -> bool:
     """The links of one page, then its text. A page that is broken says nothing; the next one may."""
     with _closing(library.FPDF_LoadPage(handle, number), library.FPDF_ClosePage) as page:
         if not page:
             return False
         left.objects -= library.FPDFPage_CountObjects(page)
         if left.objects < 0:
-            raise Full
+            raise LimitReached
         with _closing(library.FPDFText_LoadPage(page), library.FPDFText_ClosePage) as text:
             length = max(0, library.FPDFText_CountChars(text)) if text else 0
             _read_annotations(library, handle, page, text, length, document, left)
             if length:
-                _read_addresses(library, text, document)
-                document.say(_text(library, text, min(length, document.room)))
+                _read_urls_in_text(library, text, document)
+                document.add_line(_text(library, text, min(length, document.chars_left)))
     return True
 
 
@@ -131,17 +131,17 @@ def _text(library: Any, text: Any, length: int) -> str:
     said = bytes(raw).decode("utf-16-le", "ignore").replace("\r\n", "\n")
     said = _cut_word.sub("", said)
     if _surely_apart(said):
-        said = _accent_apart.sub(_put_together, said)
+        said = _accent_apart.sub(_compose_accent, said)
     return said
 
 
-def _put_together(found: re.Match[str]) -> str:
+def _compose_accent(found: re.Match[str]) -> str:
     letter = unicodedata.normalize("NFC", found[2].replace("ı", "i") + _COMBINING[found[1]])
     return letter if len(letter) == 1 else found[0]
 
 
 def _read_annotations(
-    library: Any, handle: Any, page: Any, text: Any, length: int, document: Document, left: _Left
+    library: Any, handle: Any, page: Any, text: Any, length: int, document: ExtractedDocument, left: _PdfBudget
 ) -> None:
     """Link annotations that lead out of the document."""
     position, link = ctypes.c_int(0), library.FPDF_LINK()
@@ -150,29 +150,29 @@ def _read_annotations(
         action = library.FPDFLink_GetAction(link)
         if not action or library.FPDFAction_GetType(action) != _URI_ACTION:
             continue
-        href = _narrow(partial(library.FPDFAction_GetURIPath, handle, action))
+        href = _uri_string(partial(library.FPDFAction_GetURIPath, handle, action))
         if not href or document.hrefs.get(href):
             continue
         anchor = ""
         if length and left.characters >= length:
             left.characters -= length
-            anchor = _words_under(library, text, link)
-        document.lead(href, anchor)
+            anchor = _link_text(library, text, link)
+        document.add_link(href, anchor)
 
 
-def _words_under(library: Any, text: Any, link: Any) -> str:
+def _link_text(library: Any, text: Any, link: Any) -> str:
     box = library.FS_RECTF()
     if not library.FPDFLink_GetAnnotRect(link, box):
         return ""
     low, high = min(box.top, box.bottom), max(box.top, box.bottom)
-    middle, band = (low + high) / 2, (high - low) * _ANYWHERE / 2
+    middle, band = (low + high) / 2, (high - low) * _LINK_BAND / 2
     room = limits.ANCHOR_LENGTH_MAX
     to = (ctypes.c_ushort * room)()
     written = library.FPDFText_GetBoundedText(text, box.left, middle + band, box.right, middle - band, to, room)
     return bytes(to)[: 2 * max(0, min(written, room))].decode("utf-16-le", "ignore").rstrip("\0")
 
 
-def _read_addresses(library: Any, text: Any, document: Document) -> None:
+def _read_urls_in_text(library: Any, text: Any, document: ExtractedDocument) -> None:
     """Addresses that stand in the text; every PDF viewer lets one click on them."""
     with _closing(library.FPDFLink_LoadWebLinks(text), library.FPDFLink_CloseWebLinks) as found:
         count = library.FPDFLink_CountWebLinks(found) if found else 0
@@ -181,7 +181,7 @@ def _read_addresses(library: Any, text: Any, document: Document) -> None:
             if size > 1:
                 to = (ctypes.c_ushort * size)()
                 library.FPDFLink_GetURL(found, index, to, size)
-                document.lead(bytes(to).decode("utf-16-le", "ignore").rstrip("\0"))
+                document.add_link(bytes(to).decode("utf-16-le", "ignore").rstrip("\0"))
 
 
 def _raw(ask: Callable[[Any, int], int], bytes_max: int) -> bytes:
@@ -194,11 +194,11 @@ def _raw(ask: Callable[[Any, int], int], bytes_max: int) -> bytes:
     return to.raw
 
 
-def _wide(ask: Callable[[Any, int], int]) -> str:
+def _utf16_string(ask: Callable[[Any, int], int]) -> str:
     return _raw(ask, 16 * limits.PROPERTY_LENGTH_MAX).decode("utf-16-le", "ignore").rstrip("\0")
 
 
-def _narrow(ask: Callable[[Any, int], int]) -> str:
+def _uri_string(ask: Callable[[Any, int], int]) -> str:
     """A URI, which ought to be ASCII; makers of PDF write UTF-8 there."""
     raw = _raw(ask, limits.HREF_LENGTH_MAX).rstrip(b"\0")
     try:

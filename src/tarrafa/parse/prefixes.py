@@ -7,7 +7,7 @@ Knows nothing of statements.
 
 import re
 
-from tarrafa.parse.things import SCHEMA, one_spelling, vocabulary_of
+from tarrafa.parse.things import SCHEMA, normalize_iri, vocabulary_of
 
 PREFIXES = {
     "schema": SCHEMA,
@@ -56,16 +56,16 @@ _SHORT = {vocabulary: prefix for prefix, vocabulary in reversed(PREFIXES.items()
 _local = re.compile(r"[\w.-]*").fullmatch
 
 
-def expand(name: str) -> str | None:
+def expand_prefix(name: str) -> str | None:
     """The IRI that somebody means by a short name, or by itself; None where the prefix is not known."""
     prefix, colon, local = name.partition(":")
     if colon and not local.startswith("//") and prefix.lower() not in _SCHEMES:
         vocabulary = PREFIXES.get(prefix.lower())
         return vocabulary + local if vocabulary is not None else None
-    return one_spelling(name) if colon else None
+    return normalize_iri(name) if colon else None
 
 
-def shorten(iri: str) -> str:
+def shorten_iri(iri: str) -> str:
     """The short name of an IRI; itself where there is none."""
     vocabulary = vocabulary_of(iri)
     prefix = _SHORT.get(vocabulary)

@@ -13,7 +13,7 @@ DAMAGED = "damaged"
 TOO_MUCH = "too much"
 
 
-class Unreadable(ValueError):
+class UnreadableDocument(ValueError):
     """A document that says nothing to us. Its text is the reason: `encrypted`, `damaged: no %PDF- in it`."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
@@ -21,5 +21,5 @@ class Unreadable(ValueError):
         self.reason = reason
 
 
-class Risky(Exception):
+class SandboxRequired(Exception):
     """Nothing is wrong with it, but it is to be read where it can do no harm: a library that it needs may crash."""

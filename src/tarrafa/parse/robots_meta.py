@@ -18,7 +18,7 @@ _VALUED = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "m
 
 _separator = re.compile(r"[\s,;]+")
 
-NOTHING_ASKED = RobotsMeta()
+NO_RESTRICTIONS = RobotsMeta()
 
 
 def from_meta(name: str, content: str, agent: str = AGENT) -> frozenset[str]:
@@ -46,11 +46,11 @@ def from_header(value: str, agent: str = AGENT) -> frozenset[str]:
     return frozenset(ours)
 
 
-def together(voices: Iterable[frozenset[str]]) -> RobotsMeta:
+def combine(voices: Iterable[frozenset[str]]) -> RobotsMeta:
     """What all of them together ask."""
     asked = frozenset().union(*voices)
     if not asked:
-        return NOTHING_ASKED
+        return NO_RESTRICTIONS
     none = "none" in asked
     return RobotsMeta(
         noindex=none or "noindex" in asked,

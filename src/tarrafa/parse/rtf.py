@@ -11,22 +11,22 @@ import re
 from dataclasses import dataclass
 
 from tarrafa.parse import document as limits
-from tarrafa.parse.document import Document, Full, Prose
-from tarrafa.parse.refusal import DAMAGED, Unreadable
+from tarrafa.parse.document import ExtractedDocument, LimitReached, LineBuilder
+from tarrafa.parse.refusal import DAMAGED, UnreadableDocument
 
 _token_at = re.compile(
     rb"\\([a-zA-Z]{1,32})(-?[0-9]{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|([^\\{}]+)", re.DOTALL
 ).match
 _hyperlink = re.compile(r'\s*HYPERLINK\s+(?!\\)"?([^"\s]+)', re.IGNORECASE).match
 
-_SILENT = frozenset(
+_SKIPPED_DESTINATIONS = frozenset(
     b"fonttbl colortbl stylesheet pict object header headerl headerr headerf footer footerl footerr footerf annotation "
     b"info filetbl revtbl listtable listoverridetable rsidtbl themedata colorschememapping datastore latentstyles "
     b"xmlnstbl generator background nonshppict fldtype listtext pntext shprslt".split()
 )
 _NOT_SKIPPED = frozenset({b"fldinst", b"shppict", b"footnote"})  # though they stand behind \\*
 _BREAKS = frozenset({b"par", b"sect", b"page", b"row", b"line"})
-_SIGNS = {
+_CHARACTER_WORDS = {
     b"tab": " ", b"cell": " ", b"emdash": "—", b"endash": "–", b"bullet": "•", b"lquote": "‘", b"rquote": "’",
     b"ldblquote": "“", b"rdblquote": "”", b"emspace": " ", b"enspace": " ",
 }  # fmt: skip
@@ -35,19 +35,19 @@ _CODE_PAGES = {65001: "utf-8", 10000: "mac-roman"}
 
 
 @dataclass(slots=True)
-class _Group:
+class _RtfGroup:
     """What holds until the next brace closes."""
 
     role: str = "text"  # or silent, title, field
-    stand_ins: int = 1  # characters behind each \\u for readers that know no Unicode
+    fallback_characters: int = 1  # characters behind each \\u for readers that know no Unicode
 
 
-class _Reader(Prose):
-    def __init__(self, document: Document) -> None:
+class _RtfReader(LineBuilder):
+    def __init__(self, document: ExtractedDocument) -> None:
         super().__init__(document)
         self.codec = "cp1252"
-        self._group = _Group()
-        self._groups: list[_Group] = []
+        self._group = _RtfGroup()
+        self._groups: list[_RtfGroup] = []
         self._skip = 0  # stand-ins that are still to come
         self._may_skip = False  # behind \\*
         self._half = ""  # of a character beyond U+FFFF
@@ -59,8 +59,8 @@ class _Reader(Prose):
         if brace == b"{":
             self._groups.append(self._group)
             if len(self._groups) > limits.RTF_GROUPS_MAX:
-                raise Full
-            self._group = _Group(self._group.role, self._group.stand_ins)
+                raise LimitReached
+            self._group = _RtfGroup(self._group.role, self._group.fallback_characters)
         elif self._groups:
             if self._links and self._links[-1] == len(self._groups):
                 self._links.pop()
@@ -68,17 +68,17 @@ class _Reader(Prose):
             self._group = self._groups.pop()
 
     def word(self, word: bytes, number: int | None) -> None:
-        if word in _SILENT or (self._may_skip and word not in _NOT_SKIPPED) or (word == b"deleted" and number != 0):
+        if word in _SKIPPED_DESTINATIONS or (self._may_skip and word not in _NOT_SKIPPED) or (word == b"deleted" and number != 0):
             self._group.role = "silent"
         elif word in _BREAKS:
             if self._group.role == "text":
                 self.end_line()
-        elif word in _SIGNS:
-            self.said(_SIGNS[word])
+        elif word in _CHARACTER_WORDS:
+            self.add_text(_CHARACTER_WORDS[word])
         elif word == b"u" and number is not None:
             self._unicode(number & 0xFFFF)
         elif word == b"uc" and number is not None:
-            self._group.stand_ins = min(max(number, 0), 16)
+            self._group.fallback_characters = min(max(number, 0), 16)
         elif word == b"ansicpg" and number is not None:
             self.codec = _codec(number)
         elif word in (b"outlinelevel", b"pard"):
@@ -107,8 +107,8 @@ class _Reader(Prose):
             self._half = chr(unit)
         else:
             pair, self._half = self._half + chr(unit), ""
-            self.said(pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
-        self._skip = self._group.stand_ins
+            self.add_text(pair.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))
+        self._skip = self._group.fallback_characters
 
     def symbol(self, symbol: bytes) -> None:
         if symbol == b"*":
@@ -116,14 +116,14 @@ class _Reader(Prose):
         elif symbol in (b"\n", b"\r"):
             self.word(b"par", None)
         elif symbol in _SYMBOLS:
-            self.said(_SYMBOLS[symbol])
+            self.add_text(_SYMBOLS[symbol])
 
-    def coded(self, raw: bytes) -> None:
+    def add_encoded(self, raw: bytes) -> None:
         """Text in the code page of the document. Line ends in the file mean nothing."""
         if self._group.role != "silent":
-            self.said(raw.translate(None, b"\r\n\0").decode(self.codec, "replace"))
+            self.add_text(raw.translate(None, b"\r\n\0").decode(self.codec, "replace"))
 
-    def said(self, text: str) -> None:
+    def add_text(self, text: str) -> None:
         if self._skip:
             skip = min(self._skip, len(text))
             self._skip -= skip
@@ -137,11 +137,11 @@ class _Reader(Prose):
             self._instruction = (self._instruction + text)[: limits.HREF_LENGTH_MAX]
 
 
-def read(body: bytes, document: Document) -> None:
+def read(body: bytes, document: ExtractedDocument) -> None:
     """Note down what an RTF document says."""
     if not body.lstrip()[:5].startswith(b"{\\rtf"):
-        raise Unreadable(DAMAGED, "no RTF")
-    reader = _Reader(document)
+        raise UnreadableDocument(DAMAGED, "no RTF")
+    reader = _RtfReader(document)
     place = 0
     for _ in range(limits.RTF_TOKENS_MAX):
         token = _token_at(body, place)
@@ -154,16 +154,16 @@ def read(body: bytes, document: Document) -> None:
                 place += max(0, number or 0)
             reader.word(token[1], number)
         elif token[3]:
-            reader.coded(bytes.fromhex(token[3].decode()))
+            reader.add_encoded(bytes.fromhex(token[3].decode()))
         elif token[4]:
             reader.symbol(token[4])
         elif token[5]:
             reader.brace(token[5])
         else:
-            reader.coded(token[6])
+            reader.add_encoded(token[6])
     else:
         reader.end_line()
-        raise Full
+        raise LimitReached
     reader.end_line()
 
 

@@ -19,7 +19,7 @@ _suffix = re.compile(r"!?(\*\.)?[^\s./*!:]+(\.[^\s./*!:]+)*").fullmatch
 _ipv4 = re.compile(r"\d{1,3}(\.\d{1,3}){3}").fullmatch
 
 
-class Suffixes:
+class PublicSuffixes:
     """The public suffix list, with the suffixes that a configuration adds to it (`br.test`)."""
 
     def __init__(self, text: str, extra: Iterable[str] = ()) -> None:

@@ -22,11 +22,11 @@ LANGUAGE_LENGTH_MAX = 35  # BCP 47 §4.4.1
 
 RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
-TYPE = f"<{RDF}type>"
-STRING = f"{XSD}string"
+RDF_TYPE = f"<{RDF}type>"
+XSD_STRING = f"{XSD}string"
 
 # The first is nobody's to write; the others go with a language only, and no tool reads them without.
-_NO_DATATYPES = (STRING, f"{RDF}langString", f"{RDF}dirLangString")
+_NO_DATATYPES = (XSD_STRING, f"{RDF}langString", f"{RDF}dirLangString")
 
 _never_in_an_iri = re.compile(
     r"[\x00-\x20<>\"{}|\\^`\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]|%(?![0-9A-Fa-f]{2})"
@@ -51,15 +51,15 @@ class Statement(NamedTuple):
     graph: str = ""
 
 
-class Value(NamedTuple):
+class LiteralValue(NamedTuple):
     """What a literal says."""
 
     text: str
     language: str = ""
-    datatype: str = STRING
+    datatype: str = XSD_STRING
 
 
-class Statements:
+class StatementSet:
     """Collects what a page states."""
 
     def __init__(self) -> None:
@@ -69,11 +69,11 @@ class Statements:
         self._count = 0
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Nothing more is taken: whoever reads may stop."""
         return self._room <= 0 or len(self._lines) >= STATEMENTS_MAX
 
-    def blank(self, key: Hashable = None) -> str:
+    def blank_node(self, key: Hashable = None) -> str:
         """A new blank node; with a key, the one that was made for that key."""
         known = self._blanks.get(key) if key is not None else None
         if known is None:
@@ -92,7 +92,7 @@ class Statements:
             self._lines[line] = Statement(subject, predicate, value, graph)
             self._room -= len(line) + 1
 
-    def text(self) -> str:
+    def to_nquads(self) -> str:
         """All of them, each on a line."""
         return "\n".join((*self._lines, "")) if self._lines else ""
 
@@ -126,7 +126,7 @@ def _percent(found: re.Match[str]) -> str:
 def literal(text: str, language: str = "", datatype: str = "") -> str | None:
     """A text as a term. `datatype` is an IRI; a language that is none is left out. None: too long for what it is."""
     if len(text) > LITERAL_LENGTH_MAX:
-        if datatype and datatype != STRING:
+        if datatype and datatype != XSD_STRING:
             return None
         text = text[:LITERAL_LENGTH_MAX]
     if text.isprintable() and '"' not in text and "\\" not in text:  # most are
@@ -157,7 +157,7 @@ def _escaped(found: re.Match[str]) -> str:
     return _ESCAPED[found[0]]
 
 
-def read(text: str) -> Iterator[Statement]:
+def parse_nquads(text: str) -> Iterator[Statement]:
     """The statements that were written; what is none (another's file) is passed over."""
     for line in text.split("\n"):
         found = _statement(line)
@@ -165,15 +165,15 @@ def read(text: str) -> Iterator[Statement]:
             yield Statement(found[1], found[2], found[3], found[4] or "")
 
 
-def value(term: str) -> Value | None:
+def literal_value(term: str) -> LiteralValue | None:
     """What a literal says; None for an IRI or a blank node."""
     if not term.startswith('"'):
         return None
     quoted, _, rest = term.rpartition('"')
     text = _escape.sub(lambda found: _UNESCAPED[found[0]], quoted[1:]) if "\\" in quoted else quoted[1:]
     if rest.startswith("@"):
-        return Value(text, rest[1:], f"{RDF}langString")
-    return Value(text, "", rest[3:-1] if rest else STRING)
+        return LiteralValue(text, rest[1:], f"{RDF}langString")
+    return LiteralValue(text, "", rest[3:-1] if rest else XSD_STRING)
 
 
 def iri_of(term: str) -> str:

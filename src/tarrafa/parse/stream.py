@@ -18,11 +18,11 @@ PIECE_BYTES = 65_536
 GZIP_MEMBERS_MAX = 1_024
 
 _GZIP = b"\x1f\x8b"
-_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
+_BYTE_ORDER_MARKS = ((b"\xef\xbb\xbf", "utf-8"), (b"\xfe\xff", "utf-16be"), (b"\xff\xfe", "utf-16le"))
 _xml_encoding = re.compile(rb"""\s{0,64}<\?xml[^>]{0,256}?\sencoding\s{0,8}=\s{0,8}["']([^"'>]{1,40})["']""").match
 
 
-class Stream:
+class TextStream:
     """The text of a body. Once its pieces are read, `cut` tells that there was more, or should have been."""
 
     def __init__(self, body: bytes, content_type: str, bytes_max: int) -> None:
@@ -81,7 +81,7 @@ class Stream:
 
 def _encoding(head: bytes, content_type: str) -> tuple[str, bytes]:
     """The encoding's name and the byte order mark, if there is one."""
-    for mark, name in _MARKS:
+    for mark, name in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return name, mark
     declared = charset.from_header(content_type)

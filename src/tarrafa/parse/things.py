@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tarrafa.parse.statements import TYPE, Statement, iri_of
+from tarrafa.parse.statements import RDF_TYPE, Statement, iri_of
 
 VOCABULARIES_MAX = 32
 VOCABULARY_LENGTH_MAX = 256
@@ -18,7 +18,7 @@ VOCABULARY_LENGTH_MAX = 256
 SCHEMA = "https://schema.org/"
 OPEN_GRAPH = "http://ogp.me"
 # These say how something is said, and nothing of what: rel="next", "uses this vocabulary", lists.
-_PLUMBING = frozenset({
+_SYNTAX_VOCABULARIES = frozenset({
     "http://www.w3.org/1999/02/22-rdf-syntax-ns#", "http://www.w3.org/ns/rdfa#", "http://www.w3.org/1999/xhtml/vocab#",
     "http://www.w3.org/ns/md#",
 })  # fmt: skip
@@ -34,7 +34,7 @@ _undeclared = re.compile(r"(article|book|music|product|profile|video):(?!/)").ma
 
 
 @dataclass(slots=True)
-class Thing:
+class PageEntity:
     """What one page says of one thing. Classes and properties are IRIs, values are terms as N-Quads write them."""
 
     subject: str
@@ -50,21 +50,21 @@ class Thing:
         return ""
 
 
-def things(statements: Iterable[Statement]) -> list[Thing]:
+def collect_entities(statements: Iterable[Statement]) -> list[PageEntity]:
     """The things of a page."""
-    found: dict[str, Thing] = {}
+    found: dict[str, PageEntity] = {}
     for statement in statements:
         thing = found.get(statement.subject)
         if thing is None:
-            thing = found[statement.subject] = Thing(statement.subject)
-        if statement.predicate == TYPE and statement.object.startswith("<"):
-            thing.classes.append(one_spelling(iri_of(statement.object)))
+            thing = found[statement.subject] = PageEntity(statement.subject)
+        if statement.predicate == RDF_TYPE and statement.object.startswith("<"):
+            thing.classes.append(normalize_iri(iri_of(statement.object)))
         else:
-            thing.properties.append((one_spelling(iri_of(statement.predicate)), statement.object))
+            thing.properties.append((normalize_iri(iri_of(statement.predicate)), statement.object))
     return list(found.values())
 
 
-def one_spelling(iri: str) -> str:
+def normalize_iri(iri: str) -> str:
     """The IRI under the spelling that it is asked for by."""
     if iri.startswith(SCHEMA):
         return iri
@@ -83,13 +83,13 @@ def vocabulary_of(iri: str) -> str:
     return iri[: max(iri.rfind("#"), iri.rfind("/")) + 1]
 
 
-def vocabularies(of: Iterable[Thing]) -> tuple[str, ...]:
+def vocabularies(of: Iterable[PageEntity]) -> tuple[str, ...]:
     """The vocabularies in which a page speaks of things, in order of appearance."""
     found: dict[str, None] = {}
     for thing in of:
         for name in (*thing.classes, *(name for name, _ in thing.properties)):
             vocabulary = vocabulary_of(name)
-            if vocabulary and vocabulary not in _PLUMBING and len(vocabulary) <= VOCABULARY_LENGTH_MAX:
+            if vocabulary and vocabulary not in _SYNTAX_VOCABULARIES and len(vocabulary) <= VOCABULARY_LENGTH_MAX:
                 found[vocabulary] = None
                 if len(found) >= VOCABULARIES_MAX:
                     return tuple(found)

@@ -27,10 +27,10 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 HEX_DIGITS = "0123456789ABCDEFabcdef"
 
-NOWHERE = "about:blank"  # a base that no relative reference can be joined to: as good as none
+NO_BASE = "about:blank"  # a base that no relative reference can be joined to: as good as none
 
 # Anything but the characters that WHATWG leaves alone both in a path and in a query, and that mean nothing new there.
-_needs_care = re.compile(r"[^A-Za-z0-9._~!$&()*+,;=:@/?-]").search
+_needs_parser = re.compile(r"[^A-Za-z0-9._~!$&()*+,;=:@/?-]").search
 _plain_origin = re.compile(r"https?://[A-Za-z0-9._:\[\]-]+").fullmatch
 _escape = re.compile(r"%[0-9A-Fa-f]{2}")
 # Escapes that have another normal form: those with a small letter, and those of unreserved characters.
@@ -49,14 +49,14 @@ _NORMAL = _UPPER | _DECODED
 def canonical(url: str, base: str | None = None) -> str | None:
     """The one spelling of `url`, seen from `base`; None if it is no http(s) URL, or longer than URL_LENGTH_MAX."""
     if base is not None:
-        return base_of(base).join(url)
-    if "/." not in url and _needs_care(url) is None and len(url) <= URL_LENGTH_MAX:
-        return _with_plain_tail(url) or _parsed(url, NOWHERE)
-    return _parsed(url, NOWHERE)
+        return base_url_of(base).join(url)
+    if "/." not in url and _needs_parser(url) is None and len(url) <= URL_LENGTH_MAX:
+        return _with_plain_tail(url) or _parse_with_ada(url, NO_BASE)
+    return _parse_with_ada(url, NO_BASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class BaseUrl:
     """A page's base URL, taken apart once for all the links on it."""
 
     href: str
@@ -66,20 +66,20 @@ class Base:
 
     def join(self, url: str) -> str | None:
         """`canonical(url, base)`. Most links need no URL parser: a plain path is hung on the origin or the folder."""
-        care = _needs_care(url)
+        care = _needs_parser(url)
         if care is None:
             plain = url
         elif url[care.start()] == "#":
             plain = url[: care.start()]
         else:
-            return _parsed(url, self.href)
-        joined = self._joined_by_hand(plain) if len(plain) <= URL_LENGTH_MAX else None
-        return joined if joined is not None and len(joined) <= URL_LENGTH_MAX else _parsed(url, self.href)
+            return _parse_with_ada(url, self.href)
+        joined = self._join_strings(plain) if len(plain) <= URL_LENGTH_MAX else None
+        return joined if joined is not None and len(joined) <= URL_LENGTH_MAX else _parse_with_ada(url, self.href)
 
-    def _joined_by_hand(self, plain: str) -> str | None:
+    def _join_strings(self, plain: str) -> str | None:
         """Base and reference put together as strings; None where that is not so simple."""
         if plain.startswith("../"):
-            return self._joined_above(plain)
+            return self._join_parent(plain)
         if not self.origin or "/." in plain:
             return None
         first = plain[:1]
@@ -91,7 +91,7 @@ class Base:
             return _with_plain_tail(plain)
         return None if not first or first == "." or not self.folder or ":" in plain else self.folder + plain
 
-    def _joined_above(self, plain: str) -> str | None:
+    def _join_parent(self, plain: str) -> str | None:
         folder, root = self.folder, len(self.origin) + 1
         while plain.startswith("../"):
             plain = plain[3:]
@@ -100,16 +100,16 @@ class Base:
 
 
 @lru_cache(maxsize=BASES_CACHED_MAX)
-def base_of(href: str) -> Base:
+def base_url_of(href: str) -> BaseUrl:
     """The base taken apart; kept for the next link of the same page."""
     normal = canonical(href)
     if normal is None:
-        return Base(href, "", "", "")
+        return BaseUrl(href, "", "", "")
     origin = normal[: normal.index("/", 8)]
     path = normal.partition("?")[0]
-    if "/." in path or _needs_care(path.removeprefix(origin)):
-        return Base(href, origin, "", "")
-    return Base(href, origin, path, path[: path.rindex("/") + 1])
+    if "/." in path or _needs_parser(path.removeprefix(origin)):
+        return BaseUrl(href, origin, "", "")
+    return BaseUrl(href, origin, path, path[: path.rindex("/") + 1])
 
 
 def _with_plain_tail(url: str) -> str | None:
@@ -127,11 +127,11 @@ def _with_plain_tail(url: str) -> str | None:
 @lru_cache(maxsize=ORIGINS_CACHED_MAX)
 def _origin(prefix: str) -> str:
     """The canonical form of scheme://host:port, or nothing if there is more in it than that."""
-    href = _parsed(prefix + "/", NOWHERE) if _plain_origin(prefix) else None
+    href = _parse_with_ada(prefix + "/", NO_BASE) if _plain_origin(prefix) else None
     return href[:-1] if href else ""
 
 
-def _parsed(url: str, base: str) -> str | None:
+def _parse_with_ada(url: str, base: str) -> str | None:
     """The slow path, which is the definition."""
     before, mark, _ = url.partition("#")
     url = before + mark  # the mark stays, for spaces before it are not trailing spaces
@@ -141,7 +141,7 @@ def _parsed(url: str, base: str) -> str | None:
         href = join_url(base, url)
     except ValueError:
         scalar = _scalar_values(url)
-        return _parsed(scalar, base) if scalar != url else None
+        return _parse_with_ada(scalar, base) if scalar != url else None
     if not href.startswith(("http://", "https://")):
         return None
     href = _without_credentials(href.removesuffix("#"))
@@ -179,7 +179,7 @@ def url_id(url: str) -> UrlId:
     return digest
 
 
-class Parts(NamedTuple):
+class UrlParts(NamedTuple):
     """A canonical URL taken apart; `port` is always written, `target` is path and query as sent to the server."""
 
     scheme: str
@@ -188,11 +188,11 @@ class Parts(NamedTuple):
     target: str
 
 
-def split(url: str) -> Parts:
+def split(url: str) -> UrlParts:
     """Take a canonical URL apart. IPv6 addresses keep their brackets."""
     slash = url.index("/", 8)
     scheme, host, port, _ = _authority(url[:slash])
-    return Parts(scheme, host, port, url[slash:])
+    return UrlParts(scheme, host, port, url[slash:])
 
 
 @lru_cache(maxsize=ORIGINS_CACHED_MAX)
@@ -227,13 +227,13 @@ def host_id(key: str) -> HostId:
     return number - (1 << 64) if number >> 63 else number
 
 
-class Identity(msgspec.Struct, frozen=True):
+class UrlIdentity(msgspec.Struct, frozen=True):
     """What else a collection takes for the same page. Modern servers tell these apart, so both are off by default."""
 
     fold_case: bool = False
     strip_slash: bool = False
 
-    def of(self, url: str, base: str | None = None) -> str | None:
+    def canonicalize(self, url: str, base: str | None = None) -> str | None:
         """`canonical`, and then this collection's own idea of sameness."""
         found = canonical(url, base)
         return found if found is None else self.fold(found)

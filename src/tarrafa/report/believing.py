@@ -17,11 +17,11 @@ from tarrafa.clock import Clock
 from tarrafa.config import Collection
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, TarrafaError, Unreachable
-from tarrafa.frontier.address import Address, connect, local
-from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, CollectionStatus, PageFacts
-from tarrafa.frontier.store.sqlite import each_page, read_overview, read_rows
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.protocol import FIRST_HOST, CollectionRow, CollectionStatus, RevisitPage
+from tarrafa.frontier.store.sqlite import for_each_revisit_page, read_overview, read_collections
 from tarrafa.report.measuring import distribution
-from tarrafa.report.shapes import Freshness
+from tarrafa.report.shapes import FreshnessSummary
 from tarrafa.revisit.estimate import DAY_S
 
 PAGES_PER_CALL = 5_000
@@ -29,7 +29,7 @@ CHANGES_LEAST = 1 / 1024  # a day: once in three years
 
 
 @dataclass(slots=True)
-class Beliefs:
+class FreshnessAccumulator:
     """Adds up what is believed of pages."""
 
     now: float
@@ -38,7 +38,7 @@ class Beliefs:
     visits: int = 0
     changes: int = 0
 
-    def take(self, pages: list[PageFacts]) -> None:
+    def add_pages(self, pages: list[RevisitPage]) -> None:
         for page in pages:
             history = page.history
             self.rates.append(history.estimate * DAY_S)
@@ -48,70 +48,70 @@ class Beliefs:
         ages = np.maximum(self.now - np.array([page.history.last for page in pages]), 0.0)
         self.fresh += float(np.exp(-rates * ages).sum())
 
-    def told(self) -> Freshness | None:
+    def summary(self) -> FreshnessSummary | None:
         if not self.rates:
             return None
         rates = np.frombuffer(self.rates, np.float32).astype(np.float64)
         share = self.fresh / len(rates)
-        return Freshness(
+        return FreshnessSummary(
             len(rates), self.visits, self.changes, share, distribution(rates, 2.0, CHANGES_LEAST)
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ReportFrontierFacts:
     """What the frontier told. `trouble`: why it told nothing; `others`: the collections beside this one."""
 
     now: float
     status: CollectionStatus | None = None
     config: Collection | None = None
-    freshness: Freshness | None = None
+    freshness: FreshnessSummary | None = None
     others: tuple[str, ...] = ()
     trouble: str = ""
 
 
-async def ask(data: DataDirectory, name: str, address: Address | None = None) -> Known:
+async def read_frontier_facts(data: DataDirectory, name: str, address: Address | None = None) -> ReportFrontierFacts:
     now = Clock.from_environment().now()
     try:
         try:
-            frontier = await connect(address or local(data))
+            frontier = await connect(address or local_address(data))
         except Unreachable:
             if address is not None:
                 raise
-            return await asyncio.to_thread(_read, data, name, now)
+            return await asyncio.to_thread(_read_offline, data, name, now)
         try:
             now = (await frontier.time()).now
             statuses, rows = (await frontier.overview()).collections, await frontier.collections()
-            found = _known(name, now, statuses, rows)
+            found = _facts_of(name, now, statuses, rows)
             if found.status is None or not found.status.keeps_fresh:
                 return found
             number = next(row.id for row in rows if row.name == name)
-            beliefs, host, url = Beliefs(now), FIRST_HOST, b""
-            while some := await frontier.pages(number, host, url, PAGES_PER_CALL):
-                beliefs.take(some)
+            beliefs, host, url = FreshnessAccumulator(now), FIRST_HOST, b""
+            while some := await frontier.revisit_pages(number, host, url, PAGES_PER_CALL):
+                beliefs.add_pages(some)
                 host, url = some[-1].host, some[-1].id
-            return Known(now, found.status, found.config, beliefs.told(), found.others)
+            return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
         finally:
             await frontier.close()
     except TarrafaError as error:
-        return Known(now, trouble=str(error))
+        return ReportFrontierFacts(now, trouble=str(error))
 
 
-def _read(data: DataDirectory, name: str, now: float) -> Known:
+def _read_offline(data: DataDirectory, name: str, now: float) -> ReportFrontierFacts:
     """While nobody owns the file."""
     if not data.frontier.exists():
         raise DataError(f"{data.frontier}: is not there")
     statuses = read_overview(data.frontier).collections
-    found = _known(name, now, statuses, read_rows(data.frontier))
+    found = _facts_of(name, now, statuses, read_collections(data.frontier))
     if found.status is None or not found.status.keeps_fresh:
         return found
-    beliefs = Beliefs(now)
-    each_page(data.frontier, name, beliefs.take)
-    return Known(now, found.status, found.config, beliefs.told(), found.others)
+    beliefs = FreshnessAccumulator(now)
+    for_each_revisit_page(data.frontier, name, beliefs.add_pages)
+    return ReportFrontierFacts(now, found.status, found.config, beliefs.summary(), found.others)
 
 
-def _known(name: str, now: float, statuses: list[CollectionStatus], rows: list[CollectionRow]) -> Known:
+def _facts_of(name: str, now: float, statuses: list[CollectionStatus], rows: list[CollectionRow]) -> ReportFrontierFacts:
     status = next((one for one in statuses if one.name == name), None)
     row = next((one for one in rows if one.name == name), None)
     others = tuple(one.name for one in rows if one.name != name)
-    return Known(now, status, config.decode(row.config) if row is not None else None, None, others)
+    return ReportFrontierFacts(now, status, config.decode_collection(row.config) if row is not None else None, None, others)

@@ -24,33 +24,33 @@ import zstandard
 from msgspec import Meta
 from xxhash import xxh3_64_hexdigest
 
-from tarrafa.graph.figures import GraphFigures
+from tarrafa.graph.figures import GraphStatistics
 from tarrafa.pulse import TEXT_CHARS_MAX, Amount, Count
-from tarrafa.report.portion import Asked, Portion
-from tarrafa.report.shapes import Part
+from tarrafa.report.portion import PartRequest, ReportPart
+from tarrafa.report.shapes import StoragePart
 from tarrafa.report.visits import (
     NAME_CHARS_MAX,
     NAMES_MAX,
     REDIRECTS_MAX,
     ROW,
-    Moved,
+    LatestRedirect,
     Rows,
-    Rules,
-    Server,
-    Store,
-    Visits,
+    RobotsSummary,
+    ServerHeader,
+    RowStore,
+    VisitRows,
 )
 
 PATH = "/report"
 CONTENT_TYPE = "application/x-tarrafa-portion"
-QUESTION_BYTES_MAX = 64 << 10
+REQUEST_BYTES_MAX = 64 << 10
 LENGTH_BYTES = 4
-FRAME_BYTES_MAX, OPENED_BYTES_MAX = 8 << 20, 16 << 20
+FRAME_BYTES_MAX, UNPACKED_BYTES_MAX = 8 << 20, 16 << 20
 NAMES_PER_FRAME, ROWS_PER_FRAME = 1 << 12, 1 << 16
 HOSTS_MAX, ROWS_MAX = 1 << 22, 1 << 27  # of one machine
 COLLECTIONS_MAX, RUNS_MAX = 10_000, 100_000
 CONFIG_BYTES_MAX = 4 << 20
-SHARE = 8  # portions of several machines are held at once
+PARTS_AT_ONCE = 8  # portions of several machines are held at once
 MOMENT_MAX, ELAPSED_MAX = 1e11, 1e7  # seconds: the year 5138; four months
 LEVEL = 1  # of zstandard: 3 saves 3 % of the bytes, and takes half as long again
 HOST_KEY = r"^[a-z]+://[^\s/]+:\d+$"
@@ -58,11 +58,11 @@ FLAGS = 16
 
 HostKey = Annotated[str, Meta(pattern=HOST_KEY, max_length=TEXT_CHARS_MAX)]
 Short = Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
-Table = Literal["types", "languages", "charsets", "collectors"]
+NameTable = Literal["types", "languages", "charsets", "collectors"]
 PartName = Literal["archive", "metadata", "frontier", "index", "graph", "triples", "other"]
 Kind = Literal["data", "index", "other"]
-MOVE = np.dtype([("url", "u8"), ("target", "u8"), ("visit", "u4"), ("code", "i2")])
-NUMBERED: dict[str, Table] = {
+REDIRECT_ROW = np.dtype([("url", "u8"), ("target", "u8"), ("visit", "u4"), ("code", "i2")])
+NUMBERED: dict[str, NameTable] = {
     "type": "types",
     "language": "languages",
     "charset": "charsets",
@@ -70,68 +70,68 @@ NUMBERED: dict[str, Table] = {
 }
 
 
-Collections = Annotated[
+CollectionTimes = Annotated[
     list[tuple[Annotated[str, Meta(max_length=TEXT_CHARS_MAX)], Amount]], Meta(max_length=COLLECTIONS_MAX)
 ]  # and when something was the last time
 
 
-class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class PartMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """What a frame holds."""
 
 
-class Beat(Message, frozen=True):
+class PartKeepAlive(PartMessage, frozen=True):
     """We live. It may stand anywhere."""
 
 
-class Read(Message, frozen=True):
+class PartProgress(PartMessage, frozen=True):
     """So many bytes of the archive, of so many."""
 
     done: Count
     total: Count
 
 
-class Hosts(Message, frozen=True):
+class PartHosts(PartMessage, frozen=True):
     keys: Annotated[list[HostKey], Meta(max_length=NAMES_PER_FRAME)]
 
 
-class Named(Message, frozen=True):
+class PartNames(PartMessage, frozen=True):
     """The next names of a table."""
 
-    table: Table
+    table: NameTable
     names: Annotated[list[Short], Meta(max_length=NAMES_PER_FRAME)]
 
 
-class Servers(Message, frozen=True):
+class PartServers(PartMessage, frozen=True):
     """What hosts, by number, said that they run."""
 
-    told: Annotated[list[tuple[Count, Server]], Meta(max_length=NAMES_PER_FRAME)]
+    told: Annotated[list[tuple[Count, ServerHeader]], Meta(max_length=NAMES_PER_FRAME)]
 
 
-class Robots(Message, frozen=True):
+class PartRobots(PartMessage, frozen=True):
     """What hosts ask of us."""
 
-    told: Annotated[list[tuple[HostKey, Rules]], Meta(max_length=NAMES_PER_FRAME)]
+    told: Annotated[list[tuple[HostKey, RobotsSummary]], Meta(max_length=NAMES_PER_FRAME)]
 
 
-class Sitemaps(Message, frozen=True):
+class PartSitemaps(PartMessage, frozen=True):
     """Hosts that lead to some."""
 
     keys: Annotated[list[HostKey], Meta(max_length=NAMES_PER_FRAME)]
 
 
-class Moves(Message, frozen=True):
+class PartRedirects(PartMessage, frozen=True):
     """Redirects, as MOVE has them."""
 
     content: bytes
 
 
-class Rowed(Message, frozen=True):
+class PartRows(PartMessage, frozen=True):
     """Visits, as ROW has them."""
 
     content: bytes
 
 
-class Rest(Message, frozen=True):
+class PartEnd(PartMessage, frozen=True):
     """All else, and how many rows there were."""
 
     rows: Count
@@ -139,30 +139,30 @@ class Rest(Message, frozen=True):
     deleted: Amount | None
     revision: Annotated[int, Meta(ge=-1, le=1 << 60)]
     config: Annotated[bytes, Meta(max_length=CONFIG_BYTES_MAX)]
-    names: Collections
+    names: CollectionTimes
     runs: Annotated[list[tuple[Count, Amount]], Meta(max_length=RUNS_MAX)]
-    deletions: Collections
+    deletions: CollectionTimes
     moved_whole: bool
     storage: Annotated[list[tuple[PartName, Kind, Count]], Meta(max_length=20)]
     indexed: Count | None
     statements: Count | None
-    graph: GraphFigures | None
+    graph: GraphStatistics | None
 
 
-class Failed(Message, frozen=True):
+class PartFailed(PartMessage, frozen=True):
     """Nothing more comes, for this reason."""
 
     why: Annotated[str, Meta(max_length=1_000)]
 
 
-Frame = Beat | Read | Hosts | Named | Servers | Robots | Sitemaps | Moves | Rowed | Rest | Failed
+Frame = PartKeepAlive | PartProgress | PartHosts | PartNames | PartServers | PartRobots | PartSitemaps | PartRedirects | PartRows | PartEnd | PartFailed
 _decode = msgspec.msgpack.Decoder(Frame).decode
 _encode = msgspec.msgpack.Encoder().encode
 T = TypeVar("T")
 
 
 def _version() -> str:
-    shapes = [msgspec.json.schema(tuple[Asked, Frame]), ROW.descr, MOVE.descr, sys.byteorder]
+    shapes = [msgspec.json.schema(tuple[PartRequest, Frame]), ROW.descr, REDIRECT_ROW.descr, sys.byteorder]
     return xxh3_64_hexdigest(json.dumps(shapes, sort_keys=True).encode())[:8]
 
 
@@ -172,36 +172,36 @@ VERSION = _version()
 # -- there -----------------------------------------------------------------------------------------------------------
 
 
-def frame(message: Message) -> bytes:
+def encode_frame(message: PartMessage) -> bytes:
     content = zstandard.ZstdCompressor(level=LEVEL).compress(_encode(message))
     return len(content).to_bytes(LENGTH_BYTES, "big") + content
 
 
-def pack(portion: Portion) -> Iterator[bytes]:
+def encode_part(portion: ReportPart) -> Iterator[bytes]:
     """The frames of a portion, up to the last."""
     visits = portion.visits
-    for keys in _some(visits.hosts):
-        yield frame(Hosts(list(keys)))
+    for keys in _batches(visits.hosts):
+        yield encode_frame(PartHosts(list(keys)))
     for table in NUMBERED.values():
-        for names in _some(getattr(visits, table)):
-            yield frame(Named(table, list(names)))
-    for servers in _some(list(visits.software.items())):
-        yield frame(Servers(list(servers)))
-    for rules in _some(list(visits.rules.items())):
-        yield frame(Robots(list(rules)))
-    for keys in _some(sorted(visits.sitemaps)):
-        yield frame(Sitemaps(list(keys)))
-    moves = np.array([(url, one.target, one.visit, one.code) for url, one in visits.moved.items()], MOVE)
+        for names in _batches(getattr(visits, table)):
+            yield encode_frame(PartNames(table, list(names)))
+    for servers in _batches(list(visits.software.items())):
+        yield encode_frame(PartServers(list(servers)))
+    for rules in _batches(list(visits.rules.items())):
+        yield encode_frame(PartRobots(list(rules)))
+    for keys in _batches(sorted(visits.sitemaps)):
+        yield encode_frame(PartSitemaps(list(keys)))
+    moves = np.array([(url, one.target, one.visit, one.code) for url, one in visits.moved.items()], REDIRECT_ROW)
     for begin in range(0, len(moves), ROWS_PER_FRAME):
-        yield frame(Moves(_flat(moves[begin : begin + ROWS_PER_FRAME])))
+        yield encode_frame(PartRedirects(_columns_to_bytes(moves[begin : begin + ROWS_PER_FRAME])))
     for begin in range(0, len(visits.rows), ROWS_PER_FRAME):
-        yield frame(Rowed(_flat(visits.rows[begin : begin + ROWS_PER_FRAME])))
-    yield frame(_rest(portion))
+        yield encode_frame(PartRows(_columns_to_bytes(visits.rows[begin : begin + ROWS_PER_FRAME])))
+    yield encode_frame(_part_end(portion))
 
 
-def _rest(portion: Portion) -> Rest:
+def _part_end(portion: ReportPart) -> PartEnd:
     visits, (revision, config) = portion.visits, portion.visits.config
-    return Rest(
+    return PartEnd(
         len(visits.rows), visits.recorded, visits.deleted if visits.deleted > -inf else None, revision,
         config if len(config) <= CONFIG_BYTES_MAX else b"", _newest(visits.names),
         sorted(visits.runs.items())[-RUNS_MAX:], _newest(visits.deletions), visits.moved_whole,
@@ -214,11 +214,11 @@ def _newest(told: dict[str, float]) -> list[tuple[str, float]]:
     return sorted(told.items(), key=lambda one: (-one[1], one[0]))[:COLLECTIONS_MAX]
 
 
-def _some(items: Sequence[T]) -> Iterable[Sequence[T]]:
+def _batches(items: Sequence[T]) -> Iterable[Sequence[T]]:
     return (items[begin : begin + NAMES_PER_FRAME] for begin in range(0, len(items), NAMES_PER_FRAME))
 
 
-def _flat(rows: Rows) -> bytes:
+def _columns_to_bytes(rows: Rows) -> bytes:
     """Column by column, byte by byte."""
     columns = (np.ascontiguousarray(rows[name]) for name in rows.dtype.names or ())
     return b"".join(column.view(np.uint8).reshape(len(rows), -1).T.tobytes() for column in columns)
@@ -227,7 +227,7 @@ def _flat(rows: Rows) -> bytes:
 # -- here ------------------------------------------------------------------------------------------------------------
 
 
-def _rows(content: bytes, kind: "np.dtype[Any]") -> Rows:
+def _rows_from_bytes(content: bytes, kind: "np.dtype[Any]") -> Rows:
     count, rest = divmod(len(content), kind.itemsize)
     if rest or count > ROWS_PER_FRAME:
         raise ValueError(f"{len(content):,} bytes are no rows")
@@ -240,11 +240,11 @@ def _rows(content: bytes, kind: "np.dtype[Any]") -> Rows:
     return rows
 
 
-def opened(content: bytes) -> Frame:
+def decode_frame(content: bytes) -> Frame:
     """The message in a frame, without the length before it."""
     try:
         size = zstandard.frame_content_size(content)
-        if not 0 < size <= OPENED_BYTES_MAX:
+        if not 0 < size <= UNPACKED_BYTES_MAX:
             raise ValueError(f"a frame of {size:,} bytes")
         found: Frame = _decode(zstandard.ZstdDecompressor().decompress(content))
         return found
@@ -252,32 +252,32 @@ def opened(content: bytes) -> Frame:
         raise ValueError(str(error)) from None
 
 
-class Opening:
+class PartReader:
     """Takes the bytes that come, as they come. Use it in a `with`; `portion` is there when the last frame is."""
 
     def __init__(self) -> None:
         self._waiting = bytearray()
-        self._store = Store(SHARE)
+        self._store = RowStore(PARTS_AT_ONCE)
         self._rows = 0
         self._hosts: list[str] = []
         self._tables: dict[str, list[str]] = {table: [] for table in NUMBERED.values()}
         self._most = dict.fromkeys(("host", *NUMBERED), -1)  # the largest number in each column
-        self._software: dict[int, Server] = {}
-        self._rules: dict[str, Rules] = {}
+        self._software: dict[int, ServerHeader] = {}
+        self._rules: dict[str, RobotsSummary] = {}
         self._sitemaps: set[str] = set()
-        self._moved: dict[int, Moved] = {}
+        self._moved: dict[int, LatestRedirect] = {}
         self.heard = 0  # messages that were news
         self.read = (0, 0)  # bytes of the archive there, of so many
         self.failed = ""
-        self.portion: Portion | None = None
+        self.portion: ReportPart | None = None
 
-    def __enter__(self) -> "Opening":
+    def __enter__(self) -> "PartReader":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._store.__exit__()
 
-    def take(self, content: bytes) -> None:
+    def feed(self, content: bytes) -> None:
         """Raises `ValueError` as soon as it is clear that nothing good comes of it."""
         self._waiting += content
         while len(self._waiting) >= LENGTH_BYTES:
@@ -286,48 +286,48 @@ class Opening:
                 raise ValueError(f"a frame of {end:,} bytes")
             if len(self._waiting) < end:
                 return
-            message = opened(bytes(self._waiting[LENGTH_BYTES:end]))
+            message = decode_frame(bytes(self._waiting[LENGTH_BYTES:end]))
             del self._waiting[:end]
-            if (self.portion is not None or self.failed) and not isinstance(message, Beat):
+            if (self.portion is not None or self.failed) and not isinstance(message, PartKeepAlive):
                 raise ValueError("more comes after the end")
-            self._hear(message)
+            self._handle(message)
 
-    def _hear(self, message: Frame) -> None:
-        self.heard += not isinstance(message, Beat)
+    def _handle(self, message: Frame) -> None:
+        self.heard += not isinstance(message, PartKeepAlive)
         match message:
-            case Beat():
+            case PartKeepAlive():
                 pass
-            case Read(done, total):
+            case PartProgress(done, total):
                 self.read = (min(done, total), total)
-            case Hosts(keys):
+            case PartHosts(keys):
                 self._hosts += keys
-                _must(len(self._hosts) <= HOSTS_MAX, "hosts")
-            case Named(table, names):
+                _require(len(self._hosts) <= HOSTS_MAX, "hosts")
+            case PartNames(table, names):
                 self._tables[table] += names
-                _must(len(self._tables[table]) <= NAMES_MAX + 1, table)
-            case Servers(told):
+                _require(len(self._tables[table]) <= NAMES_MAX + 1, table)
+            case PartServers(told):
                 self._software.update(told)
-                _must(len(self._software) <= HOSTS_MAX, "servers")
-            case Robots(rules):
+                _require(len(self._software) <= HOSTS_MAX, "servers")
+            case PartRobots(rules):
                 self._rules.update(rules)
-                _must(len(self._rules) <= HOSTS_MAX, "robots.txt")
-            case Sitemaps(keys):
+                _require(len(self._rules) <= HOSTS_MAX, "robots.txt")
+            case PartSitemaps(keys):
                 self._sitemaps.update(keys)
-                _must(len(self._sitemaps) <= HOSTS_MAX, "sitemaps")
-            case Moves(content):
-                for url, target, visit, code in _rows(content, MOVE).tolist():
-                    self._moved[url] = Moved(visit, code, target)
-                _must(len(self._moved) <= REDIRECTS_MAX, "redirects")
-            case Rowed(content):
-                self._take_rows(_rows(content, ROW))
-            case Rest():
+                _require(len(self._sitemaps) <= HOSTS_MAX, "sitemaps")
+            case PartRedirects(content):
+                for url, target, visit, code in _rows_from_bytes(content, REDIRECT_ROW).tolist():
+                    self._moved[url] = LatestRedirect(visit, code, target)
+                _require(len(self._moved) <= REDIRECTS_MAX, "redirects")
+            case PartRows(content):
+                self._take_rows(_rows_from_bytes(content, ROW))
+            case PartEnd():
                 self._end(message)
-            case Failed(why):
+            case PartFailed(why):
                 self.failed = why or "for no reason"
 
     def _take_rows(self, rows: Rows) -> None:
         self._rows += len(rows)
-        _must(self._rows <= ROWS_MAX, "visits")
+        _require(self._rows <= ROWS_MAX, "visits")
         if not len(rows):
             return
         at, elapsed = rows["at"], rows["elapsed_s"]
@@ -336,24 +336,24 @@ class Opening:
             raise ValueError("visits that cannot be")
         for column in self._most:
             self._most[column] = max(self._most[column], int(rows[column].max()))
-        self._store.take(rows)
+        self._store.add_rows(rows)
 
-    def _end(self, rest: Rest) -> None:
+    def _end(self, rest: PartEnd) -> None:
         tables = {"host": self._hosts} | {column: self._tables[table] for column, table in NUMBERED.items()}
         numbers = (most < len(tables[column]) for column, most in self._most.items())
         if rest.rows != self._rows or not all(numbers) or max(self._software, default=-1) >= len(self._hosts):
             raise ValueError("what came does not hold together")
-        visits = Visits(
+        visits = VisitRows(
             self._store.all(), self._hosts, tables["type"], tables["language"], tables["charset"],
             tables["collector"], self._software, self._rules, self._sitemaps, self._moved, rest.moved_whole,
             (rest.revision, rest.config), dict(rest.names), dict(rest.runs), dict(rest.deletions),
             -inf if rest.deleted is None else rest.deleted, rest.recorded,
         )  # fmt: skip
-        self.portion = Portion(
-            visits, [Part(*part) for part in rest.storage], rest.indexed, rest.statements, rest.graph
+        self.portion = ReportPart(
+            visits, [StoragePart(*part) for part in rest.storage], rest.indexed, rest.statements, rest.graph
         )
 
 
-def _must(fits: bool, what: str) -> None:
+def _require(fits: bool, what: str) -> None:
     if not fits:
         raise ValueError(f"more {what} than one machine can have")

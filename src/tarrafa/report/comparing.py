@@ -9,18 +9,18 @@ from pathlib import Path
 import msgspec
 
 from tarrafa.errors import ConfigError
-from tarrafa.report.shapes import FORMAT, Comparison, Counted, Difference, ListDifference, Report
+from tarrafa.report.shapes import REPORT_FORMAT, ReportComparison, NamedCount, FigureDifference, ListDifference, CollectionReport
 
 LISTED = 10
 FILE_BYTES_MAX = 64 << 20
 
 
-class _Format(msgspec.Struct):
+class _ReportHeader(msgspec.Struct):
     format: int
     collection: str
 
 
-def read(path: Path) -> Report:
+def read_report(path: Path) -> CollectionReport:
     """An earlier report.json."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -29,28 +29,28 @@ def read(path: Path) -> Report:
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     try:
-        found = msgspec.json.decode(content, type=_Format)
-        if found.format > FORMAT:
-            raise ConfigError(f"{path}: written by a newer Tarrafa (format {found.format}, this one reads {FORMAT})")
-        return msgspec.json.decode(content, type=Report)
+        found = msgspec.json.decode(content, type=_ReportHeader)
+        if found.format > REPORT_FORMAT:
+            raise ConfigError(f"{path}: written by a newer Tarrafa (format {found.format}, this one reads {REPORT_FORMAT})")
+        return msgspec.json.decode(content, type=CollectionReport)
     except msgspec.MsgspecError as error:
         raise ConfigError(f"{path}: no report.json of `tarrafa report` ({error})") from None
 
 
-def compare(earlier: Report, now: Report) -> Comparison:
+def compare_reports(earlier: CollectionReport, now: CollectionReport) -> ReportComparison:
     if earlier.collection != now.collection:
         raise ConfigError(f"the earlier report is of {earlier.collection}, not of {now.collection}")
-    before, after = figures(earlier), figures(now)
-    return Comparison(
+    before, after = report_figures(earlier), report_figures(now)
+    return ReportComparison(
         earlier.made_at,
         earlier.work.first,
         earlier.work.last,
-        [Difference(name, before[name], value) for name, value in after.items() if name in before],
-        [_lists(name, old, new) for name, old, new in _tables(earlier, now)],
+        [FigureDifference(name, before[name], value) for name, value in after.items() if name in before],
+        [_compare_lists(name, old, new) for name, old, new in _tables(earlier, now)],
     )
 
 
-def figures(report: Report) -> dict[str, float]:
+def report_figures(report: CollectionReport) -> dict[str, float]:
     """What is compared number by number; what a report cannot tell is left out."""
     work, links, servers = report.work, report.links, report.servers
     found: dict[str, float | None] = {
@@ -67,8 +67,8 @@ def figures(report: Report) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if value is not None}
 
 
-def _tables(earlier: Report, now: Report) -> list[tuple[str, dict[str, int], dict[str, int]]]:
-    def statuses(report: Report) -> dict[str, int]:
+def _tables(earlier: CollectionReport, now: CollectionReport) -> list[tuple[str, dict[str, int], dict[str, int]]]:
+    def statuses(report: CollectionReport) -> dict[str, int]:
         return {str(one.status): one.count for one in report.responses}
 
     return [
@@ -82,18 +82,18 @@ def _tables(earlier: Report, now: Report) -> list[tuple[str, dict[str, int], dic
     ]
 
 
-def _plain(rows: list[Counted]) -> dict[str, int]:
+def _plain(rows: list[NamedCount]) -> dict[str, int]:
     return {row.name: row.count for row in rows}
 
 
-def _lists(name: str, before: dict[str, int], now: dict[str, int]) -> ListDifference:
-    appeared = [Difference(key, 0, count) for key, count in now.items() if key not in before]
-    vanished = [Difference(key, count, 0) for key, count in before.items() if key not in now]
-    moved = [Difference(key, before[key], now[key]) for key in before if now.get(key, before[key]) != before[key]]
+def _compare_lists(name: str, before: dict[str, int], now: dict[str, int]) -> ListDifference:
+    appeared = [FigureDifference(key, 0, count) for key, count in now.items() if key not in before]
+    vanished = [FigureDifference(key, count, 0) for key, count in before.items() if key not in now]
+    moved = [FigureDifference(key, before[key], now[key]) for key in before if now.get(key, before[key]) != before[key]]
     return ListDifference(
         name, _most(appeared), _most(vanished), _most(moved), len(appeared), len(vanished)
     )  # fmt: skip
 
 
-def _most(rows: list[Difference]) -> list[Difference]:
+def _most(rows: list[FigureDifference]) -> list[FigureDifference]:
     return sorted(rows, key=lambda row: (-abs(row.now - row.before), row.name))[:LISTED]

@@ -15,31 +15,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tarrafa.config import Collection
-from tarrafa.frontier.order.breadth import goes_on
-from tarrafa.model import Status, is_weather
-from tarrafa.report.measuring import degrees, distribution, ranked
+from tarrafa.frontier.order.breadth import continues_walk
+from tarrafa.model import Status, is_inconclusive
+from tarrafa.report.measuring import value_counts, distribution, rank_counts
 from tarrafa.report.shapes import (
     Collector,
-    Counted,
-    Cycle,
-    Degrees,
+    NamedCount,
+    BreadthCycle,
+    LinkDegrees,
     Distribution,
-    Pause,
+    CrawlPause,
     RobotsUse,
     ServerDocuments,
-    Servers,
-    Software,
-    StatusCounted,
+    ServerSummary,
+    SoftwareUse,
+    ResponseStatusCount,
     Timeline,
-    Work,
+    CrawlSummary,
 )
-from tarrafa.report.visits import GRACE, KEPT, READ, REQUESTED, Rows, Visits, names_of
+from tarrafa.report.visits import GRACE, KEPT, READ, REQUESTED, Rows, VisitRows, count_names
 
 PAUSE_S = 600.0  # whoever is silent for longer rests
 PAUSES_LISTED = 10
 FIRST_S = 12 * 3600.0
 SERVERS_LISTED = 25
-HELD = 0.8
+HELD_SHARE = 0.8
 HOSTS_COMPARED_MAX = 10_000
 LISTED_MAX = 1_000  # rows of any table in the JSON
 STEPS_MAX = 120
@@ -67,14 +67,14 @@ STEPS_S = (
     2_592_000,
 )
 CYCLES_MAX = 1_000
-TURNS_MAX = 32  # 2 to that power is more links than a page can have
+PAGE_NUMBER_MAX = 32  # 2 to that power is more links than a page can have
 
 
 @dataclass
-class Counting:
+class ReportTables:
     """All tables over the same rows."""
 
-    visits: Visits
+    visits: VisitRows
     site_of: Callable[[str], str]  # the site of a host's key
 
     @cached_property
@@ -89,13 +89,13 @@ class Counting:
     def documents(self) -> Rows:
         """The newest word on each URL that is kept."""
         statuses = self.rows["status"]
-        weather = np.array([status for status in np.unique(statuses).tolist() if is_weather(status)], statuses.dtype)
+        weather = np.array([status for status in np.unique(statuses).tolist() if is_inconclusive(status)], statuses.dtype)
         said = np.flatnonzero(~np.isin(statuses, weather) & ((self.rows["flags"] & GRACE) == 0))
         last = said[_last_of_each(self.rows["url"][said], self.rows["visit"][said], self.rows["at"][said])]
         return self.rows[last[(self.rows["flags"][last] & KEPT) > 0]]
 
     @cached_property
-    def met(self) -> NDArray[np.int64]:
+    def first_kept(self) -> NDArray[np.int64]:
         """The rows in which each URL was kept for the first time, in the order of time."""
         kept = np.flatnonzero((self.rows["flags"] & KEPT) > 0)
         kept = kept[np.argsort(self.rows["at"][kept], kind="stable")]
@@ -113,10 +113,10 @@ class Counting:
     def accessed(self) -> int:
         return len(np.unique(self.rows["url"][self.requested]))
 
-    def work(self) -> Work:
+    def work(self) -> CrawlSummary:
         rows = self.rows
         if not len(rows):
-            return Work()
+            return CrawlSummary()
         at = np.sort(rows["at"])
         first = float((rows["at"] - rows["elapsed_s"]).min())
         last, gaps = float(at[-1]), np.diff(at, prepend=first)
@@ -125,38 +125,38 @@ class Counting:
         duration = last - first
         active = max(duration - float(gaps[rests].sum()), 0.0)
         size, documents = int(rows["bytes"].sum(dtype=np.int64)), len(self.documents)
-        early = self.rows["at"][self.met] <= first + FIRST_S
-        return Work(
+        early = self.rows["at"][self.first_kept] <= first + FIRST_S
+        return CrawlSummary(
             first, last, duration, active, len(rests),
-            [Pause(float(at[n] - gaps[n]), float(at[n])) for n in np.sort(longest)],
+            [CrawlPause(float(at[n] - gaps[n]), float(at[n])) for n in np.sort(longest)],
             len(rows), int(self.requested.sum()), documents, int(((rows["flags"] & KEPT) > 0).sum()), size,
             float(self.documents["bytes"].mean(dtype=np.float64)) if documents else 0.0,
             documents / active if active else 0.0, size * 8 / 1000 / active if active else 0.0,
             float(early.mean()) if len(early) else 0.0,
         )  # fmt: skip
 
-    def responses(self) -> list[StatusCounted]:
+    def responses(self) -> list[ResponseStatusCount]:
         statuses, counts = np.unique(self.rows["status"], return_counts=True)
         total = max(len(self.rows), 1)
         found = [
-            StatusCounted(status, n, n / total) for status, n in zip(statuses.tolist(), counts.tolist(), strict=True)
+            ResponseStatusCount(status, n, n / total) for status, n in zip(statuses.tolist(), counts.tolist(), strict=True)
         ]
         return sorted(found, key=lambda one: (-one.count, one.status))
 
-    def types(self) -> tuple[list[Counted], int]:
+    def types(self) -> tuple[list[NamedCount], int]:
         """Of all answers, errors included; those without a type have an empty name. And how many types there are."""
-        counts = names_of(self.rows["type"][self.requested], self.visits.types)
-        return ranked(counts, limit=LISTED_MAX), len(counts) - ("" in counts)
+        counts = count_names(self.rows["type"][self.requested], self.visits.types)
+        return rank_counts(counts, limit=LISTED_MAX), len(counts) - ("" in counts)
 
-    def servers(self) -> Servers:
+    def servers(self) -> ServerSummary:
         hosts = self.visits.hosts
         asked = np.unique(self.rows["host"][self.requested]) if len(self.rows) else np.empty(0, np.int64)
         documents, total = np.bincount(self.documents["host"], minlength=len(hosts)), max(len(self.documents), 1)
         sizes = np.bincount(self.documents["host"], self.documents["bytes"], minlength=len(hosts))
         order = sorted(np.flatnonzero(documents).tolist(), key=lambda n: (-documents[n], hosts[n]))
         reached = np.cumsum(documents[order]) if order else np.empty(0)
-        holding = int(np.searchsorted(reached, HELD * total - 1e-9) + 1) if order else 0
-        return Servers(
+        holding = int(np.searchsorted(reached, HELD_SHARE * total - 1e-9) + 1) if order else 0
+        return ServerSummary(
             len(asked), len(order), len(np.unique(self.sites[order])) if order else 0,
             [ServerDocuments(hosts[n], int(documents[n]), int(documents[n]) / total, int(sizes[n]))
              for n in order[:SERVERS_LISTED]],
@@ -167,26 +167,26 @@ class Counting:
     def sizes(self) -> Distribution:
         return distribution(self.documents["bytes"], 2.0, 1000.0)
 
-    def depths(self) -> list[Counted]:
+    def depths(self) -> list[NamedCount]:
         total = max(len(self.documents), 1)
-        return [Counted(str(depth), n, n / total) for depth, n in degrees(self.documents["depth"])][:LISTED_MAX]
+        return [NamedCount(str(depth), n, n / total) for depth, n in value_counts(self.documents["depth"])][:LISTED_MAX]
 
-    def languages(self) -> list[Counted]:
+    def languages(self) -> list[NamedCount]:
         return self._named("language", self.visits.languages)
 
-    def charsets(self) -> list[Counted]:
+    def charsets(self) -> list[NamedCount]:
         return self._named("charset", self.visits.charsets)
 
-    def _named(self, column: str, names: list[str]) -> list[Counted]:
-        return ranked(
-            names_of(self.documents[column], names), self._servers_by(self.documents[column], names), LISTED_MAX
+    def _named(self, column: str, names: list[str]) -> list[NamedCount]:
+        return rank_counts(
+            count_names(self.documents[column], names), self._servers_by(self.documents[column], names), LISTED_MAX
         )
 
     def _servers_by(self, numbers: NDArray[np.uint16], names: list[str]) -> dict[str, int]:
         pairs = np.unique((numbers.astype(np.int64) << 32) | self.documents["host"])
-        return names_of(pairs >> 32, names)
+        return count_names(pairs >> 32, names)
 
-    def domains(self, config: Collection) -> list[Counted]:
+    def domains(self, config: Collection) -> list[NamedCount]:
         """By top-level domain, or by what the collection names or favours: these come first."""
         named = named_domains(config)
         of_host = [domain_of(host, named) for host in self.visits.hosts]
@@ -194,16 +194,16 @@ class Counting:
         for number, count in enumerate(np.bincount(self.documents["host"], minlength=len(of_host)).tolist()):
             documents[of_host[number]] += count
             servers[of_host[number]] += count > 0
-        found = ranked({name: count for name, count in documents.items() if count}, servers, LISTED_MAX)
+        found = rank_counts({name: count for name, count in documents.items() if count}, servers, LISTED_MAX)
         return sorted(found, key=lambda one: one.name not in named)
 
-    def software(self) -> Software:
+    def software(self) -> SoftwareUse:
         asked = np.unique(self.rows["host"][self.requested]).tolist()
         told = [self.visits.software[host].text for host in asked if host in self.visits.software]
-        return Software(
+        return SoftwareUse(
             len(told), len(asked) - len(told),
-            ranked(_counted(product_of(text) for text in told), limit=LISTED_MAX),
-            ranked(_counted(told), limit=LISTED_MAX),
+            rank_counts(_counted(product_name(text) for text in told), limit=LISTED_MAX),
+            rank_counts(_counted(told), limit=LISTED_MAX),
         )  # fmt: skip
 
     def robots(self) -> RobotsUse:
@@ -222,7 +222,7 @@ class Counting:
 
     def collectors(self) -> list[Collector]:
         found, met = [], np.zeros(len(self.rows), np.bool_)
-        met[self.met] = True
+        met[self.first_kept] = True
         for number, name in enumerate(self.visits.collectors):
             own = self.rows["collector"] == number
             at = self.rows["at"][own]
@@ -245,12 +245,12 @@ class Counting:
         def of(rows: NDArray[np.int64]) -> NDArray[np.int64]:
             return np.minimum(((self.rows["at"][rows] - start) // step).astype(np.int64), steps - 1)
 
-        _, entered = np.unique(self.sites[self.rows["host"][self.met]], return_index=True)
+        _, entered = np.unique(self.sites[self.rows["host"][self.first_kept]], return_index=True)
         place = of(np.arange(len(self.rows)))
         return Timeline(
             start, step,
-            np.cumsum(np.bincount(of(self.met), minlength=steps)).tolist(),
-            np.cumsum(np.bincount(of(self.met[entered]), minlength=steps)).tolist(),
+            np.cumsum(np.bincount(of(self.first_kept), minlength=steps)).tolist(),
+            np.cumsum(np.bincount(of(self.first_kept[entered]), minlength=steps)).tolist(),
             np.bincount(place[self.requested], minlength=steps).tolist(),
             np.bincount(place, self.rows["bytes"], minlength=steps).astype(np.int64).tolist(),
         )  # fmt: skip
@@ -273,13 +273,13 @@ class Counting:
     def outgoing_links(self) -> Distribution:
         return distribution(self.documents["links"])
 
-    def degrees(self, incoming: list[tuple[int, int]]) -> Degrees:
-        return Degrees(incoming, degrees(self.documents["links"]))
+    def degrees(self, incoming: list[tuple[int, int]]) -> LinkDegrees:
+        return LinkDegrees(incoming, value_counts(self.documents["links"]))
 
-    def cycles(self, per_cycle: int) -> list[Cycle]:
+    def cycles(self, per_cycle: int) -> list[BreadthCycle]:
         """Sites in the order in which they were entered, so many to a cycle. A site's i-th page passes when the walk
         would go on after it: 2^i of its links or more lead to other sites."""
-        pages = self.rows[self.met]  # in the order of time
+        pages = self.rows[self.first_kept]  # in the order of time
         sites = self.sites[pages["host"]]
         if not len(sites):
             return []
@@ -288,13 +288,13 @@ class Counting:
         order = np.argsort(entered, kind="stable")
         begins = np.flatnonzero(np.diff(entered[order], prepend=-1))
         turn = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order))) + 1
-        turns, external = np.minimum(turn, TURNS_MAX).tolist(), pages["external"][order].tolist()
-        passed = np.array([goes_on(i, links) for i, links in zip(turns, external, strict=True)], np.int64)
+        turns, external = np.minimum(turn, PAGE_NUMBER_MAX).tolist(), pages["external"][order].tolist()
+        passed = np.array([continues_walk(i, links) for i, links in zip(turns, external, strict=True)], np.int64)
         cycle = entered[order] // max(per_cycle, 1)
         total, good = np.bincount(cycle), np.bincount(cycle, passed).astype(np.int64)
         held = np.bincount(np.arange(len(begins)) // max(per_cycle, 1))
         return [
-            Cycle(n + 1, sites, pages, ok, pages - ok)
+            BreadthCycle(n + 1, sites, pages, ok, pages - ok)
             for n, (sites, pages, ok) in enumerate(zip(held.tolist(), total.tolist(), good.tolist(), strict=True))
         ][:CYCLES_MAX]  # fmt: skip
 
@@ -316,7 +316,7 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def product_of(server: str) -> str:
+def product_name(server: str) -> str:
     """`Apache` of `Apache/2.4.62 (Debian)`: the first word, without its version."""
     words = server.split()
     return words[0].partition("/")[0] or server if words else server

@@ -20,9 +20,9 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import Busy, NoSuchThing, TarrafaError
 from tarrafa.frontier.address import Address
 from tarrafa.report import comparing, writers
-from tarrafa.report.making import make
-from tarrafa.report.portion import Others
-from tarrafa.report.shapes import MachineUsed, Report
+from tarrafa.report.making import build_report
+from tarrafa.report.portion import RequestRemoteParts
+from tarrafa.report.shapes import MachineUsage, CollectionReport
 from tarrafa.report.texts import Texts
 
 KEPT_MAX = 50  # of a collection
@@ -30,20 +30,20 @@ MOMENT = re.compile(r"\d{8}-\d{6}")
 FILE = re.compile(r"report\.(json|md|html|css)|plots/[a-z0-9_]+\.(svg|png)")
 
 
-class _Limited(msgspec.Struct):
+class _ReportRun(msgspec.Struct):
     run: int | None = None
 
 
 @lru_cache(maxsize=1_000)  # what was made stays as it is
 def _run_of(path: Path) -> int | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Limited).run
+        return msgspec.json.decode(path.read_bytes(), type=_ReportRun).run
     except (OSError, msgspec.MsgspecError):
         return None
 
 
 @dataclass(slots=True)
-class Making:
+class ReportInProgress:
     """A report that is being made, or was not: `trouble` says why."""
 
     name: str
@@ -56,13 +56,13 @@ class Making:
         return self.done / self.total if self.total else 0.0
 
 
-class Desk:
+class ReportStore:
     """The reports of one data directory."""
 
     def __init__(self, data: DataDirectory, address: Address | None = None) -> None:
         self._data, self._address = data, address
         self._lock = threading.Lock()
-        self.making: Making | None = None
+        self.making: ReportInProgress | None = None
 
     def moments(self, name: str) -> list[str]:
         """When reports were made of a collection, the newest first."""
@@ -72,13 +72,13 @@ class Desk:
             return []
         return sorted((one for one in found if self.file(name, one, "report.json")), reverse=True)
 
-    def read(self, name: str, moment: str = "") -> Report:
+    def read(self, name: str, moment: str = "") -> CollectionReport:
         """A report that was made; by default the newest."""
         newest = moment or next(iter(self.moments(name)), "")
         path = self.file(name, newest, "report.json")
         if path is None:
             raise NoSuchThing(f"{name}: no report of {moment[:20]!r}" if moment else f"{name}: no report was made yet")
-        return comparing.read(path)
+        return comparing.read_report(path)
 
     def run_of(self, name: str, moment: str) -> int | None:
         """The run that a report tells of; None: all of them."""
@@ -96,14 +96,14 @@ class Desk:
         folder = self._folder(name) / moment / writers.FOLDER
         return sorted(path.stem for path in folder.glob("*.svg")) if MOMENT.fullmatch(moment) else []
 
-    def begin(
+    def start_report(
         self,
         name: str,
         texts: Texts,
         now: float,
-        machines: Sequence[MachineUsed] | None = None,
+        machines: Sequence[MachineUsage] | None = None,
         earlier: str = "",
-        others: Others | None = None,
+        others: RequestRemoteParts | None = None,
         run: int | None = None,
     ) -> threading.Thread:
         """Make one, of one `run` or of all, in a thread; `making` tells how far it is. `others` asks the nodes of other
@@ -111,21 +111,21 @@ class Desk:
         with self._lock:
             if self.making is not None and not self.making.trouble:
                 raise Busy(f"a report of {self.making.name} is being made; one at a time")
-            self.making = Making(name)
+            self.making = ReportInProgress(name)
         thread = threading.Thread(
-            target=self._make, args=(name, texts, now, machines, earlier, others, run), daemon=True
+            target=self._build, args=(name, texts, now, machines, earlier, others, run), daemon=True
         )
         thread.start()
         return thread
 
-    def _make(
+    def _build(
         self,
         name: str,
         texts: Texts,
         now: float,
-        machines: Sequence[MachineUsed] | None,
+        machines: Sequence[MachineUsage] | None,
         earlier: str,
-        others: Others | None,
+        others: RequestRemoteParts | None,
         run: int | None,
     ) -> None:
         making = self.making
@@ -138,11 +138,11 @@ class Desk:
         folder = self._folder(name) / f".{moment}"
         try:
             before = self.read(name, earlier) if earlier else None
-            found = make(
+            found = build_report(
                 self._data, name, run=run, machines=machines or None, earlier=before, address=self._address,
                 others=others, progress=progress,
             )  # fmt: skip
-            writers.write(found, texts, folder)
+            writers.write_report(found, texts, folder)
             folder.replace(folder.with_name(moment))
             for old in self.moments(name)[KEPT_MAX:]:
                 shutil.rmtree(self._folder(name) / old, ignore_errors=True)

@@ -15,31 +15,31 @@ import msgspec
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
-from tarrafa.process import become_child
-from tarrafa.report.carrying import QUESTION_BYTES_MAX, Failed, Read, frame, pack
-from tarrafa.report.portion import Asked, gather
+from tarrafa.process import die_with_parent
+from tarrafa.report.carrying import REQUEST_BYTES_MAX, PartFailed, PartProgress, encode_frame, encode_part
+from tarrafa.report.portion import PartRequest, gather_local_part
 
 NICE = 10
-TOLD_EVERY_S = 0.25
+PROGRESS_EVERY_S = 0.25
 WHY_CHARS_MAX = 300
 
 
-def _hand_over(data: DataDirectory, asked: Asked) -> None:
+def _send_part(data: DataDirectory, asked: PartRequest) -> None:
     out, told_at = sys.stdout.buffer, 0.0
 
     def tell(done: int, total: int) -> None:
         nonlocal told_at
-        if boottime() - told_at >= TOLD_EVERY_S:
+        if boottime() - told_at >= PROGRESS_EVERY_S:
             told_at = boottime()
-            out.write(frame(Read(done, total)))
+            out.write(encode_frame(PartProgress(done, total)))
             out.flush()
 
     try:
         data.check_version()
-        for one in pack(gather(data, asked, tell)):
+        for one in encode_part(gather_local_part(data, asked, tell)):
             out.write(one)
     except (TarrafaError, OSError) as error:
-        out.write(frame(Failed(str(error)[:WHY_CHARS_MAX])))
+        out.write(encode_frame(PartFailed(str(error)[:WHY_CHARS_MAX])))
     out.flush()
 
 
@@ -48,10 +48,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
-    become_child(options.parent)
+    die_with_parent(options.parent)
     os.nice(NICE)
-    asked = msgspec.msgpack.decode(sys.stdin.buffer.read(QUESTION_BYTES_MAX), type=Asked)
-    _hand_over(DataDirectory(options.data), asked)
+    asked = msgspec.msgpack.decode(sys.stdin.buffer.read(REQUEST_BYTES_MAX), type=PartRequest)
+    _send_part(DataDirectory(options.data), asked)
 
 
 if __name__ == "__main__":

@@ -14,53 +14,53 @@ from functools import lru_cache
 from math import inf
 
 from tarrafa import __version__, config
-from tarrafa.config import Collection, Politeness
+from tarrafa.config import Collection, PolitenessConfig
 from tarrafa.crawl.visit import user_agent
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
-from tarrafa.fetch.suffixes import bundled_list
+from tarrafa.fetch.suffixes import bundled_suffix_list
 from tarrafa.frontier.address import Address
-from tarrafa.graph.figures import GraphFigures
-from tarrafa.parse.site import Suffixes
+from tarrafa.graph.figures import GraphStatistics
+from tarrafa.parse.site import PublicSuffixes
 from tarrafa.pulse import TEXT_CHARS_MAX
 from tarrafa.report import surroundings
-from tarrafa.report.believing import Known, ask
-from tarrafa.report.comparing import compare
-from tarrafa.report.counting import Counting
-from tarrafa.report.moving import redirects
-from tarrafa.report.portion import Asked, Gathered, Others, Portion, Progress, gather
+from tarrafa.report.believing import ReportFrontierFacts, read_frontier_facts
+from tarrafa.report.comparing import compare_reports
+from tarrafa.report.counting import ReportTables
+from tarrafa.report.moving import summarize_redirects
+from tarrafa.report.portion import PartRequest, RemoteParts, RequestRemoteParts, ReportPart, Progress, gather_local_part
 from tarrafa.report.shapes import (
-    FORMAT,
+    REPORT_FORMAT,
     DeadLink,
     DeadLinks,
-    Links,
+    UrlCounts,
     MachineStorage,
-    MachineUsed,
-    Report,
-    StatusCounted,
+    MachineUsage,
+    CollectionReport,
+    ResponseStatusCount,
 )
-from tarrafa.report.uniting import unite
-from tarrafa.report.visits import Visits
+from tarrafa.report.uniting import merge_parts
+from tarrafa.report.visits import VisitRows
 
 NO_FRONTIER, NO_GRAPH, NO_INDEX, NO_BUSY = "no_frontier", "no_graph", "no_index", "no_busy"
 GRAPH_IS_NOW, SHARED, CUT_REDIRECTS = "graph_is_now", "shared", "cut_redirects"
 WITHOUT, ELSEWHERE, SEVERAL = "without", "elsewhere", "several"
 
 
-def make(
+def build_report(
     data: DataDirectory,
     name: str,
     *,
     since: float | None = None,
     until: float | None = None,
     run: int | None = None,
-    machines: Sequence[MachineUsed] | None = None,
-    earlier: Report | None = None,
+    machines: Sequence[MachineUsage] | None = None,
+    earlier: CollectionReport | None = None,
     address: Address | None = None,
-    others: Others | None = None,
+    others: RequestRemoteParts | None = None,
     search: bool = True,
     progress: Progress = lambda done, total: None,
-) -> Report:
+) -> CollectionReport:
     """The report of a collection, of a run or a period of it. `machines`: as somebody noted them; else it is this one.
     `others` asks the nodes of other machines for what they hold.
 
@@ -69,32 +69,32 @@ def make(
     data.check_version()
     if since is not None and until is not None and until <= since:
         raise ConfigError("the period ends before it begins: --until must be later than --since")
-    known = asyncio.run(ask(data, name, address))
-    agent = user_agent(known.config) if known.config is not None else Politeness().user_agent
-    asked = Asked(name, agent[:TEXT_CHARS_MAX], _not_before_time(since), _not_before_time(until), run)
+    known = asyncio.run(read_frontier_facts(data, name, address))
+    agent = user_agent(known.config) if known.config is not None else PolitenessConfig().user_agent
+    asked = PartRequest(name, agent[:TEXT_CHARS_MAX], _not_negative(since), _not_negative(until), run)
     own, elsewhere = _gather(data, asked, others, progress)
     portions = {"": own, **elsewhere.portions}
     by_machine = [MachineStorage(node, one.storage) for node, one in portions.items()] if len(portions) > 1 else []
     several_graphs = sum(one.graph is not None for one in portions.values()) > 1
-    whole = unite(list(portions.values()))
+    whole = merge_parts(list(portions.values()))
     visits, graph = whole.visits, whole.graph
     _check(name, known, visits, run)
-    settings = known.config or _noted(visits.config[1]) or Collection(name=name)
+    settings = known.config or _archived_config(visits.config[1]) or Collection(name=name)
     site = _suffixes(tuple(settings.network.suffixes)).site
-    counting = Counting(visits, lambda key: site(key.partition("://")[2].rpartition(":")[0]))
-    astray = _elsewhere(known, visits, asked)
+    counting = ReportTables(visits, lambda key: site(key.partition("://")[2].rpartition(":")[0]))
+    astray = _visits_elsewhere(known, visits, asked)
     responses, (types, distinct) = counting.responses(), counting.types()
     status = known.status
-    report = Report(
-        FORMAT, name, known.now, __version__, since, until, run,
+    report = CollectionReport(
+        REPORT_FORMAT, name, known.now, __version__, since, until, run,
         status.state if status is not None else "", status.reason if status is not None else "",
         settings.strategy.order,
-        list(machines) if machines is not None else [MachineUsed("", surroundings.this_machine(data))],
+        list(machines) if machines is not None else [MachineUsage("", surroundings.this_machine(data))],
         counting.work(), _links(known, counting, None if several_graphs else graph, whole.indexed), responses,
         [] if asked.is_limited or astray else _unvisited(known, responses), types, distinct,
         counting.servers(), counting.sizes(), counting.depths(), counting.languages(), counting.domains(settings),
         counting.charsets(), counting.software(), counting.robots(), _dead(graph),
-        redirects(visits, counting.documents), counting.collectors(), counting.timeline(), counting.waits(),
+        summarize_redirects(visits, counting.documents), counting.collectors(), counting.timeline(), counting.waits(),
         counting.answers(), counting.internal_links(), counting.outgoing_links(),
         counting.degrees(graph.in_links if graph is not None else []),
         counting.cycles(settings.strategy.cycle) if settings.strategy.order == "breadth" else [],
@@ -106,34 +106,34 @@ def make(
     return report if earlier is None else _compared(report, earlier)
 
 
-def _not_before_time(moment: float | None) -> float | None:
+def _not_negative(moment: float | None) -> float | None:
     return None if moment is None else max(moment, 0.0)
 
 
 @lru_cache(maxsize=4)
-def _suffixes(extra: tuple[str, ...]) -> Suffixes:
-    return Suffixes(bundled_list(), extra)
+def _suffixes(extra: tuple[str, ...]) -> PublicSuffixes:
+    return PublicSuffixes(bundled_suffix_list(), extra)
 
 
-def _compared(report: Report, earlier: Report) -> Report:
+def _compared(report: CollectionReport, earlier: CollectionReport) -> CollectionReport:
     from msgspec.structs import replace
 
-    return replace(report, comparison=compare(earlier, report))
+    return replace(report, comparison=compare_reports(earlier, report))
 
 
-def _gather(data: DataDirectory, asked: Asked, others: Others | None, progress: Progress) -> tuple[Portion, Gathered]:
+def _gather(data: DataDirectory, asked: PartRequest, others: RequestRemoteParts | None, progress: Progress) -> tuple[ReportPart, RemoteParts]:
     """Our own portion, and beside it, at once, those of others."""
     if others is None:
-        return gather(data, asked, progress), Gathered()
-    read = _Read(progress)
+        return gather_local_part(data, asked, progress), RemoteParts()
+    read = _BothProgress(progress)
     asking = others(asked, lambda done, total: read.tell(1, done, total))
     try:
-        return gather(data, asked, lambda done, total: read.tell(0, done, total)), asking.wait()
+        return gather_local_part(data, asked, lambda done, total: read.tell(0, done, total)), asking.wait()
     finally:
         asking.stop()
 
 
-class _Read:
+class _BothProgress:
     """How far they are together."""
 
     def __init__(self, progress: Progress) -> None:
@@ -146,7 +146,7 @@ class _Read:
             self._progress(sum(part[0] for part in self._parts), sum(part[1] for part in self._parts))
 
 
-def _check(name: str, known: Known, visits: Visits, run: int | None) -> None:
+def _check(name: str, known: ReportFrontierFacts, visits: VisitRows, run: int | None) -> None:
     if known.status is None and name not in visits.collections():
         others = ", ".join(sorted({*known.others, *visits.collections()})) or "none"
         raise ConfigError(f"no collection is named {name!r} (there are: {others})")
@@ -155,27 +155,27 @@ def _check(name: str, known: Known, visits: Visits, run: int | None) -> None:
         raise ConfigError(f"{name}: there is no run {run} with visits (there are: {runs})")
 
 
-def _noted(content: bytes) -> Collection | None:
+def _archived_config(content: bytes) -> Collection | None:
     """How the archive says that it was configured."""
     with contextlib.suppress(ConfigError):
-        return config.decode(content) if content else None
+        return config.decode_collection(content) if content else None
     return None
 
 
-def _links(known: Known, counting: Counting, graph: GraphFigures | None, indexed: int | None) -> Links:
+def _links(known: ReportFrontierFacts, counting: ReportTables, graph: GraphStatistics | None, indexed: int | None) -> UrlCounts:
     status = known.status
-    found = Links(
+    found = UrlCounts(
         graph.urls if graph is not None else None, None, counting.accessed(), len(counting.documents), indexed
     )
     if status is None:
         return found
-    return Links(
+    return UrlCounts(
         found.mentioned, status.known, found.accessed, found.kept, indexed, status.pending + status.handed_out,
         status.failed, status.excluded, status.too_deep, status.passed_over,
     )  # fmt: skip
 
 
-def _elsewhere(known: Known, visits: Visits, asked: Asked) -> int:
+def _visits_elsewhere(known: ReportFrontierFacts, visits: VisitRows, asked: PartRequest) -> int:
     """Visits that the frontier knows of, at least so many, and no archive that was read. It was asked first, and a
     visit is archived before it is finished."""
     if known.status is None or (asked.is_limited and visits.deleted > -inf):
@@ -184,17 +184,17 @@ def _elsewhere(known: Known, visits: Visits, asked: Asked) -> int:
     return max(0, known.status.visits - read)
 
 
-def _unvisited(known: Known, responses: list[StatusCounted]) -> list[StatusCounted]:
+def _unvisited(known: ReportFrontierFacts, responses: list[ResponseStatusCount]) -> list[ResponseStatusCount]:
     """What the frontier has settled and the archive has no record of. It was asked first, so a visit made meanwhile
     does not count here."""
     statuses = {int(code): count for code, count in (known.status.statuses if known.status is not None else {}).items()}
     visited = {one.status: one.count for one in responses}
     more = {code: count - visited.get(code, 0) for code, count in statuses.items()}
     total = sum(count for count in more.values() if count > 0) or 1
-    return [StatusCounted(code, count, count / total) for code, count in sorted(more.items()) if count > 0]
+    return [ResponseStatusCount(code, count, count / total) for code, count in sorted(more.items()) if count > 0]
 
 
-def _dead(graph: GraphFigures | None) -> DeadLinks | None:
+def _dead(graph: GraphStatistics | None) -> DeadLinks | None:
     if graph is None:
         return None
     return DeadLinks(
@@ -206,7 +206,7 @@ def _dead(graph: GraphFigures | None) -> DeadLinks | None:
     )
 
 
-def _notes(report: Report) -> list[str]:
+def _notes(report: CollectionReport) -> list[str]:
     limited = (report.since, report.until, report.run) != (None, None, None)
     told = (
         (NO_FRONTIER, report.links.discovered is None), (WITHOUT, bool(report.missing)),

@@ -9,14 +9,14 @@ from collections import Counter
 import numpy as np
 
 from tarrafa.model import Status
-from tarrafa.report.measuring import ranked
-from tarrafa.report.shapes import Bin, Redirects, StatusCounted
-from tarrafa.report.visits import Moved, Rows, Visits
+from tarrafa.report.measuring import rank_counts
+from tarrafa.report.shapes import Bin, RedirectSummary, ResponseStatusCount
+from tarrafa.report.visits import LatestRedirect, Rows, VisitRows
 
 DOCUMENT, OTHER_ANSWER, UNVISITED, LOOP = "document", "other", "unvisited", "loop"
 
 
-def redirects(visits: Visits, documents: Rows) -> Redirects:
+def summarize_redirects(visits: VisitRows, documents: Rows) -> RedirectSummary:
     moved = visits.moved
     if visits.deleted > -np.inf:  # those of a namesake that was deleted are not ours
         ours = set(visits.rows["url"].tolist())
@@ -30,20 +30,20 @@ def redirects(visits: Visits, documents: Rows) -> Redirects:
     astray = 0
     for begin in moved:
         if begin not in targets:
-            length, end = _walk(begin, moved, looping)
+            length, end = _follow_chain(begin, moved, looping)
             lengths[length] += 1
             if end is None:
                 astray += 1
             else:
                 ends.append(end)
-    return Redirects(
+    return RedirectSummary(
         len(moved),
         [
-            StatusCounted(code, count, count / total)
+            ResponseStatusCount(code, count, count / total)
             for code, count in sorted(codes.items(), key=lambda item: (-item[1], item[0]))
         ],
         [Bin(length, length + 1, lengths[length]) for length in sorted(lengths)],
-        ranked({name: count for name, count in (*_ended(ends, visits, documents), (LOOP, astray)) if count}),
+        rank_counts({name: count for name, count in (*_chain_ends(ends, visits, documents), (LOOP, astray)) if count}),
         loops,
         len(looping),
         int((visits.rows["status"] == Status.REDIRECTS_EXCEEDED).sum()),
@@ -51,7 +51,7 @@ def redirects(visits: Visits, documents: Rows) -> Redirects:
     )
 
 
-def _loops(moved: dict[int, Moved]) -> tuple[int, set[int]]:
+def _loops(moved: dict[int, LatestRedirect]) -> tuple[int, set[int]]:
     """How many there are, and the URLs in them."""
     loops, looping = 0, set[int]()
     seen: dict[int, int] = {}  # by which walk
@@ -67,7 +67,7 @@ def _loops(moved: dict[int, Moved]) -> tuple[int, set[int]]:
     return loops, looping
 
 
-def _walk(begin: int, moved: dict[int, Moved], looping: set[int]) -> tuple[int, int | None]:
+def _follow_chain(begin: int, moved: dict[int, LatestRedirect], looping: set[int]) -> tuple[int, int | None]:
     """How many redirects from there, and where it ends; None: in a loop."""
     length, at = 0, begin
     while at in moved:
@@ -77,7 +77,7 @@ def _walk(begin: int, moved: dict[int, Moved], looping: set[int]) -> tuple[int, 
     return length, at
 
 
-def _ended(ends: list[int], visits: Visits, documents: Rows) -> list[tuple[str, int]]:
+def _chain_ends(ends: list[int], visits: VisitRows, documents: Rows) -> list[tuple[str, int]]:
     found = np.array(ends, np.uint64)
     kept = np.isin(found, documents["url"])
     seen = np.isin(found, visits.rows["url"])

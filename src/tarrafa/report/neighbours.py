@@ -19,12 +19,12 @@ import msgspec
 import pycurl
 
 from tarrafa.clock import boottime
-from tarrafa.fetch.peer import is_safe, prepared
+from tarrafa.fetch.peer import may_send_secret, new_post_handle
 from tarrafa.frontier.token import Token
-from tarrafa.pulse import shown
-from tarrafa.report.carrying import CONTENT_TYPE, PATH, VERSION, Opening
-from tarrafa.report.portion import Asked, Gathered, Portion, Progress
-from tarrafa.report.shapes import Missing
+from tarrafa.pulse import printable_text
+from tarrafa.report.carrying import CONTENT_TYPE, PATH, VERSION, PartReader
+from tarrafa.report.portion import PartRequest, RemoteParts, ReportPart, Progress
+from tarrafa.report.shapes import MissingNode
 
 AT_ONCE = 16
 CONNECT_MAX_S = 5
@@ -37,7 +37,7 @@ MEANING = {401: REFUSED, 404: OTHER_VERSION, 409: OTHER_VERSION, 500: TROUBLE, 5
 log = logging.getLogger(__name__)
 
 
-class Lacking(Exception):
+class PartUnavailable(Exception):
     """There is no portion; in one word, and for those who look into the log."""
 
     def __init__(self, why: str, detail: str) -> None:
@@ -46,7 +46,7 @@ class Lacking(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class RemoteNodes:
     """Whom a report asks besides us: the names of nodes, and where they answer; an empty address: it does not."""
 
     nodes: Sequence[tuple[str, str]]
@@ -55,24 +55,24 @@ class Neighbours:
     stall_s: float = STALL_S
     limit_s: int = LIMIT_S
 
-    def __call__(self, asked: Asked, progress: Progress) -> "Round":
-        return Round(self, asked, progress)
+    def __call__(self, asked: PartRequest, progress: Progress) -> "PartRequests":
+        return PartRequests(self, asked, progress)
 
-    def ask(self, url: str, asked: Asked, tell: Progress, stop: threading.Event) -> Portion:
+    def fetch_part(self, url: str, asked: PartRequest, tell: Progress, stop: threading.Event) -> ReportPart:
         """One of them. Raises `Lacking`."""
         if not url:
-            raise Lacking(UNASKED, "it does not answer others")
+            raise PartUnavailable(UNASKED, "it does not answer others")
         if not self.token:
-            raise Lacking(REFUSED, "there is no token to ask it with")
-        with Opening() as opening:
+            raise PartUnavailable(REFUSED, "there is no token to ask it with")
+        with PartReader() as opening:
             curl = self._curl(f"{url}{PATH}/{VERSION}", msgspec.msgpack.encode(asked))
-            _Call(opening, tell, stop, self.stall_s).perform(curl, url)
+            _PartTransfer(opening, tell, stop, self.stall_s).perform(curl, url)
             if opening.portion is None:
-                raise Lacking(*((TROUBLE, opening.failed) if opening.failed else (BROKEN, "it ends in the middle")))
+                raise PartUnavailable(*((TROUBLE, opening.failed) if opening.failed else (BROKEN, "it ends in the middle")))
             return opening.portion
 
     def _curl(self, url: str, body: bytes) -> pycurl.Curl:
-        curl = prepared(CONTENT_TYPE, self.token.secret)
+        curl = new_post_handle(CONTENT_TYPE, self.token.secret)
         curl.setopt(pycurl.URL, url.encode())
         curl.setopt(pycurl.POSTFIELDS, body)
         curl.setopt(pycurl.CONNECTTIMEOUT, CONNECT_MAX_S)
@@ -82,27 +82,27 @@ class Neighbours:
         return curl
 
 
-class Round:
+class PartRequests:
     """All of them, asked in threads that keep nobody from ending."""
 
-    def __init__(self, neighbours: Neighbours, asked: Asked, progress: Progress) -> None:
+    def __init__(self, neighbours: RemoteNodes, asked: PartRequest, progress: Progress) -> None:
         self._neighbours, self._asked, self._progress = neighbours, asked, progress
         self._nodes = list(neighbours.nodes)
         self._read: dict[str, tuple[int, int]] = {}
-        self._found: dict[str, Portion | Missing] = {}
+        self._found: dict[str, ReportPart | MissingNode] = {}
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._turns = iter(self._nodes)
-        self._threads = [threading.Thread(target=self._ask, daemon=True) for _ in self._nodes[:AT_ONCE]]
+        self._threads = [threading.Thread(target=self._fetch_in_turn, daemon=True) for _ in self._nodes[:AT_ONCE]]
         for thread in self._threads:
             thread.start()
 
-    def wait(self) -> Gathered:
+    def wait(self) -> RemoteParts:
         for thread in self._threads:
             thread.join()
-        gathered = Gathered()
+        gathered = RemoteParts()
         for name, _ in self._nodes:
-            found = self._found.get(name) or Missing(name, TROUBLE)
-            if isinstance(found, Missing):
+            found = self._found.get(name) or MissingNode(name, TROUBLE)
+            if isinstance(found, MissingNode):
                 gathered.missing.append(found)
             else:
                 gathered.portions[name] = found
@@ -111,38 +111,38 @@ class Round:
     def stop(self) -> None:
         self._stop.set()
 
-    def _ask(self) -> None:
+    def _fetch_in_turn(self) -> None:
         while True:
             with self._lock:
                 name, url = next(self._turns, ("", ""))
             if not name:
                 return
             try:
-                self._found[name] = self._neighbours.ask(url, self._asked, partial(self._tell, name), self._stop)
-            except Lacking as lacking:
-                log.warning("a report without node %s: %s", name, shown(str(lacking)))
-                self._found[name] = Missing(name, lacking.why)
+                self._found[name] = self._neighbours.fetch_part(url, self._asked, partial(self._update_progress, name), self._stop)
+            except PartUnavailable as lacking:
+                log.warning("a report without node %s: %s", name, printable_text(str(lacking)))
+                self._found[name] = MissingNode(name, lacking.why)
             except Exception:  # it is ours, and costs no more than that node
                 log.exception("a report without node %s", name)
 
-    def _tell(self, name: str, done: int, total: int) -> None:
+    def _update_progress(self, name: str, done: int, total: int) -> None:
         with self._lock:
             self._read[name] = (done, total)
             self._progress(sum(one[0] for one in self._read.values()), sum(one[1] for one in self._read.values()))
 
 
 @dataclass(slots=True)
-class _Call:
+class _PartTransfer:
     """One answer, as it comes."""
 
-    opening: Opening
+    opening: PartReader
     tell: Progress
     stop: threading.Event
     stall_s: float
     news_at: float = field(default_factory=boottime)
     code: int = 0
     kind: str = ""
-    lacking: Lacking | None = None
+    lacking: PartUnavailable | None = None
 
     def perform(self, curl: pycurl.Curl, url: str) -> None:
         curl.setopt(pycurl.HEADERFUNCTION, self._head)
@@ -153,7 +153,7 @@ class _Call:
         try:
             curl.perform()
         except pycurl.error as error:
-            raise self.lacking or Lacking(AWAY, str((*error.args, "")[1])) from None
+            raise self.lacking or PartUnavailable(AWAY, str((*error.args, "")[1])) from None
         finally:
             curl.close()
         if self.lacking is not None or self.code != 200:
@@ -165,8 +165,8 @@ class _Call:
 
     def _may_speak(self, connected: str, url: str) -> int:
         """The connection stands, and nothing has been said yet."""
-        if not is_safe(url, str(connected)):
-            self.lacking = Lacking(UNASKED, "without TLS a token is sent to no public address")
+        if not may_send_secret(url, str(connected)):
+            self.lacking = PartUnavailable(UNASKED, "without TLS a token is sent to no public address")
             return int(pycurl.PREREQFUNC_ABORT)
         return int(pycurl.PREREQFUNC_OK)
 
@@ -177,23 +177,23 @@ class _Call:
         elif line.lower().startswith(b"content-type:"):
             self.kind = line.partition(b":")[2].strip().decode("latin-1")
 
-    def _refused(self) -> Lacking:
-        return Lacking(MEANING.get(self.code, BROKEN), f"HTTP {self.code}")
+    def _refused(self) -> PartUnavailable:
+        return PartUnavailable(MEANING.get(self.code, BROKEN), f"HTTP {self.code}")
 
     def _take(self, content: bytes) -> int:
         try:
             if self.code != 200:
                 raise self._refused()
             if self.kind != CONTENT_TYPE:
-                raise Lacking(BROKEN, "what answers there is no node of Tarrafa")
+                raise PartUnavailable(BROKEN, "what answers there is no node of Tarrafa")
             heard = self.opening.heard
-            self.opening.take(content)
+            self.opening.feed(content)
             self.tell(*self.opening.read)
             self.news_at = boottime() if self.opening.heard > heard else self.news_at
         except ValueError as error:
-            self.lacking = Lacking(BROKEN, str(error))
+            self.lacking = PartUnavailable(BROKEN, str(error))
         except OSError as error:
-            self.lacking = Lacking(TROUBLE, f"there is no room for it here ({error.strerror})")
-        except Lacking as lacking:
+            self.lacking = PartUnavailable(TROUBLE, f"there is no room for it here ({error.strerror})")
+        except PartUnavailable as lacking:
             self.lacking = lacking
         return len(content) if self.lacking is None else -1

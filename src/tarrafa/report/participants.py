@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from tarrafa.coordinate.beats import Machine
-from tarrafa.coordinate.use import Meanwhile, Used
-from tarrafa.report.shapes import MachineUsed
+from tarrafa.coordinate.use import UsageDuringRuns, CpuUsage
+from tarrafa.report.shapes import MachineUsage
 
 
-class Node(NamedTuple):
+class ReportNode(NamedTuple):
     """As whoever coordinates knows it. `address`: where it is asked for its portion; empty: it does not answer."""
 
     name: str
@@ -23,19 +23,19 @@ class Node(NamedTuple):
 
 
 class Participants(NamedTuple):
-    machines: list[MachineUsed]
+    machines: list[MachineUsage]
     others: list[tuple[str, str]]  # to be asked, and where
 
 
-def participants(nodes: Iterable[Node], meanwhile: Meanwhile | None) -> Participants:
-    heard = meanwhile.nodes if meanwhile is not None else dict[str, Used]()
+def find_participants(nodes: Iterable[ReportNode], meanwhile: UsageDuringRuns | None) -> Participants:
+    heard = meanwhile.nodes if meanwhile is not None else dict[str, CpuUsage]()
     is_sure = meanwhile is not None and meanwhile.whole
-    machines, others = list[MachineUsed](), list[tuple[str, str]]()
+    machines, others = list[MachineUsage](), list[tuple[str, str]]()
     for node in nodes:
         used = heard.get(node.name)
         if node.machine is not None and (used is not None or not heard):
             mean, most = (used.mean, used.most) if used is not None else (None, None)
-            machines.append(MachineUsed(node.name, node.machine, mean, most or None))
+            machines.append(MachineUsage(node.name, node.machine, mean, most or None))
         if not node.is_own and (node.address or used is not None or not is_sure):
             others.append((node.name, node.address))
     return Participants(machines, others)

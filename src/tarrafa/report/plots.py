@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tarrafa.report.shapes import Bin, Distribution, Report
-from tarrafa.report.telling import cut
+from tarrafa.report.shapes import Bin, Distribution, CollectionReport
+from tarrafa.report.telling import shorten_text
 from tarrafa.report.texts import Texts
-from tarrafa.simulate.plots import COLOURS, Series, drawing, lines
+from tarrafa.simulate.plots import COLOURS, Series, figure_axes, draw_lines
 
 MARKS_MAX = 12  # ends of collectors that are named
 LABEL_CHARS_MAX = 40
@@ -24,14 +24,14 @@ TICKS_MAX = 14
 SPANS_S = (("s", 1.0, 300.0), ("min", 60.0, 3 * 3600.0), ("h", 3600.0, 4 * 86_400.0), ("d", 86_400.0, math.inf))
 ON_WHITE = {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.0}
 
-Draw = Callable[[Report, Texts, Path, str], None]
+Draw = Callable[[CollectionReport, Texts, Path, str], None]
 
 
 def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def draw(report: Report, t: Texts, folder: Path) -> list[str]:
+def draw_plots(report: CollectionReport, t: Texts, folder: Path) -> list[str]:
     """Write NAME.png and NAME.svg for each figure that the report has numbers for; their names."""
     if not can_draw():
         return []
@@ -45,26 +45,26 @@ def draw(report: Report, t: Texts, folder: Path) -> list[str]:
     return drawn
 
 
-def plain(text: str) -> str:
+def escape_label(text: str) -> str:
     """As it is written: a dollar begins no formula."""
-    return cut(text, LABEL_CHARS_MAX).replace("$", r"\$")
+    return shorten_text(text, LABEL_CHARS_MAX).replace("$", r"\$")
 
 
-def _scale(report: Report) -> tuple[str, float]:
+def _scale(report: CollectionReport) -> tuple[str, float]:
     """The unit of the time axis, and its seconds."""
     span = len(report.timeline.documents) * report.timeline.step_s
     return next((name, unit) for name, unit, most in SPANS_S if span <= most)
 
 
-def _times(report: Report) -> list[float]:
+def _times(report: CollectionReport) -> list[float]:
     unit = _scale(report)[1]
     return [(place * report.timeline.step_s) / unit for place in range(len(report.timeline.documents) + 1)]
 
 
-def _documents(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _documents(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     name, unit = _scale(report)
     line = report.timeline
-    with drawing(stem, title, t(f"since_start_{name}"), t("documents")) as axes:
+    with figure_axes(stem, title, t(f"since_start_{name}"), t("documents")) as axes:
         _plain_axis(axes.yaxis, t)
         axes.plot(_times(report), [0, *line.documents], color=COLOURS[0], linewidth=2.0)
         axes.set_ylim(bottom=0)
@@ -73,18 +73,18 @@ def _documents(report: Report, t: Texts, stem: Path, title: str) -> None:
         for place, one in enumerate(ends[-MARKS_MAX:]):
             at = (one.last - line.start) / unit
             axes.axvline(at, color=COLOURS[1], linestyle=(0, (2, 2)), linewidth=1.0)
-            label, height = t("end_of", name=plain(one.name)), 0.04 + 0.075 * (place % MARKS_MAX)
+            label, height = t("end_of", name=escape_label(one.name)), 0.04 + 0.075 * (place % MARKS_MAX)
             axes.annotate(label, (at, height), xycoords=("data", "axes fraction"), xytext=(-4, 0), ha="right",
                           textcoords="offset points", fontsize=8.5, color="#8a3c00", bbox=ON_WHITE)  # fmt: skip
         if len(ends) > MARKS_MAX:
             axes.set_title(f"{title} ({t('more', count=t.number(len(ends) - MARKS_MAX))})")
 
 
-def _growth(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _growth(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     """Two axes: sites are far fewer than documents."""
     name, _ = _scale(report)
     line, times = report.timeline, _times(report)
-    with drawing(stem, title, t(f"since_start_{name}"), t("documents")) as axes:
+    with figure_axes(stem, title, t(f"since_start_{name}"), t("documents")) as axes:
         other = axes.twinx()
         for own, values, colour, label, style in (
             (axes, line.documents, COLOURS[0], t("documents"), "-"),
@@ -98,16 +98,16 @@ def _growth(report: Report, t: Texts, stem: Path, title: str) -> None:
         axes.margins(x=0.02)
 
 
-def _statuses(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _statuses(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     shown = report.responses[:STATUSES_SHOWN]
-    labels = [plain(f"{one.status} {t.status(one.status)}") for one in shown]
+    labels = [escape_label(f"{one.status} {t.status(one.status)}") for one in shown]
     counts = [one.count for one in shown]
-    _sideways(stem, labels, counts, title, t("visits"), [t.number(count) for count in counts], t, log=True)
+    _horizontal_bars(stem, labels, counts, title, t("visits"), [t.number(count) for count in counts], t, log=True)
 
 
-def _servers(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _servers(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     counts = sorted(report.servers.documents.values(), reverse=True)
-    with drawing(stem, title, t("rank_of_server"), t("documents")) as axes:
+    with figure_axes(stem, title, t("rank_of_server"), t("documents")) as axes:
         marker = "o" if len(counts) <= 200 else "."
         axes.plot(range(1, len(counts) + 1), counts, marker, color=COLOURS[0], markersize=4, linestyle="none")
         axes.set_xscale("log")
@@ -121,7 +121,7 @@ def _servers(report: Report, t: Texts, stem: Path, title: str) -> None:
                           textcoords="offset points", fontsize=8.5)  # fmt: skip
 
 
-def _sizes(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _sizes(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     _bars(stem, report.sizes.bins, title, t("bytes_axis"), t("documents"), lambda low: _size(low, t), t)
 
 
@@ -133,19 +133,19 @@ def _size(low: float, t: Texts) -> str:
     return f"{t.number(value)} {unit}"
 
 
-def _depths(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _depths(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     bins = [Bin(float(one.name), float(one.name) + 1, one.count) for one in report.depths if one.name.isdigit()]
     _bars(stem, bins, title, t("depth"), t("documents"), t.number, t)
 
 
-def _waits(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _waits(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     def label(low: float) -> str:
         return "0" if not low else t.number(low) if low >= 1 else f"1/{round(1 / low)}"
 
     _bars(stem, report.waits.bins, title, t("seconds_axis"), t("pages_axis"), label, t)
 
 
-def _internal(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _internal(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     bins = report.internal_links.bins
     _bars(stem, bins, title, t("internal"), t("documents"), lambda low: _from_to(low, bins, t), t)
 
@@ -155,7 +155,7 @@ def _from_to(low: float, bins: Sequence[Bin], t: Texts) -> str:
     return t.number(low) if high <= low else f"{t.number(low)}–{t.number(high)}"
 
 
-def _changes(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _changes(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     assert report.freshness is not None
 
     def label(low: float) -> str:
@@ -164,9 +164,9 @@ def _changes(report: Report, t: Texts, stem: Path, title: str) -> None:
     _bars(stem, report.freshness.changes_per_day.bins, title, t("changes_axis"), t("pages_axis"), label, t)
 
 
-def _degrees(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _degrees(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     """Log-log, as such things are looked at; pages without any link have no place there."""
-    with drawing(stem, title, t("links_axis"), t("pages_axis")) as axes:
+    with figure_axes(stem, title, t("links_axis"), t("pages_axis")) as axes:
         for points, colour, marker, label in (
             (report.degrees.incoming, COLOURS[0], "o", t("incoming_short")),
             (report.degrees.outgoing, COLOURS[1], "s", t("outgoing_short")),
@@ -182,27 +182,27 @@ def _degrees(report: Report, t: Texts, stem: Path, title: str) -> None:
         axes.legend(frameon=False)
 
 
-def _breadth(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _breadth(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     numbers = [float(one.number) for one in report.cycles]
     few = len(numbers) <= TICKS_MAX
     passed = Series(t("passed"), numbers, [one.passed for one in report.cycles], markers=few)
     failed = Series(t("fell"), numbers, [one.failed for one in report.cycles], markers=few)
-    lines(stem, [passed, failed], title, t("cycle"), t("pages"), x_ticks=numbers if few else None)
+    draw_lines(stem, [passed, failed], title, t("cycle"), t("pages"), x_ticks=numbers if few else None)
 
 
-def _storage(report: Report, t: Texts, stem: Path, title: str) -> None:
+def _storage(report: CollectionReport, t: Texts, stem: Path, title: str) -> None:
     parts = [part for part in report.storage if part.bytes]
     labels, sizes = [t(f"part_{part.name}") for part in parts], [part.bytes for part in parts]
     colours = [COLOURS[{"data": 0, "index": 2}.get(part.kind, 5)] for part in parts]
-    _sideways(stem, labels, [size / 1e6 for size in sizes], title, "MB", [t.size(size) for size in sizes], t, colours)
+    _horizontal_bars(stem, labels, [size / 1e6 for size in sizes], title, "MB", [t.size(size) for size in sizes], t, colours)
 
 
-def _sideways(
+def _horizontal_bars(
     stem: Path, labels: Sequence[str], values: Sequence[float], title: str, x_label: str, said: Sequence[str], t: Texts,
     colours: Sequence[str] | None = None, *, log: bool = False,
 ) -> None:  # fmt: skip
     """Bars from left to right: labels may be long."""
-    with drawing(stem, title, x_label, "") as axes:
+    with figure_axes(stem, title, x_label, "") as axes:
         drawn = axes.barh(range(len(labels)), values, color=colours or COLOURS[0], height=0.65)
         axes.set_yticks(range(len(labels)), labels, fontsize=9)
         axes.invert_yaxis()
@@ -219,7 +219,7 @@ def _bars(
     stem: Path, bins: Sequence[Bin], title: str, x_label: str, y_label: str, label: Callable[[float], str], t: Texts
 ) -> None:
     """One bar for each bin, its left edge written below."""
-    with drawing(stem, title, x_label, y_label) as axes:
+    with figure_axes(stem, title, x_label, y_label) as axes:
         _plain_axis(axes.yaxis, t)
         axes.bar(range(len(bins)), [one.count for one in bins], color=COLOURS[0], width=0.85)
         step = math.ceil(len(bins) / TICKS_MAX)
@@ -253,7 +253,7 @@ def _has(found: Distribution) -> bool:
 
 
 # In the order of the report: whether there is something to see, and how it is drawn.
-PLOTS: dict[str, tuple[Callable[[Report], bool], Draw]] = {
+PLOTS: dict[str, tuple[Callable[[CollectionReport], bool], Draw]] = {
     "documents": (lambda report: bool(report.timeline.documents), _documents),
     "growth": (lambda report: bool(report.timeline.documents), _growth),
     "statuses": (lambda report: bool(report.responses), _statuses),

@@ -14,20 +14,20 @@ from typing import Annotated, Protocol
 import msgspec
 from msgspec import Meta
 
-from tarrafa.archive.history import lengths
+from tarrafa.archive.history import durable_lengths
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError
-from tarrafa.graph.figures import GraphFigures, figures
+from tarrafa.graph.figures import GraphStatistics, graph_statistics
 from tarrafa.pulse import TEXT_CHARS_MAX, Amount, Count
 from tarrafa.report import surroundings
-from tarrafa.report.shapes import Missing, Part
-from tarrafa.report.visits import Reader, Visits
-from tarrafa.triples.state import state_of as statements_of
+from tarrafa.report.shapes import MissingNode, StoragePart
+from tarrafa.report.visits import VisitReader, VisitRows
+from tarrafa.triples.state import triples_status as statements_of
 
 Progress = Callable[[int, int], None]  # bytes of the archive read, of so many
 
 
-class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PartRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of what: a collection, a period, a run. `agent` is whom robots.txt are read for."""
 
     name: Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
@@ -42,44 +42,44 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(slots=True)
-class Portion:
+class ReportPart:
     """What was found. `storage`, `statements`: of all collections together."""
 
-    visits: Visits
-    storage: list[Part]
+    visits: VisitRows
+    storage: list[StoragePart]
     indexed: int | None = None
     statements: int | None = None
-    graph: GraphFigures | None = None
+    graph: GraphStatistics | None = None
 
 
 @dataclass(slots=True)
-class Gathered:
+class RemoteParts:
     """The portions of other machines, by the names of their nodes; and of whom there is none."""
 
-    portions: dict[str, Portion] = field(default_factory=dict)
-    missing: list[Missing] = field(default_factory=list)
+    portions: dict[str, ReportPart] = field(default_factory=dict)
+    missing: list[MissingNode] = field(default_factory=list)
 
 
-class Asking(Protocol):
+class PendingParts(Protocol):
     """Other machines are being asked."""
 
-    def wait(self) -> Gathered:
+    def wait(self) -> RemoteParts:
         """Until all have answered, or will not."""
 
     def stop(self) -> None:
         """Nobody waits any more."""
 
 
-Others = Callable[[Asked, Progress], Asking]
+RequestRemoteParts = Callable[[PartRequest, Progress], PendingParts]
 
 
-def gather(data: DataDirectory, asked: Asked, progress: Progress = lambda done, total: None) -> Portion:
+def gather_local_part(data: DataDirectory, asked: PartRequest, progress: Progress = lambda done, total: None) -> ReportPart:
     """That of this machine."""
-    reader = Reader(
+    reader = VisitReader(
         asked.name, asked.agent, -inf if asked.since is None else asked.since,
         inf if asked.until is None else asked.until, asked.run,
     )  # fmt: skip
-    total, done = sum(lengths(data.archive).values()), 0
+    total, done = sum(durable_lengths(data.archive).values()), 0
 
     def tell(size: int) -> None:
         nonlocal done
@@ -89,18 +89,18 @@ def gather(data: DataDirectory, asked: Asked, progress: Progress = lambda done, 
     visits, indexed, graph = reader.read(data.archive, tell), _indexed(data, asked.name), _graph(data, asked.name)
     statements = statements_of(data)
     told = statements.statements if statements is not None else None
-    return Portion(visits, surroundings.storage(data), indexed, told, graph)
+    return ReportPart(visits, surroundings.storage_sizes(data), indexed, told, graph)
 
 
 def _indexed(data: DataDirectory, name: str) -> int | None:
     try:
-        return surroundings.indexed(data, name)
+        return surroundings.count_indexed(data, name)
     except DataError:
         return None
 
 
-def _graph(data: DataDirectory, name: str) -> GraphFigures | None:
+def _graph(data: DataDirectory, name: str) -> GraphStatistics | None:
     try:
-        return figures(data, name)
+        return graph_statistics(data, name)
     except DataError:
         return None

@@ -9,14 +9,14 @@ import msgspec
 
 from tarrafa.coordinate.beats import Machine
 
-FORMAT = 1
+REPORT_FORMAT = 1
 
 
-class Shape(msgspec.Struct, frozen=True):
+class ReportStruct(msgspec.Struct, frozen=True):
     """A part of the report."""
 
 
-class Counted(Shape, frozen=True):
+class NamedCount(ReportStruct, frozen=True):
     """One row of a table: a name, how many, and which part of all. `servers`: on how many of them, where that tells."""
 
     name: str
@@ -25,13 +25,13 @@ class Counted(Shape, frozen=True):
     servers: int = 0
 
 
-class StatusCounted(Shape, frozen=True):
+class ResponseStatusCount(ReportStruct, frozen=True):
     status: int
     count: int
     share: float
 
 
-class Bin(Shape, frozen=True, array_like=True):
+class Bin(ReportStruct, frozen=True, array_like=True):
     """How many values are at least `low` and less than `high`."""
 
     low: float
@@ -39,7 +39,7 @@ class Bin(Shape, frozen=True, array_like=True):
     count: int
 
 
-class Distribution(Shape, frozen=True):
+class Distribution(ReportStruct, frozen=True):
     """Many numbers in few."""
 
     count: int = 0
@@ -53,7 +53,7 @@ class Distribution(Shape, frozen=True):
     bins: list[Bin] = []
 
 
-class MachineUsed(Shape, frozen=True):
+class MachineUsage(ReportStruct, frozen=True):
     """A machine that took part. `busy`: its processor's mean use over the period, where somebody noted it."""
 
     name: str
@@ -62,12 +62,12 @@ class MachineUsed(Shape, frozen=True):
     busy_most: float | None = None
 
 
-class Pause(Shape, frozen=True, array_like=True):
+class CrawlPause(ReportStruct, frozen=True, array_like=True):
     since: float
     until: float
 
 
-class Work(Shape, frozen=True):
+class CrawlSummary(ReportStruct, frozen=True):
     """How long it took and what came of it. Rates are over the active time."""
 
     first: float = 0.0
@@ -75,7 +75,7 @@ class Work(Shape, frozen=True):
     duration_s: float = 0.0
     active_s: float = 0.0
     pauses: int = 0
-    pauses_longest: list[Pause] = []
+    pauses_longest: list[CrawlPause] = []
     visits: int = 0  # records, those without a request included
     requests: int = 0
     documents: int = 0  # URLs that are kept
@@ -87,7 +87,7 @@ class Work(Shape, frozen=True):
     first_12_h: float = 0.0  # the share of documents that were first met by then
 
 
-class Links(Shape, frozen=True):
+class UrlCounts(ReportStruct, frozen=True):
     """From hearing of a URL to finding it in a search. None: nobody here can tell."""
 
     mentioned: int | None = None  # in the link graph, in scope or not
@@ -102,14 +102,14 @@ class Links(Shape, frozen=True):
     passed_over: int | None = None
 
 
-class ServerDocuments(Shape, frozen=True):
+class ServerDocuments(ReportStruct, frozen=True):
     host: str
     documents: int
     share: float
     bytes: int
 
 
-class Servers(Shape, frozen=True):
+class ServerSummary(ReportStruct, frozen=True):
     """`holding_80`: the share of servers, the largest first, that hold 80 % of the documents."""
 
     visited: int = 0
@@ -121,16 +121,16 @@ class Servers(Shape, frozen=True):
     documents: dict[str, int] = {}  # of each, to compare with; the largest, where there are too many
 
 
-class Software(Shape, frozen=True):
+class SoftwareUse(ReportStruct, frozen=True):
     """By server: what the last answer with such a header said. `silent`: servers that never said."""
 
     told: int = 0
     silent: int = 0
-    products: list[Counted] = []
-    versions: list[Counted] = []
+    products: list[NamedCount] = []
+    versions: list[NamedCount] = []
 
 
-class RobotsUse(Shape, frozen=True):
+class RobotsUse(ReportStruct, frozen=True):
     """Of the servers that were visited: who has a robots.txt, and what it asks of us."""
 
     asked: int = 0  # whose robots.txt was asked for
@@ -146,13 +146,13 @@ class RobotsUse(Shape, frozen=True):
     urls_excluded: int = 0
 
 
-class DeadLink(Shape, frozen=True):
+class DeadLink(ReportStruct, frozen=True):
     url: str
     links: int
     status: int = 0
 
 
-class DeadLinks(Shape, frozen=True):
+class DeadLinks(ReportStruct, frozen=True):
     """`share`: of the links that lead to a URL that was visited."""
 
     urls: int
@@ -162,20 +162,20 @@ class DeadLinks(Shape, frozen=True):
     pages_worst: list[DeadLink] = []
 
 
-class Redirects(Shape, frozen=True):
+class RedirectSummary(ReportStruct, frozen=True):
     """A chain begins at a URL that no other redirects to; `chains` counts them by length."""
 
     urls: int = 0
-    codes: list[StatusCounted] = []
+    codes: list[ResponseStatusCount] = []
     chains: list[Bin] = []
-    ends: list[Counted] = []  # where chains end: document, other, not visited, loop
+    ends: list[NamedCount] = []  # where chains end: document, other, not visited, loop
     loops: int = 0
     loop_urls: int = 0
     exceeded: int = 0
     whole: bool = True  # False: there were more than are looked at
 
 
-class Collector(Shape, frozen=True):
+class Collector(ReportStruct, frozen=True):
     name: str
     requests: int
     documents: int
@@ -183,7 +183,7 @@ class Collector(Shape, frozen=True):
     last: float
 
 
-class Timeline(Shape, frozen=True):
+class Timeline(ReportStruct, frozen=True):
     """Sums up to the end of each step; `bytes` and `requests` are those of the step."""
 
     start: float = 0.0
@@ -194,7 +194,7 @@ class Timeline(Shape, frozen=True):
     bytes: list[int] = []
 
 
-class Cycle(Shape, frozen=True):
+class BreadthCycle(ReportStruct, frozen=True):
     """So many sites, in the order in which they were entered, and their pages that pass or fail the breadth rule."""
 
     number: int
@@ -204,7 +204,7 @@ class Cycle(Shape, frozen=True):
     failed: int
 
 
-class Part(Shape, frozen=True):
+class StoragePart(ReportStruct, frozen=True):
     """What takes room on the disk; `kind`: data, index or other."""
 
     name: str
@@ -212,21 +212,21 @@ class Part(Shape, frozen=True):
     bytes: int
 
 
-class MachineStorage(Shape, frozen=True):
+class MachineStorage(ReportStruct, frozen=True):
     """What takes room on one of several machines."""
 
     name: str  # of its node; empty: the one that the report was made on
-    parts: list[Part]
+    parts: list[StoragePart]
 
 
-class Missing(Shape, frozen=True):
+class MissingNode(ReportStruct, frozen=True):
     """A node whose portion is not counted. `why`: away, broken, refused, trouble, unasked, version; see the texts."""
 
     name: str
     why: str
 
 
-class SearchTime(Shape, frozen=True):
+class SearchTime(ReportStruct, frozen=True):
     """Of one kind of question: how many were asked, and how long they took, the first time and again."""
 
     kind: str
@@ -237,7 +237,7 @@ class SearchTime(Shape, frozen=True):
     again_s_most: float
 
 
-class Freshness(Shape, frozen=True):
+class FreshnessSummary(ReportStruct, frozen=True):
     """Of the pages that are kept fresh. `changes`: pages by changes a day; `fresh`: how many copies are probably what
     the page says now."""
 
@@ -248,14 +248,14 @@ class Freshness(Shape, frozen=True):
     changes_per_day: Distribution
 
 
-class Degrees(Shape, frozen=True):
+class LinkDegrees(ReportStruct, frozen=True):
     """How many pages have so many links: (links, pages)."""
 
     incoming: list[tuple[int, int]] = []
     outgoing: list[tuple[int, int]] = []
 
 
-class Difference(Shape, frozen=True):
+class FigureDifference(ReportStruct, frozen=True):
     """A figure then and now."""
 
     name: str
@@ -263,28 +263,28 @@ class Difference(Shape, frozen=True):
     now: float
 
 
-class ListDifference(Shape, frozen=True):
+class ListDifference(ReportStruct, frozen=True):
     """What appeared in a table, what vanished from it, and what moved most."""
 
     name: str
-    appeared: list[Difference]
-    vanished: list[Difference]
-    moved: list[Difference]
+    appeared: list[FigureDifference]
+    vanished: list[FigureDifference]
+    moved: list[FigureDifference]
     appeared_total: int = 0
     vanished_total: int = 0
 
 
-class Comparison(Shape, frozen=True):
+class ReportComparison(ReportStruct, frozen=True):
     """An earlier report of the collection against this one."""
 
     made_at: float
     first: float
     last: float
-    figures: list[Difference]
+    figures: list[FigureDifference]
     lists: list[ListDifference]
 
 
-class Report(msgspec.Struct, frozen=True):
+class CollectionReport(msgspec.Struct, frozen=True):
     """The snapshot of a collection."""
 
     format: int
@@ -297,38 +297,38 @@ class Report(msgspec.Struct, frozen=True):
     state: str = ""
     reason: str = ""
     order: str = ""
-    machines: list[MachineUsed] = []
-    work: Work = Work()
-    links: Links = Links()
-    responses: list[StatusCounted] = []
-    unvisited: list[StatusCounted] = []  # URLs that were refused by their looks: no visit was made
-    types: list[Counted] = []
+    machines: list[MachineUsage] = []
+    work: CrawlSummary = CrawlSummary()
+    links: UrlCounts = UrlCounts()
+    responses: list[ResponseStatusCount] = []
+    unvisited: list[ResponseStatusCount] = []  # URLs that were refused by their looks: no visit was made
+    types: list[NamedCount] = []
     types_distinct: int = 0
-    servers: Servers = Servers()
+    servers: ServerSummary = ServerSummary()
     sizes: Distribution = Distribution()
-    depths: list[Counted] = []
-    languages: list[Counted] = []
-    domains: list[Counted] = []
-    charsets: list[Counted] = []
-    software: Software = Software()
+    depths: list[NamedCount] = []
+    languages: list[NamedCount] = []
+    domains: list[NamedCount] = []
+    charsets: list[NamedCount] = []
+    software: SoftwareUse = SoftwareUse()
     robots: RobotsUse = RobotsUse()
     dead: DeadLinks | None = None
-    redirects: Redirects = Redirects()
+    redirects: RedirectSummary = RedirectSummary()
     collectors: list[Collector] = []
     timeline: Timeline = Timeline()
     waits: Distribution = Distribution()
     answers: Distribution = Distribution()
     internal_links: Distribution = Distribution()
     outgoing_links: Distribution = Distribution()
-    degrees: Degrees = Degrees()
-    cycles: list[Cycle] = []
-    storage: list[Part] = []
+    degrees: LinkDegrees = LinkDegrees()
+    cycles: list[BreadthCycle] = []
+    storage: list[StoragePart] = []
     shared_with: int = 0  # other collections in the same data directory
     search: list[SearchTime] = []
-    freshness: Freshness | None = None
+    freshness: FreshnessSummary | None = None
     statements: int | None = None
     notes: list[str] = []  # what is missing, by the name of the sentence that says so
-    comparison: Comparison | None = None
+    comparison: ReportComparison | None = None
     storage_by_machine: list[MachineStorage] = []  # where several nodes are counted
-    missing: list[Missing] = []  # nodes that are not
+    missing: list[MissingNode] = []  # nodes that are not
     visits_elsewhere: int = 0  # that the frontier knows of, and no archive that was read

@@ -19,9 +19,9 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
 from tarrafa.index import schema, shards
 from tarrafa.index.reader import IndexReader
-from tarrafa.report.shapes import Part, SearchTime
-from tarrafa.search.matching import exactly
-from tarrafa.search.question import Question
+from tarrafa.report.shapes import StoragePart, SearchTime
+from tarrafa.search.matching import filter_query
+from tarrafa.search.question import SearchRequest
 from tarrafa.search.searcher import Searcher
 
 WORDS_PER_LETTER = 200
@@ -54,7 +54,7 @@ def _processor() -> tuple[str, float]:
     return model[:MODEL_CHARS_MAX], float(speed) if speed.replace(".", "", 1).isdigit() else 0.0
 
 
-def storage(data: DataDirectory) -> list[Part]:
+def storage_sizes(data: DataDirectory) -> list[StoragePart]:
     """What the files take, by what they are for."""
     pages = meta = 0
     for path in _files(data.archive):
@@ -65,8 +65,8 @@ def storage(data: DataDirectory) -> list[Part]:
     known = pages + meta + frontier + sum(folders.values())
     other = sum(map(_size, _files(data.root))) - known
     return [
-        Part("archive", "data", pages), Part("metadata", "data", meta), Part("frontier", "data", frontier),
-        *(Part(name, "index", size) for name, size in folders.items()), Part("other", "other", max(other, 0)),
+        StoragePart("archive", "data", pages), StoragePart("metadata", "data", meta), StoragePart("frontier", "data", frontier),
+        *(StoragePart(name, "index", size) for name, size in folders.items()), StoragePart("other", "other", max(other, 0)),
     ]  # fmt: skip
 
 
@@ -81,13 +81,13 @@ def _size(path: Path) -> int:
         return 0
 
 
-def indexed(data: DataDirectory, collection: str) -> int | None:
+def count_indexed(data: DataDirectory, collection: str) -> int | None:
     """How many documents of a collection can be found; None, where nothing is indexed."""
     there = [part for part in shards.parts(data) if schema.exists(part)]
     if not there:
         return None
-    wanted = exactly(schema.COLLECTION, collection)
-    return sum(IndexReader(part).snapshot().best(wanted, 1).total for part in there)
+    wanted = filter_query(schema.COLLECTION, collection)
+    return sum(IndexReader(part).snapshot().top_matches(wanted, 1).total for part in there)
 
 
 def search_times(data: DataDirectory, collection: str) -> list[SearchTime]:
@@ -96,11 +96,11 @@ def search_times(data: DataDirectory, collection: str) -> list[SearchTime]:
         words = _words(data)
         if not words:
             return []
-        searcher = Searcher.at(data)
+        searcher = Searcher.open(data)
         kinds = {"word": words, "pair": [f"{a} {b}" for a, b in pairwise(words)]}
-        found = [_timed(kind, texts, searcher, collection) for kind, texts in kinds.items()]
+        found = [_time_queries(kind, texts, searcher, collection) for kind, texts in kinds.items()]
         phrases = _phrases(words, searcher, collection)
-        return [*found, _timed("phrase", phrases, searcher, collection)] if phrases else found
+        return [*found, _time_queries("phrase", phrases, searcher, collection)] if phrases else found
     except TarrafaError:
         return []
 
@@ -112,7 +112,7 @@ def _words(data: DataDirectory) -> list[str]:
         if schema.exists(part):
             snapshot = IndexReader(part).snapshot()
             for letter in LETTERS:
-                for word, count in snapshot.words(letter, WORDS_PER_LETTER):
+                for word, count in snapshot.vocabulary_entries(letter, WORDS_PER_LETTER):
                     if len(word) >= WORD_CHARS_MIN and word.isalpha():
                         counts[word] = counts.get(word, 0) + count
     ordered = sorted(counts, key=lambda word: (-counts[word], word))
@@ -121,19 +121,19 @@ def _words(data: DataDirectory) -> list[str]:
 
 
 def _phrases(words: list[str], searcher: Searcher, collection: str) -> list[str]:
-    titles = [hit.title for word in words for hit in searcher.search(Question(word, n=1, collection=collection)).hits]
+    titles = [hit.title for word in words for hit in searcher.search(SearchRequest(word, n=1, collection=collection)).hits]
     spoken = [" ".join(word for word in title.split() if word.isalpha()) for title in titles]
     return list(
         dict.fromkeys(f'"{" ".join(words)}"' for text in spoken if len(words := text.split()[:TITLE_WORDS]) > 1)
     )
 
 
-def _timed(kind: str, texts: list[str], searcher: Searcher, collection: str) -> SearchTime:
+def _time_queries(kind: str, texts: list[str], searcher: Searcher, collection: str) -> SearchTime:
     times: tuple[list[float], list[float]] = ([], [])
     for text in texts:
         for taken in times:
             began = perf_counter()
-            searcher.search(Question(text, collection=collection))
+            searcher.search(SearchRequest(text, collection=collection))
             taken.append(perf_counter() - began)
     first, again = times
     return SearchTime(kind, len(texts), median(first), max(first), median(again), max(again))

@@ -20,8 +20,8 @@ from fastwarc.warc import WarcRecordType
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from tarrafa.archive.follow import whole_records
-from tarrafa.archive.history import lengths, worker_of
+from tarrafa.archive.follow import read_records
+from tarrafa.archive.history import durable_lengths, worker_of
 from tarrafa.errors import DataError
 from tarrafa.fetch.robots import parse as parse_robots
 from tarrafa.model import HostNote, Outcome
@@ -36,7 +36,7 @@ REDIRECTS_MAX = 1_000_000
 RULES_CACHED_MAX = 10_000
 NAME_CHARS_MAX = 100
 SMALL_MAX = (1 << 16) - 1
-TOLD = WarcRecordType.metadata | WarcRecordType.resource
+RECORD_TYPES = WarcRecordType.metadata | WarcRecordType.resource
 
 KEPT, REQUESTED, GRACE, READ = 1, 2, 4, 8  # flags of a row; READ: there was a page to count links on
 ROW = np.dtype([
@@ -45,10 +45,10 @@ ROW = np.dtype([
     ("collector", "u2"), ("internal", "u2"), ("links", "u2"), ("flags", "u1"),
 ])  # fmt: skip
 Rows = NDArray[np.void]
-Tell = Callable[[int], None]
+OnBytesRead = Callable[[int], None]
 
 
-class Names:
+class NameInterner:
     """Texts as small numbers, in the order in which they were met."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
@@ -66,7 +66,7 @@ class Names:
         return found
 
 
-class Rules(NamedTuple):
+class RobotsSummary(NamedTuple):
     """What a robots.txt asks of us, in short; and when that was noted."""
 
     status: int
@@ -76,14 +76,14 @@ class Rules(NamedTuple):
     at: Amount = 0.0
 
 
-class Server(NamedTuple):
+class ServerHeader(NamedTuple):
     """What a host says that it runs, and when it said so."""
 
     at: Amount
     text: Annotated[str, Meta(max_length=NAME_CHARS_MAX)]
 
 
-class Moved(NamedTuple):
+class LatestRedirect(NamedTuple):
     """Where a URL's newest redirect leads; both ends by their hash."""
 
     visit: int
@@ -101,7 +101,7 @@ class _Page(msgspec.Struct):
     links: tuple[_Link, ...] = ()
 
 
-class _Seen(msgspec.Struct):
+class _VisitMetadata(msgspec.Struct):
     """As much of a record as is counted."""
 
     collection: str
@@ -113,7 +113,7 @@ class _Seen(msgspec.Struct):
     worker: str = ""
 
 
-class _Configured(msgspec.Struct, tag="collection"):
+class _RunConfigured(msgspec.Struct, tag="collection"):
     """From here on this file tells of that run, as it was configured then."""
 
     collection: str
@@ -122,28 +122,28 @@ class _Configured(msgspec.Struct, tag="collection"):
     run: int = 1
 
 
-class _Deleted(msgspec.Struct, tag="deleted"):
+class _CollectionDeleted(msgspec.Struct, tag="deleted"):
     """What was visited until then is nobody's any more."""
 
     collection: str
     at: float
 
 
-class _Listing(msgspec.Struct, tag="listing"):
+class _SkippedListing(msgspec.Struct, tag="listing"):
     """Not counted."""
 
 
-class _Rebuilt(msgspec.Struct, tag="rebuilt"):
+class _SkippedRebuilt(msgspec.Struct, tag="rebuilt"):
     """Not counted."""
 
 
-_Note = _Configured | _Deleted | HostNote | _Listing | _Rebuilt
-_decode = msgspec.json.Decoder(_Seen).decode
+_Note = _RunConfigured | _CollectionDeleted | HostNote | _SkippedListing | _SkippedRebuilt
+_decode = msgspec.json.Decoder(_VisitMetadata).decode
 _decode_note: Callable[[bytes], _Note] = msgspec.json.Decoder(_Note).decode
 
 
 @dataclass(slots=True)
-class Visits:
+class VisitRows:
     """All visits of a collection, and what was noted beside them."""
 
     rows: Rows
@@ -152,10 +152,10 @@ class Visits:
     languages: list[str]
     charsets: list[str]
     collectors: list[str]
-    software: dict[int, Server]  # by host
-    rules: dict[str, Rules]  # by host key
+    software: dict[int, ServerHeader]  # by host
+    rules: dict[str, RobotsSummary]  # by host key
     sitemaps: set[str]  # host keys that lead to some
-    moved: dict[int, Moved]
+    moved: dict[int, LatestRedirect]
     moved_whole: bool
     config: tuple[int, bytes]  # of the collection, as last noted, and its revision; empty: never
     names: dict[str, float]  # collections that the archive speaks of, and when last, at whatever time
@@ -173,7 +173,7 @@ class Visits:
 
 
 @dataclass(slots=True)
-class Reader:
+class VisitReader:
     """Reads an archive for one collection: all of it, one run, a period."""
 
     name: str
@@ -181,17 +181,17 @@ class Reader:
     since: float = -np.inf
     until: float = np.inf
     run: int | None = None
-    _hosts: Names = field(default_factory=lambda: Names(1 << 31))
-    _types: Names = field(default_factory=Names)
-    _languages: Names = field(default_factory=Names)
-    _charsets: Names = field(default_factory=Names)
-    _collectors: Names = field(default_factory=Names)
+    _hosts: NameInterner = field(default_factory=lambda: NameInterner(1 << 31))
+    _types: NameInterner = field(default_factory=NameInterner)
+    _languages: NameInterner = field(default_factory=NameInterner)
+    _charsets: NameInterner = field(default_factory=NameInterner)
+    _collectors: NameInterner = field(default_factory=NameInterner)
     _origins: dict[str, int] = field(default_factory=dict)
-    _software: dict[int, Server] = field(default_factory=dict)
-    _rules: dict[str, Rules] = field(default_factory=dict)
+    _software: dict[int, ServerHeader] = field(default_factory=dict)
+    _rules: dict[str, RobotsSummary] = field(default_factory=dict)
     _sitemaps: set[str] = field(default_factory=set)
-    _judged: dict[bytes, Rules] = field(default_factory=dict)
-    _moved: dict[int, Moved] = field(default_factory=dict)
+    _judged: dict[bytes, RobotsSummary] = field(default_factory=dict)
+    _moved: dict[int, LatestRedirect] = field(default_factory=dict)
     _moved_whole: bool = True
     _config: tuple[int, bytes] = (-1, b"")
     _names: dict[str, float] = field(default_factory=dict)
@@ -200,40 +200,40 @@ class Reader:
     _deletions: dict[str, float] = field(default_factory=dict)
     _recorded: int = 0
 
-    def read(self, directory: Path, tell: Tell = lambda size: None) -> Visits:
-        with Store() as store:
-            for file, length in lengths(directory).items():
+    def read(self, directory: Path, tell: OnBytesRead = lambda size: None) -> VisitRows:
+        with RowStore() as store:
+            for file, length in durable_lengths(directory).items():
                 self._read_file(directory / f"{file}.meta.warc.gz", worker_of(file), length, store, tell)
             rows, deleted = store.all(), self._deletions.get(self.name, -np.inf)
             rows = rows if deleted == -np.inf else rows[rows["at"] > deleted]
-            return Visits(
+            return VisitRows(
                 rows, self._hosts.names, self._types.names, self._languages.names, self._charsets.names,
                 self._collectors.names, self._software, self._rules, self._sitemaps, self._moved, self._moved_whole,
                 self._config, self._names, self._runs, self._deletions, deleted, self._recorded,
             )  # fmt: skip
 
-    def _read_file(self, path: Path, worker: str, length: int, store: "Store", tell: Tell) -> None:
+    def _read_file(self, path: Path, worker: str, length: int, store: "RowStore", tell: OnBytesRead) -> None:
         read, self._now_run = 0, 1
-        for position, raw, body in whole_records(path, 0, length, TOLD):
+        for position, raw, body in read_records(path, 0, length, RECORD_TYPES):
             tell(position - read)
             read = position
             try:
                 if raw.record_type == WarcRecordType.resource:
-                    self._hear(_decode_note(body), raw.record_date)
+                    self._read_note(_decode_note(body), raw.record_date)
                     continue
                 seen = _decode(body)
             except msgspec.MsgspecError as error:
                 raise DataError(f"{path}: the record at {position} cannot be read: {error}") from None
             at = seen.outcome.at
-            latest(self._names, seen.collection, at)
+            keep_latest(self._names, seen.collection, at)
             if seen.collection == self.name:
-                latest(self._runs, self._now_run, at)
+                keep_latest(self._runs, self._now_run, at)
                 self._recorded += 1
                 if self.since <= at < self.until and self.run in (None, self._now_run):
                     store.add(self._row(seen, worker))
         tell(length - read)
 
-    def _row(self, seen: _Seen, worker: str) -> tuple[Any, ...]:
+    def _row(self, seen: _VisitMetadata, worker: str) -> tuple[Any, ...]:
         outcome, page, url = seen.outcome, seen.page, seen.url
         origin = url[: url.index("/", 8) + 1]
         host = self._origins.get(origin)
@@ -241,9 +241,9 @@ class Reader:
             host = self._origins[origin] = self._hosts.number(host_key(url))
         key = xxhash.xxh3_64_intdigest(url.encode())
         if outcome.server:
-            newest(self._software, host, Server(outcome.at, outcome.server[:NAME_CHARS_MAX]))
+            keep_newest(self._software, host, ServerHeader(outcome.at, outcome.server[:NAME_CHARS_MAX]))
         if outcome.location:
-            self._move(key, seen)
+            self._note_redirect(key, seen)
         internal = links = 0
         if page is not None and page.links:
             urls = {link.url for link in page.links}
@@ -260,50 +260,50 @@ class Reader:
             min(internal, SMALL_MAX), min(links, SMALL_MAX), flags,
         )  # fmt: skip
 
-    def _move(self, key: int, seen: _Seen) -> None:
+    def _note_redirect(self, key: int, seen: _VisitMetadata) -> None:
         before = self._moved.get(key)
         if before is None and len(self._moved) >= REDIRECTS_MAX:
             self._moved_whole = False
         elif before is None or before.visit < seen.visit:
             target = xxhash.xxh3_64_intdigest(seen.outcome.location.encode())
-            self._moved[key] = Moved(seen.visit, seen.outcome.status, target)
+            self._moved[key] = LatestRedirect(seen.visit, seen.outcome.status, target)
 
-    def _hear(self, note: _Note, noted: datetime | None) -> None:
+    def _read_note(self, note: _Note, noted: datetime | None) -> None:
         """Robots.txt is the host's, whichever collection asked for it."""
         at = noted.timestamp() if noted is not None else 0.0
         if isinstance(note, HostNote):
             if note.status:
-                newest(self._rules, note.host, self._judge(note)._replace(at=at))
+                keep_newest(self._rules, note.host, self._robots_summary(note)._replace(at=at))
             if note.sitemaps:
                 self._sitemaps.add(note.host)
-        elif isinstance(note, _Configured):
-            latest(self._names, note.collection, at)
+        elif isinstance(note, _RunConfigured):
+            keep_latest(self._names, note.collection, at)
             if note.collection == self.name:
                 self._now_run = note.run
                 if note.revision > self._config[0]:
                     self._config = (note.revision, bytes(note.config))
-        elif isinstance(note, _Deleted):
-            latest(self._deletions, note.collection, note.at)
+        elif isinstance(note, _CollectionDeleted):
+            keep_latest(self._deletions, note.collection, note.at)
 
-    def _judge(self, note: HostNote) -> Rules:
+    def _robots_summary(self, note: HostNote) -> RobotsSummary:
         if note.status != 200:
-            return Rules(note.status)
+            return RobotsSummary(note.status)
         digest = xxhash.xxh3_128_digest(note.text)
         found = self._judged.get(digest)
         if found is None:
             robots, agent = parse_robots(note.text), self.user_agent
-            forbids = robots.forbids_something(agent)
+            forbids = robots.disallows_anything(agent)
             closed = (
                 forbids and not robots.allows(agent, f"{note.host}/") and not robots.allows(agent, f"{note.host}/a")
             )
-            found = Rules(200, forbids, closed, robots.crawl_delay(agent) or 0.0)
+            found = RobotsSummary(200, forbids, closed, robots.crawl_delay(agent) or 0.0)
             if len(self._judged) >= RULES_CACHED_MAX:
                 self._judged.clear()
             self._judged[digest] = found
         return found
 
 
-class Store:
+class RowStore:
     """Rows, in memory while they are few. Use it in a `with`: what lies in a file is read from there until the end of
     its array. `share`: of the memory for one, when several are held at once."""
 
@@ -315,7 +315,7 @@ class Store:
         self._file: IO[bytes] | None = None
         self._stored = 0
 
-    def __enter__(self) -> "Store":
+    def __enter__(self) -> "RowStore":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -327,7 +327,7 @@ class Store:
         if len(self._waiting) >= ROWS_PER_CHUNK:
             self._pack()
 
-    def take(self, rows: Rows) -> None:
+    def add_rows(self, rows: Rows) -> None:
         """Rows that came from elsewhere, some thousands at a time."""
         self._chunks.append(rows)
         self._held += len(rows)
@@ -345,7 +345,7 @@ class Store:
     def _pack(self) -> None:
         if self._waiting:
             waiting, self._waiting = np.array(self._waiting, ROW), []
-            self.take(waiting)
+            self.add_rows(waiting)
 
     def _spill(self) -> None:
         if self._file is None:
@@ -357,21 +357,21 @@ class Store:
 
 
 Key = TypeVar("Key", str, int)
-Noted = TypeVar("Noted", Rules, Server)
+Noted = TypeVar("Noted", RobotsSummary, ServerHeader)
 
 
-def newest(found: dict[Key, Noted], key: Key, told: Noted) -> None:
+def keep_newest(found: dict[Key, Noted], key: Key, told: Noted) -> None:
     """What was noted last holds, in whichever order it is read."""
     before = found.get(key)
     if before is None or before.at <= told.at:
         found[key] = told
 
 
-def latest(found: dict[Key, float], key: Key, at: float) -> None:
+def keep_latest(found: dict[Key, float], key: Key, at: float) -> None:
     found[key] = max(at, found.get(key, 0.0))
 
 
-def names_of(numbers: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
+def count_names(numbers: NDArray[Any], names: Sequence[str]) -> dict[str, int]:
     """How often each name stands among the numbers; those that never do are left out."""
     counts = np.bincount(numbers, minlength=len(names)) if len(names) else np.empty(0, np.int64)
     return {name: int(count) for name, count in zip(names, counts.tolist(), strict=True) if count}

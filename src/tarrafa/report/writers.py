@@ -15,13 +15,13 @@ import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tarrafa.data import write_atomically
-from tarrafa.errors import ConfigError, from_os
+from tarrafa.errors import ConfigError, data_error_from_os
 from tarrafa.report import plots
-from tarrafa.report.shapes import Report
-from tarrafa.report.telling import Section, Story, Table, tell
+from tarrafa.report.shapes import CollectionReport
+from tarrafa.report.telling import ReportSection, ReportLayout, ReportTable, lay_out
 from tarrafa.report.texts import Texts
 
-FORMS = ("html", "md", "json", "plots")
+REPORT_FORMATS = ("html", "md", "json", "plots")
 STYLE, FOLDER = "report.css", "plots"
 
 # In Markdown a cell must hold neither bars nor lines, and no sign that would begin something.
@@ -39,92 +39,92 @@ def _templates() -> Environment:
     )  # fmt: skip
 
 
-def style() -> str:
+def stylesheet() -> str:
     """The style sheet of a report that stands by itself."""
     return resources.files("tarrafa.report").joinpath("static", STYLE).read_text(encoding="utf-8")
 
 
-def json(report: Report) -> bytes:
+def report_json(report: CollectionReport) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
 
 
-def html(report: Report, t: Texts, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/") -> str:
+def report_html(report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, style: str = STYLE, plots: str = f"{FOLDER}/") -> str:
     """A whole page. `drawn` are the figures that there are; `style` and `plots` say where its parts are found."""
-    return _templates().get_template("report.html").render(story=tell(report, t), t=t, drawn=drawn, style=style,
+    return _templates().get_template("report.html").render(story=lay_out(report, t), t=t, drawn=drawn, style=style,
                                                            plots=plots)  # fmt: skip
 
 
-def article(report: Report, t: Texts, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/") -> str:
+def report_article(report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/") -> str:
     """The same without the page around it, to stand in another one; what holds in it is harmless."""
-    return _templates().get_template("article.html").render(story=tell(report, t), t=t, drawn=drawn, plots=plots)
+    return _templates().get_template("article.html").render(story=lay_out(report, t), t=t, drawn=drawn, plots=plots)
 
 
-def markdown(report: Report, t: Texts, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/") -> str:
-    story = tell(report, t)
+def report_markdown(report: CollectionReport, t: Texts, drawn: Sequence[str] = (), *, plots: str = f"{FOLDER}/") -> str:
+    story = lay_out(report, t)
     parts = [*_head(story, t)]
     for section in story.sections:
         parts += _section(section, t, drawn, plots)
     return "\n".join(parts) + "\n"
 
 
-def _head(story: Story, t: Texts) -> list[str]:
-    said = [line for sentence in story.says for line in (quiet(sentence), "")]
-    return [f"# {quiet(story.title)}", "", quiet(story.subtitle), "", *said]
+def _head(story: ReportLayout, t: Texts) -> list[str]:
+    said = [line for sentence in story.says for line in (escape_markdown(sentence), "")]
+    return [f"# {escape_markdown(story.title)}", "", escape_markdown(story.subtitle), "", *said]
 
 
-def _section(section: Section, t: Texts, drawn: Sequence[str], plots: str) -> list[str]:
-    parts = [f"## {quiet(section.title)}", ""]
+def _section(section: ReportSection, t: Texts, drawn: Sequence[str], plots: str) -> list[str]:
+    parts = [f"## {escape_markdown(section.title)}", ""]
     for sentence in section.says:
-        parts += [quiet(sentence), ""]
+        parts += [escape_markdown(sentence), ""]
     for name in section.plots:
         if name in drawn:
-            parts += [f"![{quiet(t(f'plot_{name}'))}]({plots}{name}.png)", ""]
+            parts += [f"![{escape_markdown(t(f'plot_{name}'))}]({plots}{name}.png)", ""]
     for table in section.tables:
-        parts += [] if table.caption == section.title else [f"**{quiet(table.caption)}**", ""]
+        parts += [] if table.caption == section.title else [f"**{escape_markdown(table.caption)}**", ""]
         parts += _table(table)
     return parts
 
 
-def _table(table: Table) -> list[str]:
+def _table(table: ReportTable) -> list[str]:
     def row(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(map(quiet, cells))} |"
+        return f"| {' | '.join(map(escape_markdown, cells))} |"
 
     rule = f"|{'|'.join('---:' if figure else '---' for figure in table.figures)}|"
     return [row(table.columns), rule, *map(row, table.rows), ""]
 
 
-def quiet(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that stays text in Markdown, on one line."""
     return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split()).translate(_MARKDOWN)
 
 
-def check(forms: Sequence[str]) -> None:
-    unknown = [form for form in forms if form not in FORMS]
+def check_formats(forms: Sequence[str]) -> None:
+    unknown = [form for form in forms if form not in REPORT_FORMATS]
     if unknown or not forms:
-        raise ConfigError(f"--format: {', '.join(unknown) or 'nothing'} is none of {', '.join(FORMS)}")
+        raise ConfigError(f"--format: {', '.join(unknown) or 'nothing'} is none of {', '.join(REPORT_FORMATS)}")
 
 
-def write(report: Report, t: Texts, folder: Path, forms: Sequence[str] = FORMS) -> list[Path]:
+def write_report(report: CollectionReport, t: Texts, folder: Path, forms: Sequence[str] = REPORT_FORMATS) -> list[Path]:
     """The forms that are wanted, as files; the main ones are told. Plots come first: pages show what was drawn."""
-    check(forms)
+    check_formats(forms)
     written, drawn = [], list[str]()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if "plots" in forms and plots.can_draw():
             (folder / FOLDER).mkdir(exist_ok=True)
-            drawn = plots.draw(report, t, folder / FOLDER)
+            drawn = plots.draw_plots(report, t, folder / FOLDER)
             written.append(folder / FOLDER)
-        contents = {"html": html, "md": markdown}
+        contents = {"html": report_html, "md": report_markdown}
         for form in forms:
             if form in contents:
                 path = folder / f"report.{form}"
                 write_atomically(path, contents[form](report, t, drawn).encode("utf-8", "replace"))
                 written.append(path)
             elif form == "json":
-                write_atomically(folder / "report.json", json(report))
+                write_atomically(folder / "report.json", report_json(report))
                 written.append(folder / "report.json")
         if "html" in forms:
-            write_atomically(folder / STYLE, style().encode())
+            write_atomically(folder / STYLE, stylesheet().encode())
     except OSError as error:
-        raise from_os(error, folder) from None
+        raise data_error_from_os(error, folder) from None
     return written

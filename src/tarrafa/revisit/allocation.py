@@ -25,8 +25,8 @@ import numpy as np
 from numba import get_num_threads, njit, prange
 from numpy.typing import ArrayLike, NDArray
 
-from tarrafa.revisit.longrun import CELLS, RATIOS, Floats, Mask, checked
-from tarrafa.revisit.staleness import grown
+from tarrafa.revisit.longrun import CELLS, RATIOS, Floats, Mask, check_arrays
+from tarrafa.revisit.staleness import value_growth
 from tarrafa.revisit.staleness import staleness as plain_staleness
 
 Integers = NDArray[np.int64]
@@ -36,11 +36,11 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 VISITS_MAX = 2**53  # beyond it a count is no longer exact as a float
 CHANGES_MAX = 1e100  # from 1e17 on no visit gains anything
 NOISE = 1e-15  # how far a computed gain may lie from the true one, in units of the weight: a few ulps of S
-ALONE = 50_000  # pages that one thread asks sooner than several can be woken for
+SINGLE_THREAD_PAGES = 50_000  # pages that one thread asks sooner than several can be woken for
 BLOCK = 512  # pages at a time: their positions stay in the nearest cache
 SAMPLE = 32  # where there are many, every 32nd page tells the prices of all, nearly
 SPREAD = 1 / 128  # the share of the visits between two prices that is left to the heap
-FEWEST = 4  # so few visits are left to it whatever their share
+SLACK_MIN = 4  # so few visits are left to it whatever their share
 SAME = 1 << 44  # bits: prices that agree to 1/256 enclose no more than that, except for ties
 LEAP = 1 << 49  # bits: a tenth more or less
 HIGHEST = int(np.array(np.inf).view(np.int64))
@@ -66,7 +66,7 @@ def gain(changes: float, weight: float, visits: int) -> float:
 
 
 @compiled
-def interval_worth(target: float) -> float:
+def tabled_inverse_value_growth(target: float) -> float:
     """The inverse of `grown`, from the table. A chord of a convex curve: where it errs, it errs upwards."""
     root = math.sqrt(target)
     cell = int(root * CELLS)
@@ -92,13 +92,13 @@ def interval_worth(target: float) -> float:
 # gains that exceed the price by more than the noise, then walks. Weakness: a page whose gains stay within the noise of
 # the price is walked visit by visit, as the literal greedy would.
 @compiled
-def visits_asked(changes: float, weight: float, price: float, limit: int) -> int:
+def visits_at_price(changes: float, weight: float, price: float, limit: int) -> int:
     if changes <= 0.0 or weight <= 0.0:
         return 0
     visits = 0
     target = (price + NOISE * weight * min(1.0, 100.0 * changes)) * changes / weight
     if 1e-290 < target < 1.0:
-        surely = changes / interval_worth(target) * (1.0 - 1e-9) - 1.0
+        surely = changes / tabled_inverse_value_growth(target) * (1.0 - 1e-9) - 1.0
         visits = int(min(float(limit), max(0.0, surely)))
     before = staleness(changes / (visits + 1))
     while visits < limit:
@@ -111,14 +111,14 @@ def visits_asked(changes: float, weight: float, price: float, limit: int) -> int
 
 
 @compiled
-def position(changes: float, weight: float, price: float) -> float:
+def visit_position(changes: float, weight: float, price: float) -> float:
     """Its whole part is the number of visits asked for, if it is not too near to a whole number; -1 if in doubt.
 
     Without branches, for the compiler to do several at once.
     """
     target = price * changes / weight
     some, none = target < 0.98, target > 1.0001
-    u = interval_worth(target if some else 0.98)
+    u = tabled_inverse_value_growth(target if some else 0.98)
     z = changes / u
     place = 0.25 if none or z < 0.999 else z + (3.0 - u) / (24.0 * z) - 0.5
     sure = (some or none) and z * weight * 1e-11 < price and weight * 1e-11 < price
@@ -126,7 +126,7 @@ def position(changes: float, weight: float, price: float) -> float:
 
 
 @compiled
-def _ask(
+def _count_visits(
     first: int, stop: int, changes: Floats, weights: Floats, servers: Servers, limits: Integers,
     prices: Floats, visits: Integers, counts: Floats,
 ) -> None:  # fmt: skip
@@ -138,7 +138,7 @@ def _ask(
             visits[start] = 0
             start += 1
         for page in range(start, end):
-            places[page - start] = position(changes[page], weights[page], prices[np.uint32(servers[page])])
+            places[page - start] = visit_position(changes[page], weights[page], prices[np.uint32(servers[page])])
         for page in range(start, end):
             server = np.uint32(servers[page])
             place = places[page - start]
@@ -146,21 +146,21 @@ def _ask(
             if prices[server] == math.inf:
                 asked = 0
             elif not abs(place - asked - 0.5) < 0.495 - 2e-5 * place:
-                asked = visits_asked(changes[page], weights[page], prices[server], limits[server])
+                asked = visits_at_price(changes[page], weights[page], prices[server], limits[server])
             asked = min(asked, limits[server])
             visits[page] = asked
             counts[server] += asked
 
 
 @compiled_parallel
-def _ask_together(
+def _count_visits_parallel(
     changes: Floats, weights: Floats, servers: Servers, limits: Integers, prices: Floats, visits: Integers,
     counts: Floats,
 ) -> None:  # fmt: skip
     parts, pages = len(counts), len(changes)
     for part in prange(parts):
         first, stop = part * pages // parts, (part + 1) * pages // parts
-        _ask(first, stop, changes, weights, servers, limits, prices, visits, counts[part])
+        _count_visits(first, stop, changes, weights, servers, limits, prices, visits, counts[part])
 
 
 @compiled
@@ -187,7 +187,7 @@ def _greedy(
 
 
 @dataclass(slots=True)
-class Demand:
+class VisitDemand:
     """How many visits do the pages of each server ask for at a price?"""
 
     changes: Floats
@@ -201,35 +201,35 @@ class Demand:
     def pages(self) -> tuple[Floats, Floats, Servers]:
         return self.changes, self.weights, self.servers
 
-    def sample(self, every: int) -> "Demand":
+    def sample(self, every: int) -> "VisitDemand":
         changes, weights, servers = self.changes[::every], self.weights[::every], self.servers[::every]
-        return Demand(changes.copy(), weights.copy(), servers.copy(), self.limits, self.budget, every)
+        return VisitDemand(changes.copy(), weights.copy(), servers.copy(), self.limits, self.budget, every)
 
-    def of(self, servers: Mask) -> "Demand":
+    def of(self, servers: Mask) -> "VisitDemand":
         """The pages of these servers only."""
         chosen = servers[self.servers]
         changes, weights = self.changes[chosen], self.weights[chosen]
-        return Demand(changes, weights, self.servers[chosen], self.limits, self.budget, self.every)
+        return VisitDemand(changes, weights, self.servers[chosen], self.limits, self.budget, self.every)
 
     def at(self, prices: Floats, visits: Integers | None = None) -> Floats:
         """By server, and in `visits` by page. A page asks for its server's cap at most, all of them maybe for more."""
         if visits is None:
             visits = np.empty(len(self.changes), np.int64)
         counts = np.zeros((get_num_threads(), len(self.limits)))
-        if len(visits) < ALONE:
-            _ask(0, len(visits), *self.pages, self.limits, prices, visits, counts[0])
+        if len(visits) < SINGLE_THREAD_PAGES:
+            _count_visits(0, len(visits), *self.pages, self.limits, prices, visits, counts[0])
         else:
-            _ask_together(*self.pages, self.limits, prices, visits, counts)
+            _count_visits_parallel(*self.pages, self.limits, prices, visits, counts)
         return np.asarray(counts.sum(axis=0)) * self.every
 
 
 # Regula falsi (Illinois) on the logarithm of the visits over the bits of the price, which are its logarithm well enough
 # and leave nothing between two neighbours. Many searches at once; each ends not at a price but with two prices that
 # have few visits in between. Weakness: many equal gains cannot be parted; it stops when the two agree to 1/256.
-def narrow(count: Callable[[Floats], Floats], target: Floats, guess: Floats) -> tuple[Floats, Floats]:
+def bracket_prices(count: Callable[[Floats], Floats], target: Floats, guess: Floats) -> tuple[Floats, Floats]:
     """Prices (low, high) at which more than the target is asked for, and not more. Where it is done it asks at inf."""
     size = len(target)
-    slack, goal = np.maximum(FEWEST, target * SPREAD), np.log(target + 0.5)
+    slack, goal = np.maximum(SLACK_MIN, target * SPREAD), np.log(target + 0.5)
     low, high = np.zeros(size, np.int64), np.full(size, HIGHEST)
     more, fewer = np.full(size, np.inf), np.zeros(size)
     above, below, side = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -258,7 +258,7 @@ def narrow(count: Callable[[Floats], Floats], target: Floats, guess: Floats) -> 
 
 
 @dataclass(slots=True)
-class Prices:
+class AllocationPrices:
     """Between `low` and `high` of its server a page gets its last visits; servers that are not full share `common`."""
 
     low: Floats
@@ -266,20 +266,20 @@ class Prices:
     common: float
 
 
-def find_prices(demand: Demand, guess: Prices) -> Prices:
+def find_prices(demand: VisitDemand, guess: AllocationPrices) -> AllocationPrices:
     """Those of the servers that the guess takes for full, then the common one, then those of the servers it fills."""
     open_servers = demand.limits > 0
     low, high = np.full((2, len(open_servers)), np.inf)
     believed = (guess.high > guess.common) & open_servers
-    low[believed], high[believed] = price_each(demand, believed, guess.high)
-    common_low, common, full = price_all(demand, np.where(believed, low, 0.0), guess.common)
+    low[believed], high[believed] = find_server_prices(demand, believed, guess.high)
+    common_low, common, full = find_common_price(demand, np.where(believed, low, 0.0), guess.common)
     surprise = full & ~believed & open_servers
-    low[surprise], high[surprise] = price_each(demand, surprise, np.full(len(high), common))
+    low[surprise], high[surprise] = find_server_prices(demand, surprise, np.full(len(high), common))
     low[~full & open_servers], high[~full & open_servers] = common_low, common
-    return Prices(low, high, common)
+    return AllocationPrices(low, high, common)
 
 
-def price_each(demand: Demand, servers: Mask, guess: Floats) -> tuple[Floats, Floats]:
+def find_server_prices(demand: VisitDemand, servers: Mask, guess: Floats) -> tuple[Floats, Floats]:
     """Of each of these servers, two prices around the one that fills it."""
     sizes = np.bincount(demand.servers, minlength=len(servers))
     part = demand
@@ -293,10 +293,10 @@ def price_each(demand: Demand, servers: Mask, guess: Floats) -> tuple[Floats, Fl
             part = part.of(still_open)
         return part.at(prices)[servers]
 
-    return narrow(count, demand.limits[servers].astype(np.float64), guess[servers])
+    return bracket_prices(count, demand.limits[servers].astype(np.float64), guess[servers])
 
 
-def price_all(demand: Demand, full_below: Floats, guess: float) -> tuple[float, float, Mask]:
+def find_common_price(demand: VisitDemand, full_below: Floats, guess: float) -> tuple[float, float, Mask]:
     """Two prices around the one that spends the budget, and which servers are full at the higher.
 
     `full_below` is a price at which a server is known to be full; it is not asked at a lower one.
@@ -312,7 +312,7 @@ def price_all(demand: Demand, full_below: Floats, guess: float) -> tuple[float, 
             full_below = np.where(counts > limits, price, full_below)
         return total
 
-    (low,), (high,) = narrow(count, np.array([float(demand.budget)]), np.array([guess]))
+    (low,), (high,) = bracket_prices(count, np.array([float(demand.budget)]), np.array([guess]))
     return low, high, full_below >= high
 
 
@@ -328,7 +328,7 @@ def allocate(
     demand = _demand(rates, servers, caps, budget, horizon, weights)
     visits, more = np.zeros((2, len(demand.changes)), np.int64)
     prices = _first_guess(demand)
-    if len(visits) > max(ALONE, 8 * SAMPLE * int(np.count_nonzero(demand.limits))):
+    if len(visits) > max(SINGLE_THREAD_PAGES, 8 * SAMPLE * int(np.count_nonzero(demand.limits))):
         prices = find_prices(demand.sample(SAMPLE), prices)
     prices = find_prices(demand, prices)
     counts = demand.at(prices.high, visits).astype(np.int64)
@@ -352,12 +352,12 @@ def literal_greedy(
 def _demand(
     rates: ArrayLike, servers: ArrayLike, caps: ArrayLike | None, budget: float, horizon: float,
     weights: ArrayLike | None,
-) -> Demand:  # fmt: skip
+) -> VisitDemand:  # fmt: skip
     if not 0.0 < horizon < math.inf:
         raise ValueError(f"horizon must be positive and finite, got {horizon}")
     if not budget >= 0:
         raise ValueError(f"budget must be 0 or more, got {budget}")
-    rows = checked(rates, weights, servers, caps)
+    rows = check_arrays(rates, weights, servers, caps)
     limits = np.floor(rows.caps)
     limits[np.bincount(rows.servers, minlength=len(limits)) == 0] = 0.0
     most = min(budget, limits.sum())
@@ -366,12 +366,12 @@ def _demand(
     limits = np.minimum(limits, most).astype(np.int64)
     with np.errstate(over="ignore"):
         changes = np.minimum(rows.rates * horizon, CHANGES_MAX)
-    return Demand(changes, rows.weights, rows.servers, limits, math.floor(most))
+    return VisitDemand(changes, rows.weights, rows.servers, limits, math.floor(most))
 
 
-def _first_guess(demand: Demand) -> Prices:
+def _first_guess(demand: VisitDemand) -> AllocationPrices:
     """As if all pages were the mean page, and were given the mean of the visits."""
     changes, weight = (float(array.sum()) / max(1, len(array)) for array in demand.pages[:2])
     visits = demand.budget / max(1, len(demand.changes))
-    price = weight * grown(changes / (visits + 1.5)) / changes if changes > 0.0 else 0.0
-    return Prices(np.zeros(len(demand.limits)), np.full(len(demand.limits), price), price)
+    price = weight * value_growth(changes / (visits + 1.5)) / changes if changes > 0.0 else 0.0
+    return AllocationPrices(np.zeros(len(demand.limits)), np.full(len(demand.limits), price), price)

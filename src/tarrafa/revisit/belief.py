@@ -13,25 +13,25 @@ REMEMBERED_MAX = 400  # then both counts are halved: servers are reconfigured
 SLACK_S = 2.0  # clocks differ, and dates have no fractions
 
 
-class Record(NamedTuple):
+class DateTrust(NamedTuple):
     """How often a host's dates were right and wrong."""
 
     right: int = 0
     wrong: int = 0
 
     @property
-    def is_believed(self) -> bool:
+    def is_trusted(self) -> bool:
         return self.right >= RIGHT_MIN and self.wrong <= WRONG_SHARE_MAX * (self.right + self.wrong)
 
-    def with_(self, verdict: bool | None) -> "Record":
+    def updated(self, verdict: bool | None) -> "DateTrust":
         """After one more verdict; None says nothing."""
         if verdict is None:
             return self
         right, wrong = self.right + verdict, self.wrong + (not verdict)
-        return Record(right // 2, wrong // 2) if right + wrong > REMEMBERED_MAX else Record(right, wrong)
+        return DateTrust(right // 2, wrong // 2) if right + wrong > REMEMBERED_MAX else DateTrust(right, wrong)
 
 
-def modified(changed: bool, before: float, claimed: float, last: float, at: float) -> bool | None:
+def check_last_modified(changed: bool, before: float, claimed: float, last: float, at: float) -> bool | None:
     """Was a Last-Modified right? `before` and `claimed` are the dates of the last visit and of this one (0: none
     given), `last` and `at` when those visits were. Only for visits that brought the page: a 304 proves nothing."""
     if not claimed:
@@ -43,7 +43,7 @@ def modified(changed: bool, before: float, claimed: float, last: float, at: floa
     return None if not before else abs(claimed - before) <= SLACK_S
 
 
-def announced(changed: bool, claimed: float, last: float, at: float) -> bool | None:
+def check_sitemap_date(changed: bool, claimed: float, last: float, at: float) -> bool | None:
     """Was a sitemap right to say that the page changed since the last visit? Says nothing where it did not: its own
     copy may be older than the change."""
     if not claimed or claimed <= last + SLACK_S:

@@ -29,16 +29,16 @@ NEGLIGIBLE = 1e-12  # a gap of so little of beta is none
 AGE_MAX_S = 3 * 365 * DAY_S  # an older date says no more than this
 
 
-def unchanged(alpha: float, beta: float, gap: float) -> tuple[float, float]:
+def update_unchanged(alpha: float, beta: float, gap: float) -> tuple[float, float]:
     return alpha, beta + max(0.0, gap)
 
 
-def dated(alpha: float, beta: float, quiet: float) -> tuple[float, float]:
+def update_dated(alpha: float, beta: float, quiet: float) -> tuple[float, float]:
     """It changed, the last time `quiet` ago."""
     return alpha + 1.0, beta + max(0.0, quiet)
 
 
-def changed(alpha: float, beta: float, gap: float) -> tuple[float, float]:
+def update_changed(alpha: float, beta: float, gap: float) -> tuple[float, float]:
     """It changed at least once in `gap`.
 
     With g = log(1 + gap/beta) and E(k) = 1 - e^(-kg), the k-th moment of the posterior is that of the Gamma times
@@ -62,12 +62,12 @@ def changed(alpha: float, beta: float, gap: float) -> tuple[float, float]:
 # face of uncertainty of bandit problems; it vanishes as visits add up, unlike exploring, which goes on costing.
 # Weakness: 0.75 is tuned on one experiment (`simulate learned`; 0.5 to 1 do as well), and pages that nobody can learn
 # about (no dates, changed at every visit) stay between guess and prior.
-def cautious(alpha: float, beta: float, caution: float = CAUTION) -> float:
+def cautious_rate(alpha: float, beta: float, caution: float = CAUTION) -> float:
     """The rate by which a page is visited."""
     return alpha / beta * math.exp(-caution / math.sqrt(alpha))
 
 
-def prior(pages: float, means: float, squares: float) -> tuple[float, float]:
+def site_prior(pages: float, means: float, squares: float) -> tuple[float, float]:
     """What to believe of a new page of a site: the Gamma with the mean and variance of the site's pages.
 
     `means` is the sum of their estimates, `squares` the sum of the second moments of what is believed of each. The
@@ -86,7 +86,7 @@ def second_moment(alpha: float, beta: float) -> float:
     return alpha * (alpha + 1.0) / (beta * beta)
 
 
-def bounds(alpha: float, beta: float, z: float = 1.645) -> tuple[float, float]:
+def rate_bounds(alpha: float, beta: float, z: float = 1.645) -> tuple[float, float]:
     """Between which rates the true one lies, nine times of ten. Wilson and Hilferty's cube: the cube root of a Gamma
     is nearly normal; a few percent wrong where alpha is below 1."""
     spread = z / (3.0 * math.sqrt(alpha))
@@ -94,17 +94,17 @@ def bounds(alpha: float, beta: float, z: float = 1.645) -> tuple[float, float]:
     return alpha / beta * max(0.0, centre - spread) ** 3, alpha / beta * (centre + spread) ** 3
 
 
-def naive(changes: int, observed: float) -> float:
+def naive_rate(changes: int, observed: float) -> float:
     """Changes seen by time observed: too low for pages that change between visits more than once."""
     return changes / observed if observed > 0 else 0.0
 
 
-def improved(changes: int, visits: int, interval: float) -> float:
+def cho_garcia_molina_rate(changes: int, visits: int, interval: float) -> float:
     """Cho and Garcia-Molina (2003): -log((n - X + 0.5) / (n + 0.5)) / interval, for visits at one regular interval."""
     return -math.log((visits - changes + 0.5) / (visits + 0.5)) / interval
 
 
-def likeliest(gaps: Sequence[float], flags: Sequence[bool]) -> float:
+def maximum_likelihood_rate(gaps: Sequence[float], flags: Sequence[bool]) -> float:
     """The maximum-likelihood rate of visits at irregular intervals; infinite if every one saw a change."""
     quiet = sum(gap for gap, flag in zip(gaps, flags, strict=True) if not flag)
     busy = [gap for gap, flag in zip(gaps, flags, strict=True) if flag]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tarrafa.revisit.staleness import SMALL, inverse_grown
+from tarrafa.revisit.staleness import SMALL, inverse_value_growth
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -24,14 +24,14 @@ Mask = NDArray[np.bool_]
 CELLS = 4096
 ROOTS = np.arange(CELLS) / CELLS
 # The inverse of `grown` by the root s of its target, divided by s: convex, and hardly curved up to a target of 0.9.
-RATIOS = np.array([math.sqrt(2.0)] + [inverse_grown(root**2) / root for root in ROOTS[1:].tolist()])
+RATIOS = np.array([math.sqrt(2.0)] + [inverse_value_growth(root**2) / root for root in ROOTS[1:].tolist()])
 BLOCK = 1 << 14  # rows at a time: what is computed on the way stays in the cache
 EXACT = 1e-11  # of a usage or a price: nearer than any rate is known
 STEPS_MAX = 600  # some 10 to 50 are taken; from one end of the floats to the other there are 500 quarters
 
 
 @dataclass(slots=True)
-class Rows:
+class PageRows:
     """Pages, or classes of pages, checked. `caps` is by server, infinite where there is none."""
 
     rates: Floats
@@ -41,7 +41,7 @@ class Rows:
 
 
 @dataclass(slots=True)
-class LongRun:
+class OptimalFrequencies:
     """`server_prices` is the common price, or above it where a server is full; `frequencies` are per page of a row."""
 
     price: float
@@ -50,7 +50,7 @@ class LongRun:
     staleness: float
 
 
-def checked(rates: ArrayLike, weights: ArrayLike | None, servers: ArrayLike, caps: ArrayLike | None) -> Rows:
+def check_arrays(rates: ArrayLike, weights: ArrayLike | None, servers: ArrayLike, caps: ArrayLike | None) -> PageRows:
     """The arrays of one problem, or a ValueError that says which entry is wrong."""
     rates = _amounts("rates", rates)
     weights = np.ones(len(rates)) if weights is None else _amounts("weights", weights, len(rates))
@@ -65,7 +65,7 @@ def checked(rates: ArrayLike, weights: ArrayLike | None, servers: ArrayLike, cap
     caps = _amounts("caps", caps, finite=False)
     if lowest < 0 or highest >= len(caps):
         raise ValueError(f"servers must be 0 to {len(caps) - 1}, one for each cap, got {lowest} to {highest}")
-    return Rows(rates, weights, np.ascontiguousarray(servers, np.int32), caps)
+    return PageRows(rates, weights, np.ascontiguousarray(servers, np.int32), caps)
 
 
 def _amounts(name: str, values: ArrayLike, size: int | None = None, finite: bool = True) -> Floats:
@@ -82,18 +82,18 @@ def _amounts(name: str, values: ArrayLike, size: int | None = None, finite: bool
 def solve(
     rates: ArrayLike, weights: ArrayLike | None, servers: ArrayLike, caps: ArrayLike | None, budget: float | None,
     counts: ArrayLike | None = None,
-) -> LongRun:  # fmt: skip
+) -> OptimalFrequencies:  # fmt: skip
     """The optimum. `caps` (visits per unit of time, by server) and `budget` (of all) may be None or infinite.
 
     A row stands for `counts` pages, each with its rate and weight.
     """
-    rows = checked(rates, weights, servers, caps)
+    rows = check_arrays(rates, weights, servers, caps)
     many = np.ones(len(rows.rates)) if counts is None else _amounts("counts", counts, len(rows.rates))
     budget = math.inf if budget is None else float(budget)
     if not budget >= 0.0:
         raise ValueError(f"budget must be 0 or more, got {budget}")
     wanted = (rows.rates > 0.0) & (rows.weights > 0.0) & (many > 0.0)
-    usage = Usage(rows.rates[wanted], rows.weights[wanted], rows.servers[wanted], many[wanted], rows.caps)
+    usage = FrequencyUsage(rows.rates[wanted], rows.weights[wanted], rows.servers[wanted], many[wanted], rows.caps)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         prices = find_prices(usage, budget)
         frequencies, stale = np.zeros(len(rows.rates)), np.zeros(len(rows.rates))
@@ -102,11 +102,11 @@ def solve(
         stale[changing] = _staleness(rows.rates[changing] / frequencies[changing])
     importance = many * rows.weights
     mean = float((importance * stale).sum() / importance.sum()) if importance.any() else 0.0
-    return LongRun(prices.common, prices.low, frequencies, mean)
+    return OptimalFrequencies(prices.common, prices.low, frequencies, mean)
 
 
 @dataclass(slots=True)
-class Usage:
+class FrequencyUsage:
     """How often are the pages of each server visited at a price? Rows with rate, weight and count above 0 only."""
 
     rates: Floats
@@ -115,9 +115,9 @@ class Usage:
     counts: Floats
     caps: Floats
 
-    def of(self, servers: Mask) -> "Usage":
+    def of(self, servers: Mask) -> "FrequencyUsage":
         rows = servers[self.servers]
-        return Usage(self.rates[rows], self.weights[rows], self.servers[rows], self.counts[rows], self.caps)
+        return FrequencyUsage(self.rates[rows], self.weights[rows], self.servers[rows], self.counts[rows], self.caps)
 
     def at(self, prices: Floats) -> tuple[Floats, Floats]:
         """The frequency of each row's pages, and what they sum up to by server."""
@@ -125,7 +125,7 @@ class Usage:
         for start in range(0, len(self.rates), BLOCK):
             block = slice(start, start + BLOCK)
             target = prices[self.servers[block]] * self.rates[block] / self.weights[block]
-            frequencies[block] = self.rates[block] / ages_worth(target)
+            frequencies[block] = self.rates[block] / inverse_value_growths(target)
         return frequencies, self.by_server(frequencies)
 
     def by_server(self, values: Floats) -> Floats:
@@ -138,7 +138,7 @@ class Usage:
         return worths
 
 
-def ages_worth(target: Floats) -> Floats:
+def inverse_value_growths(target: Floats) -> Floats:
     """`inverse_grown` of each, infinite from 1 on: the table, then Newton; in logarithms where the curve is flat."""
     root = np.sqrt(np.minimum(target, 1.0))
     u = root * np.interp(root, ROOTS, RATIOS)
@@ -165,7 +165,7 @@ def _staleness(y: Floats) -> Floats:
 # uses 1 / log(1/0), a slope without end that says nothing of the next digit. Weakness, from the same cause: a page
 # visited less than once in 25 changes uses anything between nothing and that at one price, to the last digits that
 # count; then two prices remain, and the answer lies between.
-def settle(use: Callable[[Floats], Floats], targets: Floats, highest: Floats) -> tuple[Floats, Floats]:
+def search_prices(use: Callable[[Floats], Floats], targets: Floats, highest: Floats) -> tuple[Floats, Floats]:
     """Prices (low, high) that use no less than the target and no more; mostly they are the same.
 
     `highest` must use no more. A search that is done asks at an infinite price.
@@ -192,7 +192,7 @@ def settle(use: Callable[[Floats], Floats], targets: Floats, highest: Floats) ->
 
 
 @dataclass(slots=True)
-class Prices:
+class FrequencyPrices:
     """By server, a price that uses no less than it may and one that uses no more; `full` ones reach their own cap."""
 
     low: Floats
@@ -201,7 +201,7 @@ class Prices:
     common: float
 
 
-def find_prices(usage: Usage, budget: float) -> Prices:
+def find_prices(usage: FrequencyUsage, budget: float) -> FrequencyPrices:
     """The common price first, then at once those of all servers that it would overfill.
 
     Both searches start from a price that is surely too high: no page is worth more than weight / rate, and as grown(u)
@@ -216,7 +216,7 @@ def find_prices(usage: Usage, budget: float) -> Prices:
     low, high = 0.0, 0.0
     if budget < caps[worths > 0.0].sum():
         highest = np.fmin(worths.max(), (roots.sum() / np.array([budget])) ** 2) * (1.0 + 1e-9)
-        ((low,), (high,)) = settle(of_all, np.array([budget]), highest)
+        ((low,), (high,)) = search_prices(of_all, np.array([budget]), highest)
     full = usage.at(np.full(len(caps), high))[1] > caps
     part = usage.of(full)
 
@@ -230,11 +230,11 @@ def find_prices(usage: Usage, budget: float) -> Prices:
 
     lows, highs = np.full(len(caps), low), np.full(len(caps), high)
     highest = np.fmin(worths, (roots / caps) ** 2)[full] * (1.0 + 1e-9)
-    lows[full], highs[full] = settle(of_each, caps[full], highest)
-    return Prices(lows, highs, full, float(low))
+    lows[full], highs[full] = search_prices(of_each, caps[full], highest)
+    return FrequencyPrices(lows, highs, full, float(low))
 
 
-def _frequencies(usage: Usage, prices: Prices, budget: float) -> Floats:
+def _frequencies(usage: FrequencyUsage, prices: FrequencyPrices, budget: float) -> Floats:
     """Between those of the two prices, where they differ, so that caps and budget are used to the last visit."""
     at_low, most = usage.at(prices.low)
     at_high, least = usage.at(prices.high)

@@ -20,14 +20,14 @@ import msgspec
 
 from tarrafa.revisit import estimate
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.revisit.staleness import age_worth, worth
+from tarrafa.revisit.staleness import age_at_price, visit_value
 
 RATE_STEP, WEIGHT_STEP = 1.25, 2.0
 RATE_MIN = 1e-10  # a change in three hundred years
-CLASSES = 64  # of weight
-ALONG_MAX = 400  # classes of rates: to far beyond a change in a nanosecond
-ANNOUNCED = 1 << 20  # added to a shelf: its pages are known to have changed
-FOREIGN = 2 * ANNOUNCED  # a shelf of some plan's: no class of ours
+WEIGHT_CLASSES = 64  # of weight
+RATE_CLASSES_MAX = 400  # classes of rates: to far beyond a change in a nanosecond
+ANNOUNCED_SHELF = 1 << 20  # added to a shelf: its pages are known to have changed
+PLAN_SHELF = 2 * ANNOUNCED_SHELF  # a shelf of some plan's: no class of ours
 EXPLORE_EVERY = 50  # one visit in so many goes to the page that was left alone longest
 
 RATE_CHANGES_MIN, RATE_CHANGES_MAX = 1, 10  # of rateupdate, as its inventors clamp them
@@ -37,7 +37,7 @@ CHANGES_UNSEEN = 0.5  # what "none yet" counts as, lest a page be left alone for
 INTERVAL_MAX_S = 90 * DAY_S
 
 
-class History(msgspec.Struct, frozen=True, array_like=True):
+class PageHistory(msgspec.Struct, frozen=True, array_like=True):
     """What is remembered of a page from one visit to the next."""
 
     first: float  # when it was first kept
@@ -61,31 +61,31 @@ class History(msgspec.Struct, frozen=True, array_like=True):
     @property
     def shelf(self) -> int:
         """Its class, by a cautious estimate of its rate: see there."""
-        return shelf_of(estimate.cautious(self.alpha, self.beta), self.weight)
+        return shelf_of(estimate.cautious_rate(self.alpha, self.beta), self.weight)
 
 
-def meet(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> History:
+def record_first_visit(at: float, alpha: float, beta: float, weight: float = 1.0, claimed: float = 0.0) -> PageHistory:
     """A page's first visit; `claimed` is its date, to be used once its host's dates are believed."""
-    return History(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
+    return PageHistory(at, at, alpha, beta, weight, rated=at, birth=min(claimed, at))
 
 
-def see(page: History, at: float, changed: bool, modified: float | None = None, believed: bool = False) -> History:
+def record_visit(page: PageHistory, at: float, changed: bool, modified: float | None = None, believed: bool = False) -> PageHistory:
     """A page after one more visit; `modified` is when it last changed, if its date is `believed`."""
     gap = max(0.0, at - page.last)
     alpha, beta, birth = page.alpha, page.beta, page.birth
     if believed and birth:
-        alpha, beta = estimate.dated(alpha, beta, min(page.first - birth, estimate.AGE_MAX_S))
+        alpha, beta = estimate.update_dated(alpha, beta, min(page.first - birth, estimate.AGE_MAX_S))
         birth = 0.0
     if not changed:
-        alpha, beta = estimate.unchanged(alpha, beta, gap)
+        alpha, beta = estimate.update_unchanged(alpha, beta, gap)
     elif modified is not None:
-        alpha, beta = estimate.dated(alpha, beta, min(max(0.0, at - modified), gap))
+        alpha, beta = estimate.update_dated(alpha, beta, min(max(0.0, at - modified), gap))
     else:
-        alpha, beta = estimate.changed(alpha, beta, gap)
+        alpha, beta = estimate.update_changed(alpha, beta, gap)
     rate, rated, unrated = page.rate, page.rated, page.unrated + changed
     if at - rated >= DAY_S:
         rate, rated, unrated = updated_rate(unrated, (at - rated) / DAY_S), at, 0
-    return History(
+    return PageHistory(
         page.first, at, alpha, beta, page.weight, page.visits + 1, page.changes + changed, rate, rated, unrated,
         birth=birth,
     )  # fmt: skip
@@ -97,7 +97,7 @@ def updated_rate(changes: int, days: float) -> float:
     return seen / min(max(days, RATE_DAYS_MIN), RATE_DAYS_MAX)
 
 
-def proportional_interval(page: History) -> float:
+def proportional_interval(page: PageHistory) -> float:
     """Of `proportional`: time observed by changes seen."""
     observed = page.last - page.first
     if observed <= 0.0:
@@ -105,10 +105,10 @@ def proportional_interval(page: History) -> float:
     return min(observed / max(page.changes, CHANGES_UNSEEN), INTERVAL_MAX_S)
 
 
-class Policy(Protocol):
+class RevisitPolicy(Protocol):
     """Where a page stands after a visit, and when the head of a shelf is worth one."""
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         """Shelf and key."""
 
     def due(self, shelf: int, key: float) -> float: ...
@@ -116,17 +116,17 @@ class Policy(Protocol):
     def urgency(self, shelf: int, key: float, now: float) -> float:
         """The most urgent of the due heads goes first."""
 
-    def explored(self, shelf: int, key: float) -> float:
+    def explore_from(self, shelf: int, key: float) -> float:
         """From when on an exploring visit may go there, whatever it is worth."""
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
+class UniformPolicy:
     """Everything equally often."""
 
     interval: float
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         return 0, page.last
 
     def due(self, shelf: int, key: float) -> float:
@@ -135,10 +135,10 @@ class Uniform:
     def urgency(self, shelf: int, key: float, now: float) -> float:
         return now - key
 
-    explored = due
+    explore_from = due
 
 
-class _Calendar:
+class _DueTimePolicy:
     """The key is the moment from which on the page is due; the latest goes first."""
 
     __slots__ = ()
@@ -149,40 +149,40 @@ class _Calendar:
     def urgency(self, shelf: int, key: float, now: float) -> float:
         return now - key
 
-    def explored(self, shelf: int, key: float) -> float:
+    def explore_from(self, shelf: int, key: float) -> float:
         return self.due(shelf, key)
 
 
 @dataclass(frozen=True, slots=True)
-class Proportional(_Calendar):
+class ProportionalPolicy(_DueTimePolicy):
     """As often as it changes."""
 
     interval_min: float = 0.0
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         return 0, page.last + max(self.interval_min, proportional_interval(page))
 
 
 @dataclass(frozen=True, slots=True)
-class RateUpdate(_Calendar):
+class RateUpdatePolicy(_DueTimePolicy):
     """By a rate that is computed anew every day; `scale` is the interval, in seconds, of a page whose rate is 1."""
 
     scale: float = DAY_S
     interval_min: float = 0.0
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         return 0, page.last + max(self.interval_min, self.scale / page.rate)
 
 
 @dataclass(frozen=True, slots=True)
-class Planned(_Calendar):
+class PlannedPolicy(_DueTimePolicy):
     """By a plan made beforehand (psp, mp2, m-wolf), one shelf per plan; a page that it does not know waits for the next
     one, which ends at the latest at `end`."""
 
     shelf: int
     end: float
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         return self.shelf, self.end
 
     def due(self, shelf: int, key: float) -> float:
@@ -190,52 +190,52 @@ class Planned(_Calendar):
 
 
 @dataclass(frozen=True, slots=True)
-class Index:
+class IndexPolicy:
     """Where a visit buys most freshness, above the price that the budget sets."""
 
     price: float = 0.0
     interval_min: float = 0.0
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         if page.announced > page.last:
-            return page.shelf + ANNOUNCED, max(page.announced, page.last + self.interval_min)
+            return page.shelf + ANNOUNCED_SHELF, max(page.announced, page.last + self.interval_min)
         return page.shelf, page.last
 
     def due(self, shelf: int, key: float) -> float:
         rate, weight = class_of(shelf)
-        if shelf >= FOREIGN:
+        if shelf >= PLAN_SHELF:
             return math.inf
-        if shelf >= ANNOUNCED:
+        if shelf >= ANNOUNCED_SHELF:
             return key if weight / rate >= self.price else math.inf
-        return key + max(self.interval_min, age_worth(rate, weight, self.price))
+        return key + max(self.interval_min, age_at_price(rate, weight, self.price))
 
     def urgency(self, shelf: int, key: float, now: float) -> float:
         rate, weight = class_of(shelf)
-        return weight / rate if shelf >= ANNOUNCED else worth(rate, weight, now - key)
+        return weight / rate if shelf >= ANNOUNCED_SHELF else visit_value(rate, weight, now - key)
 
-    def explored(self, shelf: int, key: float) -> float:
-        return math.inf if shelf >= FOREIGN else key if shelf >= ANNOUNCED else key + self.interval_min
+    def explore_from(self, shelf: int, key: float) -> float:
+        return math.inf if shelf >= PLAN_SHELF else key if shelf >= ANNOUNCED_SHELF else key + self.interval_min
 
 
 def shelf_of(rate: float, weight: float) -> int:
     """The class of pages with nearly this rate and weight."""
-    across = min(max(round(math.log(max(weight, 1e-9)) / math.log(WEIGHT_STEP)) + CLASSES // 2, 0), CLASSES - 1)
-    return round(math.log(max(rate, RATE_MIN) / RATE_MIN) / math.log(RATE_STEP)) * CLASSES + across
+    across = min(max(round(math.log(max(weight, 1e-9)) / math.log(WEIGHT_STEP)) + WEIGHT_CLASSES // 2, 0), WEIGHT_CLASSES - 1)
+    return round(math.log(max(rate, RATE_MIN) / RATE_MIN) / math.log(RATE_STEP)) * WEIGHT_CLASSES + across
 
 
 def class_of(shelf: int) -> tuple[float, float]:
     """The rate and weight that all pages of a class are taken to have."""
-    along, across = divmod(shelf % ANNOUNCED, CLASSES)
-    along = min(along, ALONG_MAX)
-    return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - CLASSES // 2)
+    along, across = divmod(shelf % ANNOUNCED_SHELF, WEIGHT_CLASSES)
+    along = min(along, RATE_CLASSES_MAX)
+    return RATE_MIN * RATE_STEP**along, WEIGHT_STEP ** (across - WEIGHT_CLASSES // 2)
 
 
-def choose(policy: Policy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False) -> int | None:
+def choose_shelf(policy: RevisitPolicy, heads: Iterable[tuple[int, float]], now: float, explore: bool = False) -> int | None:
     """The shelf whose head is visited now, if any is due; an exploring visit goes to the one left alone longest."""
     heads = list(heads)
     due = [head for head in heads if policy.due(*head) <= now]
     if not due:
         return None
     if explore:
-        return min([head for head in heads if policy.explored(*head) <= now] or due, key=lambda head: head[1])[0]
+        return min([head for head in heads if policy.explore_from(*head) <= now] or due, key=lambda head: head[1])[0]
     return max(due, key=lambda head: policy.urgency(head[0], head[1], now))[0]

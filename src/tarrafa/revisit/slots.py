@@ -19,11 +19,11 @@ from tarrafa.revisit.longrun import Floats
 
 Pages = NDArray[np.int32]
 
-SHORT = 128  # visits of a page up to which the order of all ideal times is tabled: some 5,000 different ones
+RANKED_VISITS_MAX = 128  # visits of a page up to which the order of all ideal times is tabled: some 5,000 different ones
 
 
 @dataclass(slots=True)
-class Schedule:
+class VisitSchedule:
     """Visits of server s: `page[start[s]:start[s+1]]`, at `due`, ascending."""
 
     start: Integers
@@ -32,7 +32,7 @@ class Schedule:
 
 
 @dataclass(slots=True)
-class Ranks:
+class TimeRanks:
     """The order of all ideal times of pages with up to `tallest` visits.
 
     Visit j of x has rank `rank[x * (x - 1) / 2 + j - 1]` and the time `time[rank]`; equal times share a rank.
@@ -43,11 +43,11 @@ class Ranks:
     time: Floats
 
 
-def rank_times(tallest: int, horizon: float) -> Ranks:
+def rank_times(tallest: int, horizon: float) -> TimeRanks:
     visits = np.repeat(np.arange(1, tallest + 1), np.arange(1, tallest + 1))
     number = np.arange(1, len(visits) + 1) - visits * (visits - 1) // 2
     time, rank = np.unique((number * horizon) / (visits + 1), return_inverse=True)
-    return Ranks(tallest, rank.astype(np.int32), time)
+    return TimeRanks(tallest, rank.astype(np.int32), time)
 
 
 def ideal_times(visits: ArrayLike, horizon: float) -> tuple[Pages, Floats]:
@@ -58,19 +58,19 @@ def ideal_times(visits: ArrayLike, horizon: float) -> tuple[Pages, Floats]:
     return page, (number * horizon) / (visits[page] + 1)
 
 
-def merge(visits: ArrayLike, servers: ArrayLike, n_servers: int, horizon: float) -> Schedule:
+def merge(visits: ArrayLike, servers: ArrayLike, n_servers: int, horizon: float) -> VisitSchedule:
     """The i-th visit of a server's n, in the order of the ideal times, at i * T / (n + 1)."""
     return _schedule(visits, servers, n_servers, horizon, merged=True)
 
 
-def own_times(visits: ArrayLike, servers: ArrayLike, n_servers: int, horizon: float) -> Schedule:
+def own_times(visits: ArrayLike, servers: ArrayLike, n_servers: int, horizon: float) -> VisitSchedule:
     """Each visit at its page's ideal time."""
     return _schedule(visits, servers, n_servers, horizon, merged=False)
 
 
 def _schedule(
-    visits: ArrayLike, servers: ArrayLike, n_servers: int, horizon: float, merged: bool, short: int = SHORT
-) -> Schedule:
+    visits: ArrayLike, servers: ArrayLike, n_servers: int, horizon: float, merged: bool, short: int = RANKED_VISITS_MAX
+) -> VisitSchedule:
     visits, horizon = _checked(visits, horizon)
     servers = np.ascontiguousarray(servers)
     if servers.shape != visits.shape:
@@ -79,15 +79,15 @@ def _schedule(
         raise ValueError(f"servers must be 0 to {n_servers - 1}, got {servers.min()} to {servers.max()}")
     servers = servers.astype(np.int32)
     first, start = np.zeros((2, n_servers + 1), np.int64)
-    order = _group(visits, servers, first, start)
+    order = _group_by_server(visits, servers, first, start)
     ranks = rank_times(min(short, int(visits.max(initial=0))), horizon)
     work = first + start
     parts = get_num_threads()
     bounds = np.searchsorted(work, work[-1] * np.arange(parts + 1) // parts)
     bounds[0], bounds[-1] = 0, n_servers
     page, due = np.empty(start[-1], np.int32), np.empty(start[-1])
-    _lay(visits, order, first, start, bounds, ranks.tallest, ranks.rank, ranks.time, horizon, merged, page, due)
-    return Schedule(start, page, due)
+    _schedule_servers(visits, order, first, start, bounds, ranks.tallest, ranks.rank, ranks.time, horizon, merged, page, due)
+    return VisitSchedule(start, page, due)
 
 
 def _checked(visits: ArrayLike, horizon: float) -> tuple[Integers, float]:
@@ -100,7 +100,7 @@ def _checked(visits: ArrayLike, horizon: float) -> tuple[Integers, float]:
 
 
 @compiled
-def _group(visits: Integers, servers: Pages, first: Integers, start: Integers) -> Pages:
+def _group_by_server(visits: Integers, servers: Pages, first: Integers, start: Integers) -> Pages:
     """The pages that are visited, by server; fills in where each server's pages and visits begin."""
     for page in range(len(visits)):
         if visits[page] > 0:
@@ -129,7 +129,7 @@ def _group(visits: Integers, servers: Pages, first: Integers, start: Integers) -
 @compiled
 def _sort_by_rank(visits: Integers, order: Pages, rank: Pages, time: Floats, page: Pages, due: Floats) -> None:
     bins = np.zeros(len(time) + 1, np.int64)
-    alike = np.zeros(SHORT + 1, np.int64)
+    alike = np.zeros(RANKED_VISITS_MAX + 1, np.int64)
     for k in range(len(order)):
         alike[visits[order[k]]] += 1
     for many in range(1, len(alike)):
@@ -176,7 +176,7 @@ def _sort_by_bucket(visits: Integers, order: Pages, horizon: float, page: Pages,
 
 
 @compiled_parallel
-def _lay(
+def _schedule_servers(
     visits: Integers, order: Pages, first: Integers, start: Integers, bounds: Integers,
     tallest: int, rank: Pages, time: Floats, horizon: float, merged: bool, page: Pages, due: Floats,
 ) -> None:  # fmt: skip

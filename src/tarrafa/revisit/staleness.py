@@ -27,14 +27,14 @@ def stale_time(rate: float, gap: float) -> float:
     return gap * staleness(rate * gap)
 
 
-def grown(y: float) -> float:
+def value_growth(y: float) -> float:
     """1 - (1 + y) e^-y: the part of a visit's largest worth that `y` expected changes bring it to."""
     if y < SMALL:
         return y * y * (1 / 2 - y * (1 / 3 - y * (1 / 8 - y * (1 / 30 - y * (1 / 144 - y / 840)))))
     return 1.0 - (1.0 + y) * math.exp(-y)
 
 
-def worth(rate: float, weight: float, age: float) -> float:
+def visit_value(rate: float, weight: float, age: float) -> float:
     """What visiting a page now is worth, `age` after its last visit: weight (1/l - (age + 1/l) e^(-l age)).
 
     The index of the live policy: the price at which visiting every `age` would be the best one can do with this page.
@@ -42,10 +42,10 @@ def worth(rate: float, weight: float, age: float) -> float:
     """
     if rate <= 0.0:
         return 0.0
-    return weight * grown(rate * age) / rate
+    return weight * value_growth(rate * age) / rate
 
 
-def age_worth(rate: float, weight: float, price: float) -> float:
+def age_at_price(rate: float, weight: float, price: float) -> float:
     """The age at which a visit is worth the price; infinite when it never is."""
     if price <= 0.0:
         return 0.0
@@ -54,10 +54,10 @@ def age_worth(rate: float, weight: float, price: float) -> float:
     target = price * rate / weight
     if target >= 1.0:
         return math.inf
-    return inverse_grown(target) / rate
+    return inverse_value_growth(target) / rate
 
 
-def inverse_grown(target: float) -> float:
+def inverse_value_growth(target: float) -> float:
     """The `y` whose `grown` is the target, 0 < target < 1. Newton, from below where it cannot overshoot to nothing."""
     y = math.sqrt(2.0 * target)
     if target < TINY:
@@ -66,7 +66,7 @@ def inverse_grown(target: float) -> float:
         y = max(y, -math.log(1.0 - target))
     for _ in range(60):
         slope = y * math.exp(-y)
-        step = (grown(y) - target) / slope
+        step = (value_growth(y) - target) / slope
         if step > y / 2:
             step = y / 2
         elif step < -1.0 - y:

@@ -18,103 +18,103 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from tarrafa.errors import DataError, QueryError, ShardAway
+from tarrafa.errors import DataError, QueryError, ShardUnavailable
 from tarrafa.index import schema
 from tarrafa.model import Hit, ShardReport, UrlId
 from tarrafa.parse.url import canonical, url_id
-from tarrafa.search.copies import Group, Groups, Ranked
-from tarrafa.search.expansion import Evidence
+from tarrafa.search.copies import DuplicateGroup, Deduplicator, RankedCandidate
+from tarrafa.search.expansion import TermEvidence
 from tarrafa.search.matching import common_words
-from tarrafa.search.merging import in_order, merged
+from tarrafa.search.merging import rank_block, merge_blocks
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, LOOKED_MAX, Block, Part, Question, Shard, Shown, Sort, Statistics, sum_of
+from tarrafa.search.question import BLOCK_MATCHES, MATCHES_MAX, CandidateBlock, ScorePart, SearchRequest, Shard, HitDetails, Sort, ShardStatistics, sum_statistics
 
-PER_SITE = 2  # hits of one site that keep their place in a block
+HITS_PER_SITE = 2  # hits of one site that keep their place in a block
 
 Answer = TypeVar("Answer")
 
 
-class Asking:
+class ScatterGather:
     """One question on its way through the shards. Those that do not answer are asked no more, nor by the questions that
     follow it (`then`). Where there is no `pool`, there is one shard."""
 
     def __init__(
         self,
-        question: Question,
+        question: SearchRequest,
         shards: Sequence[Shard],
         pool: ThreadPoolExecutor | None,
         away: dict[int, str] | None = None,
     ) -> None:
         self.question, self._shards, self._pool = question, shards, pool
         self.ignored: list[str] = []
-        self.known = Statistics()
-        self.total, self.found = 0, list[Group]()
+        self.known = ShardStatistics()
+        self.total, self.found = 0, list[DuplicateGroup]()
         self.away: dict[int, str] = {} if away is None else away
         self._pinned: set[UrlId] = set()
         self._answers: list[tuple[int, int]] = []  # shard and moment of each answer that candidates came in
 
-    def then(self, question: Question) -> "Asking":
+    def follow_up(self, question: SearchRequest) -> "ScatterGather":
         """Another question, to the same shards, whoever has come or left meanwhile."""
-        return Asking(question, self._shards, self._pool, self.away)
+        return ScatterGather(question, self._shards, self._pool, self.away)
 
-    def find(self, pinned: list[UrlId]) -> None:
+    def find_groups(self, pinned: list[UrlId]) -> None:
         """How many there are, and as many groups as are asked for."""
         question = self.question
-        together = self.known = self.together()
+        together = self.known = self.global_statistics()
         where = question.collection
         if where is not None and not together.frequency(schema.COLLECTION, where):
             raise QueryError(f"Nothing is indexed of a collection named {where[:100]!r}.")
         if question.natural and question.text.strip():
             self.ignored = common_words(parse(question.text, question.all_words), together)
-        enough = LOOKED_MAX if question.like else question.offset + question.n + bool(question.related)
-        self.total, groups = self._look(together, pinned, enough)
+        enough = MATCHES_MAX if question.like else question.offset + question.n + bool(question.related)
+        self.total, groups = self._collect_groups(together, pinned, enough)
         self.found = groups.all
         if question.like:
-            self.found = [[one] for one in groups.holding(url_id(canonical(question.like) or question.like))]
+            self.found = [[one] for one in groups.group_of(url_id(canonical(question.like) or question.like))]
             self.total = len(self.found)
         elif question.related:
-            own = groups.holding(url_id(question.related))
+            own = groups.group_of(url_id(question.related))
             self.found = [group for group in groups.all if group is not own]
             self.total -= bool(own)
 
-    def count(self) -> int:
+    def count_matches(self) -> int:
         """How many documents match, copies included."""
-        together = self.together()
+        together = self.global_statistics()
         return sum(block.total for block in self._best(together, 1).values())
 
-    def speaking(self, pages: int, limit: int) -> list[Evidence]:
+    def expansion_terms(self, pages: int, limit: int) -> list[TermEvidence]:
         """The words of the best pages, or of the one that others are to be like; each shard tells of its own."""
         if self.question.related:
-            return list(self.each(lambda shard: shard.speaking(self.question, self.known, pages, limit)).values())
+            return list(self.ask_each(lambda shard: shard.expansion_terms(self.question, self.known, pages, limit)).values())
         own = Counter(self._answers[group[0].answer][0] for group in self.found[:pages])
 
-        def told(number: int) -> Evidence:
-            return self._shards[number].speaking(self.question, self.known, own[number], limit)
+        def told(number: int) -> TermEvidence:
+            return self._shards[number].expansion_terms(self.question, self.known, own[number], limit)
 
         return list(self._gather(told, list(own)).values())
 
-    def _begin(self, pinned: list[UrlId]) -> Groups:
+    def _start_groups(self, pinned: list[UrlId]) -> Deduplicator:
         """With these first; what else says the same, is their copy."""
-        groups = Groups(apart=self.question.copies and not self.question.like and not self.question.related)
+        groups = Deduplicator(apart=self.question.copies and not self.question.like and not self.question.related)
         if pinned:
-            answers = self.each(lambda shard: shard.find(self.question, pinned))
-            found = {one.candidate.id: one for one in self._merged(answers, BLOCK)}
+            answers = self.ask_each(lambda shard: shard.find_urls(self.question, pinned))
+            found = {one.candidate.id: one for one in self._merged(answers, BLOCK_MATCHES)}
             block = [found[key] for key in pinned if key in found]
             groups.add(block)
             groups.looked -= len(block)  # those that match are met again
             self._pinned = {group[0].candidate.id for group in groups.all}
         return groups
 
-    def why(self, url: str) -> list[Part]:
-        together = self.together()
-        answers = self.each(lambda shard: shard.why(self.question, together, url))
+    def explain_score(self, url: str) -> list[ScorePart]:
+        together = self.global_statistics()
+        answers = self.ask_each(lambda shard: shard.explain_score(self.question, together, url))
         return next((parts for parts in answers.values() if parts), [])
 
-    def together(self) -> Statistics:
+    def global_statistics(self) -> ShardStatistics:
         """What all shards together know of the terms."""
-        return sum_of(self.each(lambda shard: shard.statistics(self.question)).values())
+        return sum_statistics(self.ask_each(lambda shard: shard.statistics(self.question)).values())
 
-    def hits(self, groups: list[Group]) -> list[Hit]:
+    def fetch_hits(self, groups: list[DuplicateGroup]) -> list[Hit]:
         """What is seen of these, each asked of the shard that it came from."""
         wanted: dict[int, list[int]] = {}
         for place, group in enumerate(groups):
@@ -137,44 +137,44 @@ class Asking:
             hits |= some
         return [hits[place] for place in sorted(hits)]
 
-    def _hit(self, group: Group, shown: Shown) -> Hit:
+    def _hit(self, group: DuplicateGroup, shown: HitDetails) -> Hit:
         best = group[0].candidate
         return Hit(
             shown.url, shown.title, shown.snippet, round(best.score, 4), best.in_links, shown.updated, shown.language,
             len(group) - 1, shown.type, shown.site, best.id in self._pinned, shown.declared,
         )  # fmt: skip
 
-    def reports(self) -> list[ShardReport]:
+    def shard_reports(self) -> list[ShardReport]:
         """Who was asked, and why somebody did not answer; nobody, where there is only one."""
         if self._pool is None:
             return []
         return [ShardReport(shard.name, self.away.get(number, "")) for number, shard in enumerate(self._shards)]
 
-    def _look(self, together: Statistics, pinned: list[UrlId], enough: int) -> tuple[int, Groups]:
+    def _collect_groups(self, together: ShardStatistics, pinned: list[UrlId], enough: int) -> tuple[int, Deduplicator]:
         """Block by block, until there are enough groups or nothing is left to look at; the total, and the groups."""
-        groups = self._begin(pinned)
-        looked, limit = 0, -(-enough // BLOCK) * BLOCK
+        groups = self._start_groups(pinned)
+        looked, limit = 0, -(-enough // BLOCK_MATCHES) * BLOCK_MATCHES
         while True:
             present = len(self.away)
             answers = self._best(together, limit)
             if looked and len(self.away) > present:  # the blocks of fewer shards are other blocks
-                groups, looked = self._begin(pinned), 0
+                groups, looked = self._start_groups(pinned), 0
             found = self._merged(answers, limit)
             total = sum(block.total for block in answers.values())
-            for start in range(looked, limit, BLOCK):
-                block = in_order(found[start : start + BLOCK])
-                groups.add(crowd(block) if self._is_crowded() else block)
+            for start in range(looked, limit, BLOCK_MATCHES):
+                block = rank_block(found[start : start + BLOCK_MATCHES])
+                groups.add(demote_crowded_sites(block) if self._is_crowded() else block)
                 if len(groups.all) >= enough:
                     return total - groups.looked + len(groups.all), groups
-            if limit >= min(total, LOOKED_MAX):
+            if limit >= min(total, MATCHES_MAX):
                 return len(groups.all), groups
-            looked, limit = limit, min(2 * limit, LOOKED_MAX)
+            looked, limit = limit, min(2 * limit, MATCHES_MAX)
 
-    def _best(self, together: Statistics, limit: int) -> dict[int, Block]:
-        return self.each(lambda shard: shard.best(self.question, together, limit))
+    def _best(self, together: ShardStatistics, limit: int) -> dict[int, CandidateBlock]:
+        return self.ask_each(lambda shard: shard.top_matches(self.question, together, limit))
 
-    def _merged(self, answers: dict[int, Block], limit: int) -> list[Ranked]:
-        found = merged(list(answers.values()), limit, len(self._answers))
+    def _merged(self, answers: dict[int, CandidateBlock], limit: int) -> list[RankedCandidate]:
+        found = merge_blocks(list(answers.values()), limit, len(self._answers))
         self._answers += ((number, block.moment) for number, block in answers.items())
         return found
 
@@ -182,12 +182,12 @@ class Asking:
         question = self.question
         return question.sort is Sort.RELEVANCE and not question.crowded and not question.like
 
-    def each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
+    def ask_each(self, ask: Callable[[Shard], Answer]) -> dict[int, Answer]:
         """What each shard answers; at least one does."""
         present = [number for number in range(len(self._shards)) if number not in self.away]
         answers = self._gather(lambda number: ask(self._shards[number]), present)
         if not answers:
-            raise ShardAway("; ".join(f"{self._shards[number].name}: {why}" for number, why in self.away.items()))
+            raise ShardUnavailable("; ".join(f"{self._shards[number].name}: {why}" for number, why in self.away.items()))
         return answers
 
     def _gather(self, ask: Callable[[int], Answer], numbers: list[int]) -> dict[int, Answer]:
@@ -195,25 +195,25 @@ class Asking:
         if self._pool is None:
             try:
                 return {number: ask(number) for number in numbers}
-            except ShardAway as error:
-                raise ShardAway(f"{self._shards[0].name}: {error}") from None
+            except ShardUnavailable as error:
+                raise ShardUnavailable(f"{self._shards[0].name}: {error}") from None
         asked = {number: self._pool.submit(ask, number) for number in numbers}
         answers: dict[int, Answer] = {}
         for number, future in asked.items():
             try:
                 answers[number] = future.result()
-            except (ShardAway, DataError) as error:
+            except (ShardUnavailable, DataError) as error:
                 self.away[number] = str(error)
         return answers
 
 
-def crowd(block: list[Ranked]) -> list[Ranked]:
+def demote_crowded_sites(block: list[RankedCandidate]) -> list[RankedCandidate]:
     """A block with the third page of a site and those after it behind the others."""
     seen: Counter[int] = Counter()
-    first: list[Ranked] = []
-    later: list[Ranked] = []
+    first: list[RankedCandidate] = []
+    later: list[RankedCandidate] = []
     for one in block:
         site = one.candidate.site
         seen[site] += 1
-        (first if seen[site] <= PER_SITE else later).append(one)
+        (first if seen[site] <= HITS_PER_SITE else later).append(one)
     return first + later

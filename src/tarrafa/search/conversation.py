@@ -23,15 +23,15 @@ from tarrafa.search.question import Shard
 
 PATH = "/shard"
 CONTENT_TYPE = "application/x-msgpack"
-QUESTION_BYTES_MAX = 1 << 20
-ANSWER_BYTES_MAX = 8 << 20
-SENTENCE_CHARS_MAX = 300
-UNREADABLE = (ValueError, RecursionError)  # what decoding raises on bytes that are none of ours
-QUERY, TOKEN, VERSIONS, TOO_LONG, INDEX = 400, 401, 409, 413, 503
-SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 ½"
+REQUEST_BYTES_MAX = 1 << 20
+RESPONSE_BYTES_MAX = 8 << 20
+MESSAGE_CHARS_MAX = 300
+DECODE_ERRORS = (ValueError, RecursionError)  # what decoding raises on bytes that are none of ours
+STATUS_BAD_QUERY, STATUS_WRONG_TOKEN, STATUS_OTHER_VERSION, STATUS_TOO_LONG, STATUS_INDEX_ERROR = 400, 401, 409, 413, 503
+ANALYSIS_SAMPLE = "as funções do guarda-chuva, libraries, Straße: 日本語 ½"
 
 
-class Method:
+class ShardMethod:
     """One method of the Protocol, as it crosses the network."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -45,12 +45,12 @@ class Method:
 
 
 METHODS = {
-    name: Method(member) for name, member in vars(Shard).items() if inspect.isfunction(member) and name[0] != "_"
+    name: ShardMethod(member) for name, member in vars(Shard).items() if inspect.isfunction(member) and name[0] != "_"
 }
 
 
 def _version() -> str:
-    said = [{name: method.shapes for name, method in METHODS.items()}, readings(SAMPLE)]
+    said = [{name: method.shapes for name, method in METHODS.items()}, readings(ANALYSIS_SAMPLE)]
     return xxh3_64_hexdigest(json.dumps(said, sort_keys=True).encode())[:8]
 
 
@@ -58,9 +58,9 @@ VERSION = _version()
 OTHER_VERSION = "it is another version of Tarrafa ({there} there, {here} here); install the same one on both machines"
 
 encode = msgspec.msgpack.Encoder().encode
-decode_sentence = msgspec.msgpack.Decoder(str).decode
+decode_message = msgspec.msgpack.Decoder(str).decode
 
 
 def one_line(text: str) -> str:
     """What somebody else says, fit to be shown."""
-    return " ".join(text.split())[:SENTENCE_CHARS_MAX]
+    return " ".join(text.split())[:MESSAGE_CHARS_MAX]

@@ -30,29 +30,29 @@ NEAR_SCORE = 0.05
 _64_BITS = (1 << 64) - 1
 
 
-class Ranked(NamedTuple):
+class RankedCandidate(NamedTuple):
     """A candidate, and which answer it came in."""
 
     candidate: Candidate
     answer: int
 
 
-Group = list[Ranked]  # pages that say the same: first the one that stands for all, with the best score of any
-Near = list[tuple[int, Group]]  # groups with the same title, each after the simhash of its best
+DuplicateGroup = list[RankedCandidate]  # pages that say the same: first the one that stands for all, with the best score of any
+NearDuplicates = list[tuple[int, DuplicateGroup]]  # groups with the same title, each after the simhash of its best
 
 
-class Groups:
+class Deduplicator:
     """Grows block by block. `apart`: every page is a group of its own."""
 
     def __init__(self, apart: bool = False) -> None:
-        self.all: list[Group] = []
+        self.all: list[DuplicateGroup] = []
         self.looked = 0  # pages so far, URLs that came twice included
         self._apart = apart
         self._urls: set[UrlId] = set()
-        self._by_content: dict[int | None, Group] = {}
-        self._by_headline: dict[int | None, Near] = {}
+        self._by_content: dict[int | None, DuplicateGroup] = {}
+        self._by_headline: dict[int | None, NearDuplicates] = {}
 
-    def add(self, block: list[Ranked]) -> None:
+    def add(self, block: list[RankedCandidate]) -> None:
         """The next block, the best first."""
         before, urls, contents = len(self.all), self._urls, self._by_content
         self.looked += len(block)
@@ -83,14 +83,14 @@ class Groups:
                 contents[content] = group
         for group in self.all[before:]:
             if len(group) > 1:
-                _choose(group)
+                _choose_representative(group)
 
-    def holding(self, key: UrlId) -> Group:
+    def group_of(self, key: UrlId) -> DuplicateGroup:
         """The group that a URL is in; an empty one, if it is in none."""
         return next((group for group in self.all for one in group if one.candidate.id == key), [])
 
 
-def _nearest(groups: Near, simhash: int) -> Group | None:
+def _nearest(groups: NearDuplicates, simhash: int) -> DuplicateGroup | None:
     """The best of those that say nearly the same."""
     for other, group in groups[-COMPARED_MAX:]:
         if ((other ^ simhash) & _64_BITS).bit_count() <= NEAR_BITS:  # signed numbers: the mask takes the sign off
@@ -98,7 +98,7 @@ def _nearest(groups: Near, simhash: int) -> Group | None:
     return None
 
 
-def _choose(group: Group) -> None:
+def _choose_representative(group: DuplicateGroup) -> None:
     """Let the plainest of those with nearly the best score stand for the group."""
     best = chosen = group[0]
     least = best.candidate.score * (1 - NEAR_SCORE)
@@ -111,6 +111,6 @@ def _choose(group: Group) -> None:
         group.insert(0, chosen._replace(candidate=raised))
 
 
-def _plainness(one: Ranked) -> tuple[bool, int, int, UrlId]:
+def _plainness(one: RankedCandidate) -> tuple[bool, int, int, UrlId]:
     """What somebody links to stands before what nobody does; then the shorter, then the more linked to."""
     return not one.candidate.in_links, one.candidate.url_length or 0, -one.candidate.in_links, one.candidate.id

@@ -29,19 +29,19 @@ from typing import Any
 
 import msgspec
 
-from tarrafa.data import DataDirectory, state_of, write_atomically
+from tarrafa.data import DataDirectory, file_fingerprint, write_atomically
 from tarrafa.errors import ConfigError
 from tarrafa.index.analysis import readings, words
-from tarrafa.parse.domain import LABELS_MAX, above, domain
+from tarrafa.parse.domain import LABELS_MAX, domain_and_parents, parse_domain
 from tarrafa.parse.url import canonical, host_name
 
 FILE_BYTES_MAX = 8 << 20
-GROUPS_MAX, GROUP_MAX = 10_000, 50  # groups of synonyms, and what stands in one
+SYNONYM_GROUPS_MAX, GROUP_WORDS_MAX = 10_000, 50  # groups of synonyms, and what stands in one
 SYNONYMS_MAX = 20  # of one word: each is one more thing to look for
 TEXT_CHARS_MAX, TEXT_WORDS_MAX = 200, 8
 BLOCKED_MAX, LOWERED_MAX = 10_000, 100_000  # sites; each that is blocked costs every search 2 us (see `withheld`)
 PINS_MAX, PINS_PER_QUERY_MAX = 10_000, 10
-LOWERED = 0.3  # the factor of a site that is named without one
+DEMOTION_FACTOR = 0.3  # the factor of a site that is named without one
 
 log = logging.getLogger(__name__)
 
@@ -53,23 +53,23 @@ class Pin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: str
 
 
-class Lowered(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DemotedSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The scores of this site's pages are multiplied by `factor`."""
 
     site: str
-    factor: float = LOWERED
+    factor: float = DEMOTION_FACTOR
 
 
-class Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CurationFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file as it was written."""
 
     synonyms: tuple[tuple[str, ...], ...] = ()
     blocked: tuple[str, ...] = ()
-    lowered: tuple[str | Lowered, ...] = ()
+    lowered: tuple[str | DemotedSite, ...] = ()
     pin: tuple[Pin, ...] = ()
 
 
-class Rules(msgspec.Struct, frozen=True, dict=True):
+class CurationRules(msgspec.Struct, frozen=True, dict=True):
     """What holds. Texts are as somebody wrote them, sites are domains, URLs are canonical."""
 
     groups: tuple[tuple[str, ...], ...] = ()
@@ -95,25 +95,25 @@ class Rules(msgspec.Struct, frozen=True, dict=True):
                 places.setdefault(key, []).append(number)
         return places
 
-    def pinned(self, query: str) -> list[str]:
+    def pinned_urls(self, query: str) -> list[str]:
         """The URLs that stand first for exactly this query, the first of them first."""
-        return list(self.pins.get(asked(query), ())) if self.pins else []
+        return list(self.pins.get(normalize_query(query), ())) if self.pins else []
 
     def factor(self, host: str) -> float:
         """What scores of this host's pages are multiplied by; the nearest domain that is named counts."""
         if not self.lowered:
             return 1.0
-        return next((self.lowered[name] for name in above(host) if name in self.lowered), 1.0)
+        return next((self.lowered[name] for name in domain_and_parents(host) if name in self.lowered), 1.0)
 
     def blocks(self, host: str) -> bool:
         """Whether pages of this host are never shown."""
-        return bool(self.blocked) and not self.blocked.isdisjoint(above(host))
+        return bool(self.blocked) and not self.blocked.isdisjoint(domain_and_parents(host))
 
 
-NO_RULES = Rules()
+NO_RULES = CurationRules()
 
 
-def asked(query: str) -> str:
+def normalize_query(query: str) -> str:
     """What two queries have in common that are the same: accents, case, spaces and what stands around do not count.
     Signs inside do: `-rede` asks for the contrary of `rede`."""
     apart = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", query).casefold())
@@ -128,14 +128,14 @@ def path_of(data: DataDirectory) -> Path:
     return data.root / "search.toml"
 
 
-def read(path: Path) -> tuple[Rules, bytes]:
+def read_rules(path: Path) -> tuple[CurationRules, bytes]:
     """The rules of a file and the file itself; there are none without one."""
     try:
         with path.open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)
         if len(content) > FILE_BYTES_MAX:
             raise ConfigError(f"{path}: larger than the {FILE_BYTES_MAX >> 20} MB allowed")
-        return rules(tomllib.loads(content.decode("utf-8-sig")), str(path)), content
+        return rules_from_table(tomllib.loads(content.decode("utf-8-sig")), str(path)), content
     except FileNotFoundError:
         return NO_RULES, b""
     except tomllib.TOMLDecodeError as error:
@@ -144,14 +144,14 @@ def read(path: Path) -> tuple[Rules, bytes]:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
 
 
-def rules(table: dict[str, Any], where: str) -> Rules:
+def rules_from_table(table: dict[str, Any], where: str) -> CurationRules:
     """A table as TOML gives it, as rules that hold; `where` stands in front of every complaint."""
     try:
-        written = msgspec.convert(table, Written)
+        written = msgspec.convert(table, CurationFile)
         _check_counts(written)
-        lowered = [Lowered(one) if isinstance(one, str) else one for one in written.lowered]
+        lowered = [DemotedSite(one) if isinstance(one, str) else one for one in written.lowered]
         blocked = frozenset(_site(text, f"blocked[{number}]") for number, text in enumerate(written.blocked))
-        return Rules(
+        return CurationRules(
             tuple(_group(texts, f"synonyms[{number}]") for number, texts in enumerate(written.synonyms)),
             blocked,
             {_site(one.site, place): _factor(one, place) for place, one in _numbered("lowered", lowered)},
@@ -163,13 +163,13 @@ def rules(table: dict[str, Any], where: str) -> Rules:
         raise ConfigError(f"{where}: {error}") from None
 
 
-def _numbered(name: str, many: Iterable[Lowered]) -> Iterator[tuple[str, Lowered]]:
+def _numbered(name: str, many: Iterable[DemotedSite]) -> Iterator[tuple[str, DemotedSite]]:
     return ((f"{name}[{number}]", one) for number, one in enumerate(many))
 
 
-def _check_counts(written: Written) -> None:
+def _check_counts(written: CurationFile) -> None:
     for name, count, most in (
-        ("synonyms", len(written.synonyms), GROUPS_MAX),
+        ("synonyms", len(written.synonyms), SYNONYM_GROUPS_MAX),
         ("blocked", len(written.blocked), BLOCKED_MAX),
         ("lowered", len(written.lowered), LOWERED_MAX),
         ("[[pin]]", len(written.pin), PINS_MAX),
@@ -183,20 +183,20 @@ def _group(texts: tuple[str, ...], where: str) -> tuple[str, ...]:
     for text in group:
         if not words(text) or len(text) > TEXT_CHARS_MAX or len(words(text)) > TEXT_WORDS_MAX:
             raise ValueError(f"{where}: {text[:40]!r} must be a word, or a phrase of at most {TEXT_WORDS_MAX} words")
-    if not 2 <= len(group) <= GROUP_MAX:
-        raise ValueError(f"{where}: a group is 2 to {GROUP_MAX} words that mean the same, got {len(group)}")
+    if not 2 <= len(group) <= GROUP_WORDS_MAX:
+        raise ValueError(f"{where}: a group is 2 to {GROUP_WORDS_MAX} words that mean the same, got {len(group)}")
     return group
 
 
 def _site(text: str, where: str) -> str:
-    name = domain(text)
+    name = parse_domain(text)
     if name is None or name.count(".") >= LABELS_MAX:
         hint = " (everything below a site is meant anyway: leave the *. out)" if text.startswith("*.") else ""
         raise ValueError(f"{where}: {text[:80]!r} is no site such as ufmg.br{hint}")
     return name
 
 
-def _factor(one: Lowered, where: str) -> float:
+def _factor(one: DemotedSite, where: str) -> float:
     if not 0 < one.factor < 1:
         hint = "; to hide a site, name it under blocked" if one.factor == 0 else ""
         raise ValueError(f"{where}: factor must be more than 0 and less than 1, got {one.factor:g}{hint}")
@@ -206,12 +206,12 @@ def _factor(one: Lowered, where: str) -> float:
 def _pins(pins: tuple[Pin, ...], blocked: frozenset[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for number, pin in enumerate(pins, 1):
-        where, query, url = f"[[pin]] number {number}", asked(pin.query), canonical(pin.url)
+        where, query, url = f"[[pin]] number {number}", normalize_query(pin.query), canonical(pin.url)
         if not query or len(pin.query) > TEXT_CHARS_MAX:
             raise ValueError(f"{where}: query must be 1 to {TEXT_CHARS_MAX} characters, got {pin.query[:40]!r}")
         if url is None:
             raise ValueError(f"{where}: url: {pin.url[:80]!r} is no http(s) URL")
-        if not blocked.isdisjoint(above(host_name(url))):
+        if not blocked.isdisjoint(domain_and_parents(host_name(url))):
             raise ValueError(f"{where}: url: {url} is on a site that is blocked; one of the two must go")
         urls = dict.fromkeys((*found.get(query, ()), url))
         if len(urls) > PINS_PER_QUERY_MAX:
@@ -234,14 +234,14 @@ def _explain(message: str) -> str:
     assert match is not None
     what, path = match["what"], match["path"] or ""
     steps = _STEPS.match(path)
-    holder = Pin if path.startswith("pin[") else Lowered if path.startswith("lowered[") else Written
+    holder = Pin if path.startswith("pin[") else DemotedSite if path.startswith("lowered[") else CurationFile
     where = path
     if steps and steps["table"] == "pin":
         where = f"[[pin]] number {int(steps['number']) + 1}" + (f": {steps['key']}" if steps["key"] else "")
     where = f"{where}: " if where else ""
     if unknown := _UNKNOWN.match(what):
         allowed = ", ".join("[[pin]]" if name == "pin" else name for name in holder.__struct_fields__)
-        misplaced = holder is not Written and unknown["key"] in Written.__struct_fields__
+        misplaced = holder is not CurationFile and unknown["key"] in CurationFile.__struct_fields__
         hint = f"; {unknown['key']} must stand above the first [[pin]]" if misplaced else ""
         return f"{where}unknown key {unknown['key']!r} (allowed: {allowed}){hint}"
     if missing := _MISSING.match(what):
@@ -264,7 +264,7 @@ class Curation:
         self._path, self._good = path_of(data), data.run / "search.good.toml"
         self._lock = threading.Lock()
         self._seen: tuple[int, ...] | None = None
-        self._rules: Rules | None = None
+        self._rules: CurationRules | None = None
         self._problem = ""
 
     @property
@@ -273,9 +273,9 @@ class Curation:
         self.rules()
         return self._problem
 
-    def rules(self) -> Rules:
+    def rules(self) -> CurationRules:
         """What holds for a search that begins now."""
-        seen = state_of(self._path)
+        seen = file_fingerprint(self._path)
         current = self._rules
         if current is not None and seen == self._seen:
             return current
@@ -285,9 +285,9 @@ class Curation:
                 self._seen = seen
             return self._rules
 
-    def _read(self) -> Rules:
+    def _read(self) -> CurationRules:
         try:
-            found, content = read(self._path)
+            found, content = read_rules(self._path)
         except ConfigError as error:
             self._problem = str(error)
             log.warning("%s; the last good rules hold until it is mended", error)
@@ -296,9 +296,9 @@ class Curation:
         self._remember(content)
         return found
 
-    def _last_good(self) -> Rules:
+    def _last_good(self) -> CurationRules:
         with contextlib.suppress(ConfigError):
-            return read(self._good)[0]
+            return read_rules(self._good)[0]
         return NO_RULES
 
     def _remember(self, content: bytes) -> None:

@@ -25,23 +25,23 @@ from itertools import zip_longest
 from math import log, log2
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import WORD_CHARS_MAX, composed, readings, terms_of, words
-from tarrafa.search.matching import Counting, held_by
-from tarrafa.search.question import Extra
+from tarrafa.index.analysis import WORD_CHARS_MAX, compose, readings, analyzer_for, words
+from tarrafa.search.matching import TermStatistics, document_frequency
+from tarrafa.search.question import ExpansionTerm
 
-PAGES = 3
-WORDS = 10
-SHARE = 0.1  # of what a typed word counts, for the best of them
+FEEDBACK_PAGES = 3
+EXPANSION_WORDS = 10
+EXPANSION_SHARE = 0.1  # of what a typed word counts, for the best of them
 RELATED_WORDS = 25
-TOLD = 60  # words that each shard tells
+WORDS_PER_SHARD = 60  # words that each shard tells
 TOKENS_MAX = 2_000  # of each page
 CHARS_MIN = 3
-OFTEN = 0.3  # of the logarithm of how often a page holds a word, beside that it does; of one page by itself: all
+TERM_FREQUENCY_WEIGHT = 0.3  # of the logarithm of how often a page holds a word, beside that it does; of one page by itself: all
 
-Evidence = list[tuple[str, float]]
+TermEvidence = list[tuple[str, float]]
 
 
-def told(pages: Sequence[schema.Shown], counting: Counting, limit: int, often: float = OFTEN) -> Evidence:
+def feedback_terms(pages: Sequence[schema.StoredDocument], counting: TermStatistics, limit: int, often: float = TERM_FREQUENCY_WEIGHT) -> TermEvidence:
     """The words that tell these pages from others, the best first, each as it is mostly written there and with how
     many of the pages hold it."""
     forms: dict[str, Counter[str]] = {}
@@ -51,15 +51,15 @@ def told(pages: Sequence[schema.Shown], counting: Counting, limit: int, often: f
             evidence[term] += 1 + often * log(writings.total())  # type: ignore[assignment]  # a sum of floats
             forms.setdefault(term, Counter()).update(writings)
     documents = max(1, counting.written)
-    weighed = [(weight(held, counting.frequency(schema.ALL, term), documents), term) for term, held in evidence.items()]
+    weighed = [(bo1_weight(held, counting.frequency(schema.ALL, term), documents), term) for term, held in evidence.items()]
     best = sorted(weighed, key=lambda one: (-one[0], one[1]))[:limit]
     return [(min(forms[term], key=lambda word: (-forms[term][word], word)), float(evidence[term])) for _, term in best]
 
 
-def _words_of(page: schema.Shown) -> dict[str, Counter[str]]:
+def _words_of(page: schema.StoredDocument) -> dict[str, Counter[str]]:
     """The terms of a page, each with how it is written how often."""
-    term, found = terms_of(page.language), dict[str, Counter[str]]()
-    tokens = Counter(composed(f"{page.title} {page.text}").lower().split()[:TOKENS_MAX])
+    term, found = analyzer_for(page.language), dict[str, Counter[str]]()
+    tokens = Counter(compose(f"{page.title} {page.text}").lower().split()[:TOKENS_MAX])
     for token, times in tokens.items():
         for word in words(token):
             if CHARS_MIN <= len(word) <= WORD_CHARS_MAX and not word.isdigit():
@@ -67,13 +67,13 @@ def _words_of(page: schema.Shown) -> dict[str, Counter[str]]:
     return found
 
 
-def weight(held: float, documents_with: int, documents: int) -> float:
+def bo1_weight(held: float, documents_with: int, documents: int) -> float:
     """What a word tells that so many of the pages hold, and so many of all documents."""
     share = max(documents_with, 1) / documents
     return held * log2((1 + share) / share) + log2(1 + share)
 
 
-def merged(answers: Sequence[Evidence], limit: int) -> Evidence:
+def merge_evidence(answers: Sequence[TermEvidence], limit: int) -> TermEvidence:
     """What the parts of one shard tell, in turn: the best of each first."""
     if len(answers) == 1:
         return answers[0]
@@ -84,7 +84,7 @@ def merged(answers: Sequence[Evidence], limit: int) -> Evidence:
     return list(found.items())[:limit]
 
 
-def together(answers: Iterable[Evidence], own: frozenset[str]) -> dict[str, float]:
+def sum_evidence(answers: Iterable[TermEvidence], own: frozenset[str]) -> dict[str, float]:
     """What all shards tell, without what was typed; one for all writings of a word."""
     found: dict[str, tuple[str, float]] = {}
     for answer in answers:
@@ -96,10 +96,10 @@ def together(answers: Iterable[Evidence], own: frozenset[str]) -> dict[str, floa
     return dict(found.values())
 
 
-def chosen(evidence: dict[str, float], counting: Counting, limit: int, share: float) -> tuple[Extra, ...]:
+def choose_terms(evidence: dict[str, float], counting: TermStatistics, limit: int, share: float) -> tuple[ExpansionTerm, ...]:
     """The words to be added, the best first; those that only the pages themselves hold lead nowhere."""
-    leading = [(word, held, held_by(word, counting)) for word, held in evidence.items()]
+    leading = [(word, held, document_frequency(word, counting)) for word, held in evidence.items()]
     documents = max(1, counting.written)
-    weighed = [(weight(held, count, documents), word) for word, held, count in leading if count > held]
+    weighed = [(bo1_weight(held, count, documents), word) for word, held, count in leading if count > held]
     best = sorted(weighed, key=lambda one: (-one[0], one[1]))[:limit]
-    return tuple(Extra(word, share * one / best[0][0]) for one, word in best)
+    return tuple(ExpansionTerm(word, share * one / best[0][0]) for one, word in best)

@@ -16,34 +16,34 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from tarrafa.data import DataDirectory, state_of
+from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import DataError, QueryError
 from tarrafa.index import schema, shards
 from tarrafa.model import UrlId
 from tarrafa.search import expansion, spelling, suggesting
-from tarrafa.search.local import CHANGED, PATIENCE_S, LocalShard, first_moment
-from tarrafa.search.merging import in_order, merged
-from tarrafa.search.question import BLOCK, Block, Part, Place, Question, Shard, Shown, Statistics, sum_of
-from tarrafa.search.threads import Threads
+from tarrafa.search.local import RESULTS_CHANGED, VOCABULARY_WAIT_S, LocalShard, first_snapshot_number
+from tarrafa.search.merging import rank_block, merge_blocks
+from tarrafa.search.question import BLOCK_MATCHES, CandidateBlock, ScorePart, DocumentAddress, SearchRequest, Shard, HitDetails, ShardStatistics, sum_statistics
+from tarrafa.search.threads import ShardThreads
 from tarrafa.search.vocabulary import WORDS_MAX
 
-MOMENTS_MAX = 256  # every commit of every part makes a new one
-LARGE = 50_000  # documents of a part: with fewer, Python's lock is what is waited for
+SNAPSHOTS_KEPT_MAX = 256  # every commit of every part makes a new one
+LARGE_PART_DOCUMENTS = 50_000  # documents of a part: with fewer, Python's lock is what is waited for
 
-Moment = tuple[Sequence[Shard], tuple[int, ...]]
+PartSnapshots = tuple[Sequence[Shard], tuple[int, ...]]
 
 
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
-Method = Callable[Concatenate["Joined", Given], Answer]
+ShardCall = Callable[Concatenate["PartitionedShard", Given], Answer]
 
 
-def _again(method: Method[Given, Answer]) -> Method[Given, Answer]:
+def _retry_when_redivided(method: ShardCall[Given, Answer]) -> ShardCall[Given, Answer]:
     """Parts that are not there any more, because the index was divided anew while they were asked, are no error: those
     that took their place are asked."""
 
     @wraps(method)
-    def ask(joined: "Joined", /, *given: Given.args, **named: Given.kwargs) -> Answer:
+    def ask(joined: "PartitionedShard", /, *given: Given.args, **named: Given.kwargs) -> Answer:
         before = joined._parts()
         try:
             return method(joined, *given, **named)
@@ -55,70 +55,70 @@ def _again(method: Method[Given, Answer]) -> Method[Given, Answer]:
     return ask
 
 
-class Joined:
+class PartitionedShard:
     """Asks all of them. `parts` gives those that there are now."""
 
     def __init__(self, name: str, parts: Callable[[], Sequence[Shard]]) -> None:
         self._name, self._parts = name, parts
-        self._moments: OrderedDict[int, Moment] = OrderedDict()
-        self._lock, self._threads = threading.Lock(), Threads()
-        self._next = first_moment()
+        self._moments: OrderedDict[int, PartSnapshots] = OrderedDict()
+        self._lock, self._threads = threading.Lock(), ShardThreads()
+        self._next = first_snapshot_number()
 
     @property
     def name(self) -> str:
         return self._name
 
-    @_again
+    @_retry_when_redivided
     def documents(self) -> int:
         return sum(part.documents() for part in self._parts())
 
-    @_again
-    def statistics(self, question: Question) -> Statistics:
-        return sum_of(part.statistics(question) for part in self._parts())
+    @_retry_when_redivided
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
+        return sum_statistics(part.statistics(question) for part in self._parts())
 
-    @_again
-    def best(self, question: Question, together: Statistics, limit: int) -> Block:
+    @_retry_when_redivided
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
         parts = self._parts()
         return self._join(parts, self._best(parts, question, together, limit), limit)
 
-    @_again
-    def find(self, question: Question, ids: list[UrlId]) -> Block:
+    @_retry_when_redivided
+    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
         parts = self._parts()
-        found = self._join(parts, [part.find(question, ids) for part in parts], len(ids) * len(parts))
+        found = self._join(parts, [part.find_urls(question, ids) for part in parts], len(ids) * len(parts))
         known = {one.id: one for one in reversed(found.candidates)}
         several = [known[key] for key in ids if key in known]
-        return Block(found.moment, len(several), several)
+        return CandidateBlock(found.moment, len(several), several)
 
-    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
-        return next((parts for one in self._parts() if (parts := one.why(question, together, url))), [])
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+        return next((parts for one in self._parts() if (parts := one.explain_score(question, together, url))), [])
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
         answers = [part.complete(beginning, before, limit) for part in self._parts()]
-        return suggesting.merged(beginning, answers, limit)
+        return suggesting.merge_completions(beginning, answers, limit)
 
-    def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
-        return spelling.merged(word, (part.alike(word, limit) for part in self._parts()), limit)
+    def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+        return spelling.merge_similar_words(word, (part.similar_words(word, limit) for part in self._parts()), limit)
 
-    def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
+    def expansion_terms(self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int) -> list[tuple[str, float]]:
         parts = self._parts()
         shares = [pages] * len(parts)
         if len(parts) > 1 and not question.related:  # of the best pages of all, so many are here and so many there
-            blocks = self._best(parts, question, together, BLOCK)
+            blocks = self._best(parts, question, together, BLOCK_MATCHES)
             different: dict[object, int] = {}
-            for one in in_order(merged(blocks, BLOCK)):
+            for one in rank_block(merge_blocks(blocks, BLOCK_MATCHES)):
                 different.setdefault(one.candidate.content or one.candidate.id, one.answer)
             first = Counter(list(different.values())[:pages])
             shares = [first[number] for number in range(len(parts))]
         asked = [(part, share) for part, share in zip(parts, shares, strict=True) if share]
-        return expansion.merged([part.speaking(question, together, share, limit) for part, share in asked], limit)
+        return expansion.merge_evidence([part.expansion_terms(question, together, share, limit) for part, share in asked], limit)
 
-    def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
+    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         with self._lock:
             known = self._moments.get(moment)
         if known is None or (places and not known[0]):
-            raise QueryError(CHANGED)
+            raise QueryError(RESULTS_CHANGED)
         parts, moments = known
-        shown: dict[Place, Shown] = {}
+        shown: dict[DocumentAddress, HitDetails] = {}
         for number, (part, one) in enumerate(zip(parts, moments, strict=True)):
             own = [place for place in places if place[0] % len(parts) == number]
             if own:
@@ -126,30 +126,30 @@ class Joined:
                 shown |= zip(own, part.show(question, one, local), strict=True)
         return [shown[place] for place in places]
 
-    def _best(self, parts: Sequence[Shard], question: Question, together: Statistics, limit: int) -> list[Block]:
+    def _best(self, parts: Sequence[Shard], question: SearchRequest, together: ShardStatistics, limit: int) -> list[CandidateBlock]:
         """What each finds. Large parts look at once: tantivy does so without Python's lock, each with a processor."""
 
-        def ask(part: Shard) -> Block:
-            return part.best(question, together, limit)
+        def ask(part: Shard) -> CandidateBlock:
+            return part.top_matches(question, together, limit)
 
-        pool = self._threads.enough(len(parts))
-        if pool is None or sum(part.documents() for part in parts) < LARGE * len(parts):
+        pool = self._threads.pool_for(len(parts))
+        if pool is None or sum(part.documents() for part in parts) < LARGE_PART_DOCUMENTS * len(parts):
             return list(map(ask, parts))
         others = [pool.submit(ask, part) for part in parts[1:]]
         return [ask(parts[0]), *(other.result() for other in others)]
 
-    def _join(self, parts: Sequence[Shard], blocks: list[Block], limit: int) -> Block:
+    def _join(self, parts: Sequence[Shard], blocks: list[CandidateBlock], limit: int) -> CandidateBlock:
         """What several found, each with a place that tells whose it is."""
         moment = self._moment((parts, tuple(block.moment for block in blocks)))
         if len(parts) == 1:
             return msgspec.structs.replace(blocks[0], moment=moment)
         found = [
             msgspec.structs.replace(one, place=(one.place[0] * len(parts) + number, one.place[1]))
-            for one, number in merged(blocks, limit)
+            for one, number in merge_blocks(blocks, limit)
         ]
-        return Block(moment, sum(block.total for block in blocks), found)
+        return CandidateBlock(moment, sum(block.total for block in blocks), found)
 
-    def _moment(self, moment: Moment) -> int:
+    def _moment(self, moment: PartSnapshots) -> int:
         """Its number; it is kept until so many others have been asked for."""
         with self._lock:
             for number in reversed(self._moments):
@@ -157,21 +157,21 @@ class Joined:
                     return number
             number = self._next = self._next + 1
             self._moments[number] = moment
-            if len(self._moments) > MOMENTS_MAX:
+            if len(self._moments) > SNAPSHOTS_KEPT_MAX:
                 self._moments.popitem(last=False)
             return number
 
 
-HERE = "here"
+LOCAL_SHARD_NAME = "here"
 
 
-def here(data: DataDirectory, patience_s: float = PATIENCE_S, or_nothing: bool = False) -> Shard:
+def open_local_shard(data: DataDirectory, patience_s: float = VOCABULARY_WAIT_S, or_nothing: bool = False) -> Shard:
     """The index of a data directory, in however many parts it is; how long to wait for what is still being read. Where
     nothing is indexed yet, that is a `DataError`, or, if so wanted, an index without documents."""
-    return Joined(HERE, _Parts(data, patience_s, or_nothing))
+    return PartitionedShard(LOCAL_SHARD_NAME, _LocalParts(data, patience_s, or_nothing))
 
 
-class _Parts:
+class _LocalParts:
     """The parts that there are, looked up at each question by one small file."""
 
     def __init__(self, data: DataDirectory, patience_s: float, or_nothing: bool) -> None:
@@ -181,7 +181,7 @@ class _Parts:
         self._all: list[tuple[DataDirectory, LocalShard]] = []
 
     def __call__(self) -> list[Shard]:
-        seen = state_of(self._path)
+        seen = file_fingerprint(self._path)
         if not self._all or seen != self._seen:
             parts, patience_s = shards.parts(self._data), self._patience_s
             words_max = WORDS_MAX // len(parts)

@@ -10,28 +10,28 @@ Pure. Knows nothing of queries or shards. Known weakness: titles are measured by
 from dataclasses import dataclass
 
 B = 0.75  # of BM25, as tantivy has it: how much lengths matter
-SAME = 0.005  # means that differ by less are alike: looking closer costs a millisecond
+CLOSE_SHARE = 0.005  # means that differ by less are alike: looking closer costs a millisecond
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class MeanLengths:
     """The mean length of the texts of one shard, and of all."""
 
     here: float
     everywhere: float
 
     @property
-    def are_alike(self) -> bool:
-        return not self.here or not self.everywhere or abs(self.here / self.everywhere - 1) < SAME
+    def are_close(self) -> bool:
+        return not self.here or not self.everywhere or abs(self.here / self.everywhere - 1) < CLOSE_SHARE
 
-    def stretch(self, length: int) -> float:
+    def penalty_ratio(self, length: int) -> float:
         """How much more is held against a text of this length everywhere than here."""
-        if self.are_alike:
+        if self.are_close:
             return 1.0
-        return _held_against(length, self.everywhere) / _held_against(length, self.here)
+        return _length_penalty(length, self.everywhere) / _length_penalty(length, self.here)
 
 
-def common(score: float, most: float, stretch: float) -> float:
+def global_score(score: float, most: float, stretch: float) -> float:
     """A score that a text had here for one word, as it is everywhere. How often the word stands in it, is told by how
     near the score is to the most that it could be; 0: it has nothing to do with lengths."""
     if not most:
@@ -40,11 +40,11 @@ def common(score: float, most: float, stretch: float) -> float:
     return score / (reached + (1 - reached) * stretch)
 
 
-def _held_against(length: int, mean: float) -> float:
-    return 1 - B + B * coarse(length) / mean
+def _length_penalty(length: int, mean: float) -> float:
+    return 1 - B + B * quantize_length(length) / mean
 
 
-def coarse(length: int) -> int:
+def quantize_length(length: int) -> int:
     """A length as tantivy keeps it, in one byte: from 40 on, in steps that double after every eighth."""
     if length < 40:
         return length

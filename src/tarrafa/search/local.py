@@ -26,49 +26,49 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.index import schema
-from tarrafa.index.documents import static_factor
-from tarrafa.index.reader import IndexReader, Matches, Snapshot
+from tarrafa.index.documents import link_factor
+from tarrafa.index.reader import IndexReader, IndexMatches, IndexSnapshot
 from tarrafa.model import UrlId
 from tarrafa.parse.url import host_name, url_id
-from tarrafa.search.curation import Curation, Rules
-from tarrafa.search.expansion import OFTEN, told
-from tarrafa.search.lengths import Means, common
-from tarrafa.search.matching import Counted, Counting, Matching, among, below, exactly, of_page, wanted, wanted_of
-from tarrafa.search.query import Group, narrowed, parse
-from tarrafa.search.question import BLOCK, Block, Candidate, Part, Place, Question, Shown, Sort, Statistics
-from tarrafa.search.snippet import snippet
-from tarrafa.search.spelling import near
+from tarrafa.search.curation import Curation, CurationRules
+from tarrafa.search.expansion import TERM_FREQUENCY_WEIGHT, feedback_terms
+from tarrafa.search.lengths import MeanLengths, global_score
+from tarrafa.search.matching import RecordingTermStatistics, TermStatistics, QueryBuilder, urls_query, domains_query, filter_query, page_query, query_terms, terms_of_texts
+from tarrafa.search.query import QueryGroup, with_filters, parse
+from tarrafa.search.question import BLOCK_MATCHES, CandidateBlock, Candidate, ScorePart, DocumentAddress, SearchRequest, HitDetails, Sort, ShardStatistics
+from tarrafa.search.snippet import make_snippet
+from tarrafa.search.spelling import similar_words
 from tarrafa.search.suggesting import completions
-from tarrafa.search.vocabulary import WORDS_MAX, Vocabularies
-from tarrafa.search.withheld import Clause, Withheld, less
+from tarrafa.search.vocabulary import WORDS_MAX, VocabularyCache
+from tarrafa.search.withheld import QueryClause, ExclusionFilter, exclude
 
-MOMENTS_MAX = 8
+SNAPSHOTS_KEPT_MAX = 8
 LINKING_MAX = 10_000  # pages that `link:` finds
-PATIENCE_S = 0.05  # with a vocabulary that is still being read
+VOCABULARY_WAIT_S = 0.05  # with a vocabulary that is still being read
 RECENT_SHARE = 0.2  # what a page of today gains where new ones are preferred
 RECENT_HALF_S = 90 * 86_400.0  # after which half of that is left
-MEASURED = 30  # matches of a shard whose texts are measured by the mean length of all: 1 ms
-NEWCOMER = (0, 1.0)  # who is not known: in-links and rank
-CHANGED = "The results have changed in between: please search again."
-ORDERS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
+RENORMALIZED_MATCHES = 30  # matches of a shard whose texts are measured by the mean length of all: 1 ms
+DEFAULT_STANDING = (0, 1.0)  # who is not known: in-links and rank
+RESULTS_CHANGED = "The results have changed in between: please search again."
+SORT_FIELDS = {Sort.DATE: schema.UPDATED, Sort.LINKS: schema.IN_LINKS}
 
 Now = Callable[[], float]
 
 
-class _Ground(NamedTuple):
+class _SearchContext(NamedTuple):
     """What one question stands on: the newest commit, and what those who run the engine want at that moment."""
 
-    rules: Rules
-    left_out: list[Clause]
-    snapshot: Snapshot
+    rules: CurationRules
+    left_out: list[QueryClause]
+    snapshot: IndexSnapshot
 
 
-class _Told(NamedTuple):
+class _CountedRequest(NamedTuple):
     """What was counted last, for whoever then asks with nothing but those counts."""
 
-    counts: Statistics
-    ground: _Ground
-    question: Question
+    counts: ShardStatistics
+    ground: _SearchContext
+    question: SearchRequest
     said: Said
 
 
@@ -76,18 +76,18 @@ class LocalShard:
     """Stays open over many questions, in any number of threads, and sees each commit as it comes."""
 
     def __init__(
-        self, data: DataDirectory, now: Now = time.time, patience_s: float = PATIENCE_S, words_max: int = WORDS_MAX
+        self, data: DataDirectory, now: Now = time.time, patience_s: float = VOCABULARY_WAIT_S, words_max: int = WORDS_MAX
     ) -> None:
         self._data, self._now, self._patience_s = data, now, patience_s
-        self._vocabularies = Vocabularies(words_max)
+        self._vocabularies = VocabularyCache(words_max)
         self._index = IndexReader(data)
         self._graph: GraphReader | None = None
         self._curation = Curation(data)
-        self._withheld = Withheld(data)
-        self._moments: OrderedDict[int, Snapshot] = OrderedDict()
+        self._withheld = ExclusionFilter(data)
+        self._moments: OrderedDict[int, IndexSnapshot] = OrderedDict()
         self._lock = threading.Lock()
         self._thread = threading.local()
-        self._next = first_moment()
+        self._next = first_snapshot_number()
 
     @property
     def name(self) -> str:
@@ -96,168 +96,168 @@ class LocalShard:
     def documents(self) -> int:
         return self._index.snapshot().documents
 
-    def statistics(self, question: Question) -> Statistics:
-        ground = self._ground()
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
+        ground = self._context()
         snapshot = ground.snapshot
-        counted = Counted(snapshot)
-        said = self._say(question, ground.rules, counted, counted)
+        counted = RecordingTermStatistics(snapshot)
+        said = self._build_query(question, ground.rules, counted, counted)
         counted.counts[schema.LANGUAGE] = snapshot.languages()
-        counts = Statistics(snapshot.documents, snapshot.written, snapshot.length(), counted.counts)
-        self._thread.told = _Told(counts, ground, question, said)
+        counts = ShardStatistics(snapshot.documents, snapshot.written, snapshot.terms_total(), counted.counts)
+        self._thread.told = _CountedRequest(counts, ground, question, said)
         return counts
 
-    def best(self, question: Question, together: Statistics, limit: int) -> Block:
-        ground, said = self._said(question, together)
-        order = ORDERS.get(question.sort)
-        matches = ground.snapshot.best(said, limit, weight=schema.STATIC, order=order)
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+        ground, said = self._query_in_context(question, together)
+        order = SORT_FIELDS.get(question.sort)
+        matches = ground.snapshot.top_matches(said, limit, weight=schema.STATIC, order=order)
         if order is None:
-            matches = self._measured(matches, ground, question, together)
-        return Block(self._moment(ground.snapshot), matches.total, self._scored(ground, matches, question))
+            matches = self._renormalized(matches, ground, question, together)
+        return CandidateBlock(self._moment(ground.snapshot), matches.total, self._scored(ground, matches, question))
 
-    def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
+    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
         with self._lock:
             snapshot = self._moments.get(moment)
         if snapshot is None:
-            raise QueryError(CHANGED)
-        terms, others = wanted(_understood(question)), wanted_of(extra.word for extra in question.extras)
-        shown = [snapshot.shown(place) for place in places]
+            raise QueryError(RESULTS_CHANGED)
+        terms, others = query_terms(_parsed_query(question)), terms_of_texts(extra.word for extra in question.extras)
+        shown = [snapshot.stored_document(place) for place in places]
         return [
-            Shown(
-                one.url, one.title, snippet(one.text, terms, one.language, others), one.updated, one.language,
+            HitDetails(
+                one.url, one.title, make_snippet(one.text, terms, one.language, others), one.updated, one.language,
                 one.type, host_name(one.url), one.declared,
             )
             for one in shown
         ]  # fmt: skip
 
-    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
-        ground, said = self._said(question, together)
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+        ground, said = self._query_in_context(question, together)
         key, snapshot = url_id(url), ground.snapshot
-        page = Said.const_score_query(of_page(key, question.collection), 0.0)
-        matches = snapshot.best(Said.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK, schema.STATIC)
+        page = Said.const_score_query(page_query(key, question.collection), 0.0)
+        matches = snapshot.top_matches(Said.boolean_query([(Occur.Must, said), (Occur.Must, page)]), BLOCK_MATCHES, schema.STATIC)
         ids = matches.ids()
         if key not in ids:
             return []
         at = ids.index(key)
-        place, length, updated = matches.places()[at], matches.fact(schema.LENGTH)[at], matches.fact(schema.UPDATED)[at]
-        matching = self._matching(question, ground.rules, snapshot, together)
-        leaves = matching.leaves(_understood(question), question.natural, question.extras)
-        stretch = _means(snapshot, together).stretch(length)
+        place, length, updated = matches.addresses()[at], matches.field_values(schema.LENGTH)[at], matches.field_values(schema.UPDATED)[at]
+        matching = self._query_builder(question, ground.rules, snapshot, together)
+        leaves = matching.score_components(_parsed_query(question), question.natural, question.extras)
+        stretch = _means(snapshot, together).penalty_ratio(length)
         parts = [
-            Part(leaf.kind, leaf.what, common(snapshot.value(leaf.said, place), leaf.most, stretch)) for leaf in leaves
+            ScorePart(leaf.kind, leaf.what, global_score(snapshot.score_of(leaf.query, place), leaf.most, stretch)) for leaf in leaves
         ]
-        _, rank = self._standings([key], question.collection).get(key, NEWCOMER)
-        factors = [Part("links", "", static_factor(rank))]
+        _, rank = self._standings([key], question.collection).get(key, DEFAULT_STANDING)
+        factors = [ScorePart("links", "", link_factor(rank))]
         if question.recent:
-            factors.append(Part("recent", "", self._recency(updated)))
+            factors.append(ScorePart("recent", "", self._recency(updated)))
         lowered = self._lowered(ground, [key])
-        factors += [Part("curated", "", factor) for factor in lowered.values()]
+        factors += [ScorePart("curated", "", factor) for factor in lowered.values()]
         return [part for part in parts if part.value > 0] + factors
 
-    def find(self, question: Question, ids: list[UrlId]) -> Block:
-        ground = self._ground()
+    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        ground = self._context()
         candidates = self._found(ground, question, ids)
-        return Block(self._moment(ground.snapshot), len(candidates), candidates)
+        return CandidateBlock(self._moment(ground.snapshot), len(candidates), candidates)
 
-    def _found(self, ground: _Ground, question: Question, ids: list[UrlId]) -> list[Candidate]:
+    def _found(self, ground: _SearchContext, question: SearchRequest, ids: list[UrlId]) -> list[Candidate]:
         """What `find` finds: where several collections have a page, the newest."""
-        parts = [(Occur.Must, among(ids)), *ground.left_out]
+        parts = [(Occur.Must, urls_query(ids)), *ground.left_out]
         if question.collection is not None:
-            parts.append((Occur.Must, exactly(schema.COLLECTION, question.collection)))
-        matches = ground.snapshot.best(Said.boolean_query(parts), BLOCK)
-        keys, updated = matches.ids(), matches.fact(schema.UPDATED)
+            parts.append((Occur.Must, filter_query(schema.COLLECTION, question.collection)))
+        matches = ground.snapshot.top_matches(Said.boolean_query(parts), BLOCK_MATCHES)
+        keys, updated = matches.ids(), matches.field_values(schema.UPDATED)
         known = self._standings(keys, question.collection)
-        candidates = _candidates(matches, [0.0] * len(keys), keys, [known.get(key, NEWCOMER)[0] for key in keys])
+        candidates = _candidates(matches, [0.0] * len(keys), keys, [known.get(key, DEFAULT_STANDING)[0] for key in keys])
         newest = {candidates[at].id: candidates[at] for at in sorted(range(len(keys)), key=updated.__getitem__)}
         return [newest[key] for key in ids if key in newest]
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
-        ground = self._ground()
+        ground = self._context()
         snapshot = ground.snapshot
         vocabulary = self._vocabularies.newest(snapshot, self._patience_s)
-        found = less(Said.all_query(), ground.left_out) if ground.left_out else None
+        found = exclude(Said.all_query(), ground.left_out) if ground.left_out else None
         if before.strip():
-            said = self._say(Question(before, all_words=True), ground.rules, snapshot, snapshot)
-            found = less(said, ground.left_out)
+            said = self._build_query(SearchRequest(before, all_words=True), ground.rules, snapshot, snapshot)
+            found = exclude(said, ground.left_out)
         return completions(snapshot, vocabulary, beginning, found, limit)
 
-    def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+    def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
         vocabulary = self._vocabularies.newest(self._index.snapshot(), self._patience_s)
-        return near(vocabulary, word, limit) if vocabulary is not None else []
+        return similar_words(vocabulary, word, limit) if vocabulary is not None else []
 
-    def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
+    def expansion_terms(self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int) -> list[tuple[str, float]]:
         if question.related:
-            ground = self._ground()
+            ground = self._context()
             candidates = self._found(ground, question, [url_id(question.related)])
         else:
-            ground, said = self._said(question, together)
+            ground, said = self._query_in_context(question, together)
             candidates = self._first(ground, said, question)[:pages]
-        often, snapshot = 1.0 if question.related else OFTEN, ground.snapshot
-        return told([snapshot.shown(one.place) for one in candidates], snapshot, limit, often)
+        often, snapshot = 1.0 if question.related else TERM_FREQUENCY_WEIGHT, ground.snapshot
+        return feedback_terms([snapshot.stored_document(one.place) for one in candidates], snapshot, limit, often)
 
-    def _first(self, ground: _Ground, said: Said, question: Question) -> list[Candidate]:
+    def _first(self, ground: _SearchContext, said: Said, question: SearchRequest) -> list[Candidate]:
         """The best, without exact copies."""
-        matches = ground.snapshot.best(said, BLOCK, weight=schema.STATIC)
+        matches = ground.snapshot.top_matches(said, BLOCK_MATCHES, weight=schema.STATIC)
         found: dict[object, Candidate] = {}
         for one in sorted(self._scored(ground, matches, question), key=attrgetter("score"), reverse=True):
             found.setdefault(one.id if one.content is None else one.content, one)
         return list(found.values())
 
-    def _ground(self) -> _Ground:
+    def _context(self) -> _SearchContext:
         rules = self._curation.rules()
         left_out = self._withheld.clauses(rules.blocked)  # before the snapshot: see there
-        return _Ground(rules, left_out, self._index.snapshot())
+        return _SearchContext(rules, left_out, self._index.snapshot())
 
-    def _matching(self, question: Question, rules: Rules, local: Counting, together: Counting) -> Matching:
+    def _query_builder(self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics) -> QueryBuilder:
         linking = partial(self._linking, collection=question.collection)
-        return Matching(local, together, linking, rules.synonyms)
+        return QueryBuilder(local, together, linking, rules.synonyms)
 
-    def _said(self, question: Question, together: Statistics) -> tuple[_Ground, Said]:
+    def _query_in_context(self, question: SearchRequest, together: ShardStatistics) -> tuple[_SearchContext, Said]:
         """The question as tantivy takes it, less what must not be shown, and what it is asked of; as it was when it was
         counted, if nobody else has counted."""
-        told: _Told | None = getattr(self._thread, "told", None)
+        told: _CountedRequest | None = getattr(self._thread, "told", None)
         if told is not None and told.counts is together and told.question == question:
-            return told.ground, less(told.said, told.ground.left_out)
-        ground = self._ground()
-        return ground, less(self._say(question, ground.rules, ground.snapshot, together), ground.left_out)
+            return told.ground, exclude(told.said, told.ground.left_out)
+        ground = self._context()
+        return ground, exclude(self._build_query(question, ground.rules, ground.snapshot, together), ground.left_out)
 
-    def _say(self, question: Question, rules: Rules, local: Counting, together: Counting) -> Said:
+    def _build_query(self, question: SearchRequest, rules: CurationRules, local: TermStatistics, together: TermStatistics) -> Said:
         """Whoever counts `together` hears of every term that matters."""
-        query = narrowed(_understood(question), question.language, question.after, question.before)
-        matching = self._matching(question, rules, local, together)
+        query = with_filters(_parsed_query(question), question.language, question.after, question.before)
+        matching = self._query_builder(question, rules, local, together)
         related = bool(question.related)
-        return matching.query(query, question.collection, question.natural, question.extras, related)
+        return matching.build(query, question.collection, question.natural, question.extras, related)
 
-    def _measured(self, matches: Matches, ground: _Ground, question: Question, together: Statistics) -> Matches:
+    def _renormalized(self, matches: IndexMatches, ground: _SearchContext, question: SearchRequest, together: ShardStatistics) -> IndexMatches:
         """The matches as they would score by the mean length of all shards' texts, the best first; further down than
         anybody looks, as they are."""
         snapshot = ground.snapshot
         means = _means(snapshot, together)
-        if means.are_alike or not matches:
+        if means.are_close or not matches:
             return matches
-        first = matches.first(MEASURED)
-        matching, these = self._matching(question, ground.rules, snapshot, together), among(first.ids())
-        places, stretches = first.places(), map(means.stretch, first.fact(schema.LENGTH))
-        stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[Place, float](float)
-        for leaf in matching.leaves(_understood(question), question.natural, question.extras):
-            both = Said.boolean_query([(Occur.Must, leaf.said), (Occur.Must, Said.const_score_query(these, 0.0))])
-            for place, score in snapshot.scores(both, len(first) + BLOCK).items() if leaf.most else ():
+        first = matches.first(RENORMALIZED_MATCHES)
+        matching, these = self._query_builder(question, ground.rules, snapshot, together), urls_query(first.ids())
+        places, stretches = first.addresses(), map(means.penalty_ratio, first.field_values(schema.LENGTH))
+        stretched, gained = dict(zip(places, stretches, strict=True)), defaultdict[DocumentAddress, float](float)
+        for leaf in matching.score_components(_parsed_query(question), question.natural, question.extras):
+            both = Said.boolean_query([(Occur.Must, leaf.query), (Occur.Must, Said.const_score_query(these, 0.0))])
+            for place, score in snapshot.scores(both, len(first) + BLOCK_MATCHES).items() if leaf.most else ():
                 if place in stretched:
-                    gained[place] += common(score, leaf.most, stretched[place]) - score
-        several = zip(first.scores, first.fact(schema.STATIC), places, strict=True)
+                    gained[place] += global_score(score, leaf.most, stretched[place]) - score
+        several = zip(first.scores, first.field_values(schema.STATIC), places, strict=True)
         measured = [score + log2(2 + static) * gained[place] for score, static, place in several]
-        return matches.scored([*measured, *matches.scores[MEASURED:]])
+        return matches.with_scores([*measured, *matches.scores[RENORMALIZED_MATCHES:]])
 
-    def _scored(self, ground: _Ground, matches: Matches, question: Question) -> list[Candidate]:
+    def _scored(self, ground: _SearchContext, matches: IndexMatches, question: SearchRequest) -> list[Candidate]:
         """The matches in the order of the index, each with the score that ranks it in its block."""
         ids = matches.ids()
         known = self._standings(ids, question.collection)
-        standings = [known.get(key, NEWCOMER) for key in ids]
+        standings = [known.get(key, DEFAULT_STANDING) for key in ids]
         if question.sort is Sort.RELEVANCE:
             # tantivy has multiplied by what links were worth when the page was indexed.
-            several = zip(matches.scores, matches.fact(schema.STATIC), standings, strict=True)
-            scores = [score * static_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
+            several = zip(matches.scores, matches.field_values(schema.STATIC), standings, strict=True)
+            scores = [score * link_factor(rank) / log2(2.0 + static) for score, static, (_, rank) in several]
             if question.recent:
-                aged = zip(scores, matches.fact(schema.UPDATED), strict=True)
+                aged = zip(scores, matches.field_values(schema.UPDATED), strict=True)
                 scores = [score * self._recency(updated) for score, updated in aged]
             lowered = self._lowered(ground, ids)
             if lowered:
@@ -265,19 +265,19 @@ class LocalShard:
         elif question.sort is Sort.LINKS:
             scores = [float(in_links) for in_links, _ in standings]
         else:
-            scores = [float(updated) for updated in matches.fact(schema.UPDATED)]
+            scores = [float(updated) for updated in matches.field_values(schema.UPDATED)]
         in_links = [in_links for in_links, _ in standings]
         return _candidates(matches, scores, ids, in_links)
 
-    def _lowered(self, ground: _Ground, ids: list[UrlId]) -> dict[UrlId, float]:
+    def _lowered(self, ground: _SearchContext, ids: list[UrlId]) -> dict[UrlId, float]:
         """What the scores of these pages are multiplied by, where their site is lowered."""
         rules, snapshot = ground.rules, ground.snapshot
-        lowered = below(rules.lowered)
+        lowered = domains_query(rules.lowered)
         if lowered is None or not ids:
             return {}
-        both = Said.boolean_query([(Occur.Must, lowered), (Occur.Must, among(ids))])
-        found = snapshot.best(both, len(ids) + BLOCK)
-        hosts = (host_name(snapshot.shown(place).url) for place in found.places())
+        both = Said.boolean_query([(Occur.Must, lowered), (Occur.Must, urls_query(ids))])
+        found = snapshot.top_matches(both, len(ids) + BLOCK_MATCHES)
+        hosts = (host_name(snapshot.stored_document(place).url) for place in found.addresses())
         return dict(zip(found.ids(), map(rules.factor, hosts), strict=True))
 
     def _recency(self, updated: int) -> float:
@@ -297,7 +297,7 @@ class LocalShard:
 
     def _linking(self, url: str, collection: str | None) -> list[UrlId]:
         graph = self._open_graph()
-        return graph.linking(url, collection, LINKING_MAX) if graph is not None else []
+        return graph.linking_ids(url, collection, LINKING_MAX) if graph is not None else []
 
     def _open_graph(self) -> GraphReader | None:
         if self._graph is None:
@@ -305,7 +305,7 @@ class LocalShard:
                 self._graph = GraphReader(self._data)
         return self._graph
 
-    def _moment(self, snapshot: Snapshot) -> int:
+    def _moment(self, snapshot: IndexSnapshot) -> int:
         """Keep it until so many others have been asked for."""
         with self._lock:
             for number, kept in self._moments.items():
@@ -314,29 +314,29 @@ class LocalShard:
                     return number
             number = self._next = self._next + 1
             self._moments[number] = snapshot
-            if len(self._moments) > MOMENTS_MAX:
+            if len(self._moments) > SNAPSHOTS_KEPT_MAX:
                 self._moments.popitem(last=False)
             return number
 
 
-def _candidates(matches: Matches, scores: list[float], ids: list[UrlId], in_links: list[int]) -> list[Candidate]:
+def _candidates(matches: IndexMatches, scores: list[float], ids: list[UrlId], in_links: list[int]) -> list[Candidate]:
     copied = (schema.CONTENT, schema.SIMHASH, schema.HEADLINE, schema.URL_LENGTH, schema.SITE_ID)
-    facts = map(matches.fact, copied)
-    return list(map(Candidate, scores, ids, in_links, matches.places(), *facts, matches.scores))
+    facts = map(matches.field_values, copied)
+    return list(map(Candidate, scores, ids, in_links, matches.addresses(), *facts, matches.scores))
 
 
-def _means(snapshot: Snapshot, together: Statistics) -> Means:
-    return Means(snapshot.length() / max(snapshot.documents, 1), together.length / max(together.documents, 1))
+def _means(snapshot: IndexSnapshot, together: ShardStatistics) -> MeanLengths:
+    return MeanLengths(snapshot.terms_total() / max(snapshot.documents, 1), together.length / max(together.documents, 1))
 
 
-def _understood(question: Question) -> Group:
+def _parsed_query(question: SearchRequest) -> QueryGroup:
     """What the text says; nothing, where a page is asked for instead of words."""
     if question.related and not question.text.strip():
-        return Group()
+        return QueryGroup()
     return parse(question.text, question.all_words)
 
 
-def first_moment() -> int:
+def first_snapshot_number() -> int:
     """Where a process begins to count: a number that another one, before it or beside it, has never come near. (The
     clock's seconds would not do: there may be more commits than seconds, and clocks are set back.)"""
     return random.SystemRandom().getrandbits(52)

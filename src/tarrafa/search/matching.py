@@ -20,25 +20,25 @@ from tantivy import Occur
 from tantivy import Query as Said
 
 from tarrafa.index import schema
-from tarrafa.index.analysis import covering, fold, readings, words
-from tarrafa.index.documents import halves, url_words
+from tarrafa.index.analysis import covering_pairs, fold, readings, words
+from tarrafa.index.documents import split_url_id, url_words
 from tarrafa.model import UrlId
-from tarrafa.search.query import Filter, Group, Node, Prefix, Sign, Text, is_condition
-from tarrafa.search.question import Extra
+from tarrafa.search.query import QueryFilter, QueryGroup, QueryNode, QueryPrefix, Sign, QueryText, is_condition
+from tarrafa.search.question import ExpansionTerm
 
 TITLE_SHARE = 0.3
 PAIR_SHARE = 0.3
 PREFIX_SCORE = 1.0  # about a word that stands in every third document: how rare a beginning is, nobody counts
-ALIKE_SHARE = 0.2  # of the words of a page: what a page like it must hold
+RELATED_WORDS_SHARE = 0.2  # of the words of a page: what a page like it must hold
 COMMON_SHARE = 0.5  # of the documents: the natural-language mode does not ask for words that are in more
-FREQUENT = 2.2  # times its rarity: what BM25 gives at most for a word (1 + k1, as tantivy has it)
+BM25_WEIGHT_MAX = 2.2  # times its rarity: what BM25 gives at most for a word (1 + k1, as tantivy has it)
 
 Terms = tuple[str, ...]
-Linking = Callable[[str], Iterable[UrlId]]  # who links to a URL
-Synonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be called
+FindLinkingPages = Callable[[str], Iterable[UrlId]]  # who links to a URL
+FindSynonyms = Callable[[str], tuple[str, ...]]  # what else a word or phrase may be called
 
 
-class Counting(Protocol):
+class TermStatistics(Protocol):
     """Whoever knows how many documents were written, and how many of those hold a term."""
 
     @property
@@ -51,29 +51,29 @@ def no_synonyms(word: str) -> tuple[str, ...]:
     return ()
 
 
-class Leaf(NamedTuple):
+class ScoreComponent(NamedTuple):
     """What adds to a score: of which kind, for what, and how it is asked."""
 
     kind: str
     what: str
-    said: Said
+    query: Said
     most: float = 0.0  # that a text can gain by it; 0: lengths of texts have nothing to do with it
 
 
-class Matching:
+class QueryBuilder:
     """Says queries to one shard. `together` counts for all shards, `local` for this one."""
 
-    def __init__(self, local: Counting, together: Counting, linking: Linking, synonyms: Synonyms = no_synonyms) -> None:
+    def __init__(self, local: TermStatistics, together: TermStatistics, linking: FindLinkingPages, synonyms: FindSynonyms = no_synonyms) -> None:
         self._local, self._together = local, together
         self._here, self._everywhere = local.written, together.written
         self._linking, self._synonyms = linking, synonyms
 
-    def query(
+    def build(
         self,
-        query: Group,
+        query: QueryGroup,
         collection: str | None = None,
         natural: bool = False,
-        extras: Iterable[Extra] = (),
+        extras: Iterable[ExpansionTerm] = (),
         related: bool = False,
     ) -> Said:
         """The query that finds and scores the documents. With `related`, the extras are what is looked for, and the
@@ -83,85 +83,85 @@ class Matching:
         parts = self._conditions(query, 0.0 if content.parts or related else 1.0)
         added = [said for _, said in self._added(extras)]
         if related:
-            parts.append((Occur.Must, _several(added)))
+            parts.append((Occur.Must, _related_query(added)))
         if content.parts:
             more = [said for _, said in (*self._titles(content), *self._pairs(content))]
             parts.extend(self._found(content, [] if related else added, more))
         if collection is not None:
             self._together.frequency(schema.COLLECTION, collection)  # so that whoever counts hears of it
-            parts.append((Occur.Must, exactly(schema.COLLECTION, collection)))
+            parts.append((Occur.Must, filter_query(schema.COLLECTION, collection)))
         return Said.boolean_query(parts)
 
-    def leaves(self, query: Group, natural: bool, extras: Iterable[Extra]) -> list["Leaf"]:
+    def score_components(self, query: QueryGroup, natural: bool, extras: Iterable[ExpansionTerm]) -> list["ScoreComponent"]:
         """What adds to a score. A page's score is the sum of these."""
         content = _content_of(self._natural(query) if natural else query)
         found, paired = [(text, self._content(text)) for text in content.texts], self._pairs(content)
         return [
-            *(Leaf("text", text, said, self._most(self._meant(text))) for text, said in found if said is not None),
-            *(Leaf("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
-            *(Leaf("added", what, said) for what, said in self._added(extras)),
-            *(Leaf("title", what, said) for what, said in self._titles(content)),
-            *(Leaf("pair", what, said, PAIR_SHARE * self._most(_in_a_row(what))) for what, said in paired),
+            *(ScoreComponent("text", text, said, self._most(self._meant(text))) for text, said in found if said is not None),
+            *(ScoreComponent("text", f"{text}*", self._prefix(text)) for text in content.prefixes),
+            *(ScoreComponent("added", what, said) for what, said in self._added(extras)),
+            *(ScoreComponent("title", what, said) for what, said in self._titles(content)),
+            *(ScoreComponent("pair", what, said, PAIR_SHARE * self._most(_in_a_row(what))) for what, said in paired),
         ]
 
     def _most(self, alternatives: Iterable[Terms]) -> float:
         """What a text gains that holds these readings without end."""
-        return FREQUENT * self._common(self._occurring(schema.ALL, alternatives))
+        return BM25_WEIGHT_MAX * self._common(self._occurring(schema.ALL, alternatives))
 
     # -- the parts -------------------------------------------------------------------------------------------------
 
-    def _found(self, content: Group, added: list[Said], more: list[Said]) -> list[tuple[Occur, Said]]:
+    def _found(self, content: QueryGroup, added: list[Said], more: list[Said]) -> list[tuple[Occur, Said]]:
         """What was asked for or something of what was added; where something must be there, what was added only adds
         to the score, as `more` always does."""
-        if content.of(Sign.MUST):
+        if content.with_sign(Sign.MUST):
             return [(Occur.Must, self._group(content)), *((Occur.Should, one) for one in (*added, *more))]
-        if all(isinstance(node, Text) and len(words(node.text)) == 1 for _, node in content.parts):
+        if all(isinstance(node, QueryText) and len(words(node.text)) == 1 for _, node in content.parts):
             # Who has such a word in the title has the word. Said in one breath, it takes tantivy a quarter less.
             some = [said for text in content.texts if (said := self._content(text)) is not None]
             return [(Occur.Must, _any([*some, *added, *more]))]
         return [(Occur.Must, _any([self._group(content), *added])), *((Occur.Should, one) for one in more)]
 
-    def _natural(self, query: Group) -> Group:
+    def _natural(self, query: QueryGroup) -> QueryGroup:
         ignored = common_words(query, self._together)
-        kept = (part for part in query.parts if not (isinstance(part[1], Text) and part[1].text in ignored))
-        return Group(tuple(kept)) if ignored else query
+        kept = (part for part in query.parts if not (isinstance(part[1], QueryText) and part[1].text in ignored))
+        return QueryGroup(tuple(kept)) if ignored else query
 
-    def _conditions(self, query: Group, worth: float) -> list[tuple[Occur, Said]]:
+    def _conditions(self, query: QueryGroup, worth: float) -> list[tuple[Occur, Said]]:
         """What must be so or must not be there; the first condition scores `worth`, the others nothing."""
-        parts = self._never(query)
+        parts = self._must_not(query)
         for sign, node in query.parts:
-            if sign is not Sign.NEVER and is_condition(node):
+            if sign is not Sign.MUST_NOT and is_condition(node):
                 parts.append((Occur.Must, Said.const_score_query(self._node(node) or Said.empty_query(), worth)))
                 worth = 0.0
         return parts
 
-    def _never(self, group: Group) -> list[tuple[Occur, Said]]:
-        never = group.of(Sign.NEVER)
-        literally = Matching(self._local, self._together, self._linking) if never else self
+    def _must_not(self, group: QueryGroup) -> list[tuple[Occur, Said]]:
+        never = group.with_sign(Sign.MUST_NOT)
+        literally = QueryBuilder(self._local, self._together, self._linking) if never else self
         return [(Occur.MustNot, said) for node in never if (said := literally._node(node)) is not None]
 
-    def _group(self, group: Group) -> Said:
+    def _group(self, group: QueryGroup) -> Said:
         """At least what must be there; where nothing must, something."""
-        must = [(Occur.Must, self._node(node) or Said.empty_query()) for node in group.of(Sign.MUST)]
-        some = [said for node in group.of(Sign.SOME) if (said := self._node(node)) is not None]
-        never = self._never(group)
+        must = [(Occur.Must, self._node(node) or Said.empty_query()) for node in group.with_sign(Sign.MUST)]
+        some = [said for node in group.with_sign(Sign.SHOULD) if (said := self._node(node)) is not None]
+        never = self._must_not(group)
         if must:
             return Said.boolean_query([*must, *((Occur.Should, said) for said in some), *never])
         return _any(some) if not never else Said.boolean_query([(Occur.Must, _any(some)), *never])
 
-    def _node(self, node: Node) -> Said | None:
-        if isinstance(node, Text):
+    def _node(self, node: QueryNode) -> Said | None:
+        if isinstance(node, QueryText):
             return self._content(node.text)
-        if isinstance(node, Group):
+        if isinstance(node, QueryGroup):
             return self._group(node)
-        if isinstance(node, Prefix):
+        if isinstance(node, QueryPrefix):
             return self._prefix(node.text)
         return self._filter(node)
 
     def _prefix(self, text: str) -> Said:
         return Said.const_score_query(Said.regex_query(schema.SCHEMA, schema.WORDS, fold(text) + ".*"), PREFIX_SCORE)
 
-    def _added(self, extras: Iterable[Extra]) -> list[tuple[str, Said]]:
+    def _added(self, extras: Iterable[ExpansionTerm]) -> list[tuple[str, Said]]:
         """Words that nobody typed."""
         found = [(extra, self._content(extra.word)) for extra in extras]
         return [(extra.word, _boosted(said, extra.share)) for extra, said in found if said is not None]
@@ -175,7 +175,7 @@ class Matching:
         """All readings of a word or phrase, and of its synonyms."""
         return [reading for one in (text, *self._synonyms(text)) for reading in readings(one)]
 
-    def _titles(self, content: Group) -> list[tuple[str, Said]]:
+    def _titles(self, content: QueryGroup) -> list[tuple[str, Said]]:
         """The same words in the title alone. Of a phrase, each word: titles are short enough."""
         return [
             (word, said)
@@ -184,9 +184,9 @@ class Matching:
             for said in self._weighed(schema.TITLE, readings(word), TITLE_SHARE)
         ]
 
-    def _pairs(self, content: Group) -> list[tuple[str, Said]]:
+    def _pairs(self, content: QueryGroup) -> list[tuple[str, Said]]:
         """Neighbours in the query, as neighbours in the page."""
-        plain = [node.text if isinstance(node, Text) else "" for _, node in content.parts]
+        plain = [node.text if isinstance(node, QueryText) else "" for _, node in content.parts]
         return [
             (f"{left} {right}", said)
             for left, right in pairwise(plain)
@@ -202,7 +202,7 @@ class Matching:
             where, sought = _sought(field, terms)
             here = [frequency(where, term) for _, term in sought]
             if all(here):
-                found.append(_boosted(_stand(where, sought), common / _rarity(here, self._here)))
+                found.append(_boosted(_stand(where, sought), common / _idf(here, self._here)))
         return found
 
     def _occurring(self, field: str, alternatives: Iterable[Terms]) -> dict[Terms, list[int]]:
@@ -213,9 +213,9 @@ class Matching:
 
     def _common(self, occurring: dict[Terms, list[int]]) -> float:
         """How rare these readings are, all together and in all shards."""
-        return _rarity(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
+        return _idf(map(sum, zip(*occurring.values(), strict=False)), self._everywhere)
 
-    def _filter(self, known: Filter) -> Said | None:
+    def _filter(self, known: QueryFilter) -> Said | None:
         """The pages with a property; None: there are none."""
         name, value = known.field, known.value
         if name == "intitle":
@@ -223,39 +223,39 @@ class Matching:
         if name == "inurl":
             return self._in_field(schema.URL, [tuple(url_words(value).split())])
         if name == "link":
-            ids = [halves(key)[0] for key in self._linking(value)]
+            ids = [split_url_id(key)[0] for key in self._linking(value)]
             return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, ids) if ids else None
         if name in ("after", "before"):
             return _between(int(value), None) if name == "after" else _between(None, int(value) - 1)
         if name == "filetype" and value.endswith("/*"):
             return Said.regex_query(schema.SCHEMA, schema.TYPE, _literal(value[:-1]) + ".*")
         kind, _, day = value.partition(" ")
-        return _declaring(kind, day) if name == "type" and day else Said.term_query(schema.SCHEMA, FIELDS[name], value)
+        return _entity_query(kind, day) if name == "type" and day else Said.term_query(schema.SCHEMA, FIELDS[name], value)
 
     def _in_field(self, field: str, alternatives: Iterable[Terms]) -> Said | None:
         said = self._weighed(field, alternatives)
         return _any(said) if said else None
 
 
-def _content_of(query: Group) -> Group:
+def _content_of(query: QueryGroup) -> QueryGroup:
     """What speaks for a page, without conditions and what must not be there."""
-    return Group(tuple(part for part in query.parts if part[0] is not Sign.NEVER and not is_condition(part[1])))
+    return QueryGroup(tuple(part for part in query.parts if part[0] is not Sign.MUST_NOT and not is_condition(part[1])))
 
 
-def common_words(query: Group, counting: Counting) -> list[str]:
+def common_words(query: QueryGroup, counting: TermStatistics) -> list[str]:
     """The plain words that the natural-language mode does not ask for, because they stand nearly everywhere; none, if
     there are no others."""
-    plain = [node.text for sign, node in query.parts if sign is Sign.SOME and isinstance(node, Text)]
+    plain = [node.text for sign, node in query.parts if sign is Sign.SHOULD and isinstance(node, QueryText)]
     found = [text for text in plain if len(words(text)) == 1 and _is_common(text, counting)]
-    speaking = [node for sign, node in query.parts if sign is not Sign.NEVER and not is_condition(node)]
+    speaking = [node for sign, node in query.parts if sign is not Sign.MUST_NOT and not is_condition(node)]
     return found if len(found) < len(speaking) else []
 
 
-def _is_common(word: str, counting: Counting) -> bool:
-    return held_by(word, counting) > COMMON_SHARE * counting.written
+def _is_common(word: str, counting: TermStatistics) -> bool:
+    return document_frequency(word, counting) > COMMON_SHARE * counting.written
 
 
-def held_by(word: str, counting: Counting, field: str = schema.ALL) -> int:
+def document_frequency(word: str, counting: TermStatistics, field: str = schema.ALL) -> int:
     """How many documents hold a word, in any reading."""
     return sum(counting.frequency(field, term) for term in {terms[0] for terms in readings(word) if terms})
 
@@ -269,10 +269,10 @@ FIELDS = {
 }
 
 
-class Counted:
+class RecordingTermStatistics:
     """Counts in one shard, and remembers what was asked: the statistics phase."""
 
-    def __init__(self, counting: Counting) -> None:
+    def __init__(self, counting: TermStatistics) -> None:
         self._counting = counting
         self.counts: dict[str, dict[str, int]] = {}
 
@@ -290,45 +290,45 @@ class Counted:
         return found
 
 
-def of_page(key: UrlId, collection: str | None) -> Said:
+def page_query(key: UrlId, collection: str | None) -> Said:
     """The documents of a URL, and of others whose id begins as its does: there may be some, in theory."""
-    return _numbered(schema.ID_HIGH, [halves(key)[0]], collection)
+    return _numbered(schema.ID_HIGH, [split_url_id(key)[0]], collection)
 
 
-def saying(contents: Iterable[int], collection: str | None) -> Said:
+def contents_query(contents: Iterable[int], collection: str | None) -> Said:
     """The documents with one of these contents."""
     return _numbered(schema.CONTENT, list(contents), collection)
 
 
-def below(domains: Iterable[str]) -> Said | None:
+def domains_query(domains: Iterable[str]) -> Said | None:
     """The documents of these domains and of everything below them."""
     names = list(domains)
     return Said.term_set_query(schema.SCHEMA, schema.SITE, names) if names else None
 
 
-def among(ids: Iterable[UrlId]) -> Said:
+def urls_query(ids: Iterable[UrlId]) -> Said:
     """The documents of these URLs (see `of_page`)."""
-    return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, [halves(key)[0] for key in ids])
+    return Said.term_set_query(schema.SCHEMA, schema.ID_HIGH, [split_url_id(key)[0] for key in ids])
 
 
 def _numbered(field: str, numbers: list[int], collection: str | None) -> Said:
     found = [(Occur.Must, Said.term_set_query(schema.SCHEMA, field, numbers))]
     return Said.boolean_query(
-        found if collection is None else [*found, (Occur.Must, exactly(schema.COLLECTION, collection))]
+        found if collection is None else [*found, (Occur.Must, filter_query(schema.COLLECTION, collection))]
     )
 
 
-def wanted(query: Group) -> frozenset[str]:
+def query_terms(query: QueryGroup) -> frozenset[str]:
     """All terms that speak for a page, in any language: what a snippet marks."""
-    return wanted_of(query.texts)
+    return terms_of_texts(query.texts)
 
 
-def wanted_of(texts: Iterable[str]) -> frozenset[str]:
+def terms_of_texts(texts: Iterable[str]) -> frozenset[str]:
     """The same for words and phrases."""
     return frozenset(term for text in texts for reading in readings(text) for term in reading)
 
 
-def _rarity(counts: Iterable[int], documents: int) -> float:
+def _idf(counts: Iterable[int], documents: int) -> float:
     """BM25's inverse document frequency, summed over the words of a phrase as tantivy does it."""
     rarity = 0.0
     for count in counts:
@@ -344,7 +344,7 @@ def _in_a_row(text: str) -> list[Terms]:
 def _sought(field: str, terms: Terms) -> tuple[str, list[tuple[int, str]]]:
     """Where terms in a row are looked for, and what is looked for there."""
     if field == schema.ALL and len(terms) > 1:
-        return schema.PAIRS, covering(terms)
+        return schema.PAIRS, covering_pairs(terms)
     return field, list(enumerate(terms))
 
 
@@ -364,9 +364,9 @@ def _any(said: list[Said]) -> Said:
     return Said.boolean_query([(Occur.Should, one) for one in said]) if said else Said.empty_query()
 
 
-def _several(said: list[Said]) -> Said:
+def _related_query(said: list[Said]) -> Said:
     """A share of them at once: with one word in common, nearly every page would be like every other."""
-    least = max(1, round(ALIKE_SHARE * len(said)))
+    least = max(1, round(RELATED_WORDS_SHARE * len(said)))
     return Said.boolean_query([(Occur.Should, one) for one in said], least) if said else Said.empty_query()
 
 
@@ -374,7 +374,7 @@ def _between(first: int | None, last: int | None) -> Said:
     return Said.range_query(schema.SCHEMA, schema.UPDATED, tantivy.FieldType.Integer, first, last)
 
 
-def _declaring(kind: str, day: str) -> Said:
+def _entity_query(kind: str, day: str) -> Said:
     """The pages that declare a thing of some kind, of a day that compares so: `>=2026-01`."""
     compared = day.rstrip("0123456789-")
     return Said.regex_query(schema.SCHEMA, schema.KIND, f"{_literal(kind)}@{_days(compared, day[len(compared) :])}.*")
@@ -401,6 +401,6 @@ def _literal(text: str) -> str:
     return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in text)
 
 
-def exactly(field: str, value: str) -> Said:
+def filter_query(field: str, value: str) -> Said:
     """A condition that adds nothing to the score."""
     return Said.const_score_query(Said.term_query(schema.SCHEMA, field, value), 0.0)

@@ -13,22 +13,22 @@ hundred of a thousand equal ones, always the same, but not those with the smalle
 from collections.abc import Sequence
 from operator import attrgetter
 
-from tarrafa.search.copies import Ranked
-from tarrafa.search.question import Block
+from tarrafa.search.copies import RankedCandidate
+from tarrafa.search.question import CandidateBlock
 
 _order = attrgetter("candidate.order")
 _score, _id = attrgetter("candidate.score"), attrgetter("candidate.id")
 
 
-def merged(blocks: Sequence[Block], limit: int, first: int = 0) -> list[Ranked]:
+def merge_blocks(blocks: Sequence[CandidateBlock], limit: int, first: int = 0) -> list[RankedCandidate]:
     """The matches of all, at most so many, each with the number of its block, counted from `first` on."""
-    found = [Ranked(one, number) for number, block in enumerate(blocks, first) for one in block.candidates]
+    found = [RankedCandidate(one, number) for number, block in enumerate(blocks, first) for one in block.candidates]
     if len(blocks) > 1:
         found.sort(key=_order, reverse=True)  # stable
     return found[:limit]
 
 
-def in_order(block: list[Ranked]) -> list[Ranked]:
+def rank_block(block: list[RankedCandidate]) -> list[RankedCandidate]:
     """A block, the best first; ids break ties, so that nothing depends on segments or shards."""
     block.sort(key=_id)
     block.sort(key=_score, reverse=True)  # stable: two sorts by one key take half the time of one by two

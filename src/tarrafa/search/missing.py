@@ -5,10 +5,10 @@ Promises: it is named, with one line that says why, and nobody is asked.
 
 from typing import NoReturn
 
-from tarrafa.errors import ShardAway
+from tarrafa.errors import ShardUnavailable
 
 
-class Missing:
+class UnavailableShard:
     """The Protocol, without anybody behind it."""
 
     def __init__(self, name: str, why: str) -> None:
@@ -19,9 +19,9 @@ class Missing:
         return self._name
 
     def _away(self, *_: object, **__: object) -> NoReturn:
-        raise ShardAway(self._why)
+        raise ShardUnavailable(self._why)
 
-    documents = statistics = best = show = find = why = complete = alike = speaking = _away
+    documents = statistics = top_matches = show = find_urls = explain_score = complete = similar_words = expansion_terms = _away
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -29,7 +29,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tarrafa.errors import QueryError
-from tarrafa.parse.prefixes import expand
+from tarrafa.parse.prefixes import expand_prefix
 from tarrafa.parse.url import canonical, host_name
 
 QUERY_CHARS_MAX = 1_000
@@ -43,27 +43,27 @@ IRI_CHARS_MAX = 500
 class Sign(Enum):
     """What a part means for the whole."""
 
-    SOME = ""
+    SHOULD = ""
     MUST = "+"
-    NEVER = "-"
+    MUST_NOT = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class QueryText:
     """A word, or several that stand next to each other."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Prefix:
+class QueryPrefix:
     """Any word that begins so."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
+class QueryFilter:
     """A property that a page must have. Dates are seconds since 1970; `value` is as the index holds it."""
 
     field: str
@@ -71,46 +71,46 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class QueryGroup:
     """Parts in the order in which they were said."""
 
-    parts: tuple[tuple[Sign, "Node"], ...] = ()
+    parts: tuple[tuple[Sign, "QueryNode"], ...] = ()
 
-    def of(self, sign: Sign) -> "list[Node]":
+    def with_sign(self, sign: Sign) -> "list[QueryNode]":
         return [node for found, node in self.parts if found is sign]
 
     @property
     def texts(self) -> list[str]:
         """All words and phrases that speak for a page, those of groups included."""
-        return [node.text for node in self._speaking() if isinstance(node, Text)]
+        return [node.text for node in self._scoring_nodes() if isinstance(node, QueryText)]
 
     @property
     def prefixes(self) -> list[str]:
-        return [node.text for node in self._speaking() if isinstance(node, Prefix)]
+        return [node.text for node in self._scoring_nodes() if isinstance(node, QueryPrefix)]
 
-    def _speaking(self) -> "Iterator[Node]":
+    def _scoring_nodes(self) -> "Iterator[QueryNode]":
         for sign, node in self.parts:
-            if sign is not Sign.NEVER:
-                yield from node._speaking() if isinstance(node, Group) else (node,)
+            if sign is not Sign.MUST_NOT:
+                yield from node._scoring_nodes() if isinstance(node, QueryGroup) else (node,)
 
 
-Node = Text | Prefix | Filter | Group
+QueryNode = QueryText | QueryPrefix | QueryFilter | QueryGroup
 
 
-def is_condition(node: Node) -> bool:
+def is_condition(node: QueryNode) -> bool:
     """Whether it only says which pages are meant, and speaks for none of them."""
-    return isinstance(node, Filter) or (
-        isinstance(node, Group) and bool(node.parts) and all(is_condition(part) for _, part in node.parts)
+    return isinstance(node, QueryFilter) or (
+        isinstance(node, QueryGroup) and bool(node.parts) and all(is_condition(part) for _, part in node.parts)
     )
 
 
 @lru_cache(1_000)  # each shard, and each phase of a search, reads it again
-def parse(text: str, all_words: bool = False) -> Group:
+def parse(text: str, all_words: bool = False) -> QueryGroup:
     """Read a search. With `all_words`, plain words must all be there."""
     if len(text) > QUERY_CHARS_MAX:
         raise QueryError(f"The search is too long: {len(text):,} characters, at most {QUERY_CHARS_MAX:,} are read.")
-    query = _Reader(text.translate(_QUOTES), all_words).group(0)
-    if not any(sign is not Sign.NEVER for sign, _ in query.parts):
+    query = _QueryParser(text.translate(_QUOTES), all_words).group(0)
+    if not any(sign is not Sign.MUST_NOT for sign, _ in query.parts):
         raise QueryError(
             "Only things to leave out: add at least one word to look for."
             if query.parts
@@ -119,14 +119,14 @@ def parse(text: str, all_words: bool = False) -> Group:
     return query
 
 
-def narrowed(query: Group, language: str = "", after: str = "", before: str = "") -> Group:
+def with_filters(query: QueryGroup, language: str = "", after: str = "", before: str = "") -> QueryGroup:
     """The query with what was chosen beside it, checked as if it had been typed."""
     chosen = (("lang", language), ("after", after), ("before", before))
-    more = ((Sign.MUST, Filter(name, FIELDS[name](name, value))) for name, value in chosen if value)
-    return Group((*query.parts, *more))
+    more = ((Sign.MUST, QueryFilter(name, FIELDS[name](name, value))) for name, value in chosen if value)
+    return QueryGroup((*query.parts, *more))
 
 
-class Spoken(NamedTuple):
+class ScoringSpan(NamedTuple):
     """Where something that speaks for a page stands in a text, without its sign, its name and its quotation marks."""
 
     start: int
@@ -136,11 +136,11 @@ class Spoken(NamedTuple):
     quoted: bool
 
 
-def spoken(text: str) -> list[Spoken]:
+def scoring_spans(text: str) -> list[ScoringSpan]:
     """What of a text speaks for pages: words, phrases, and what is wanted in titles. Beginnings of words do not, nor
     does what is to be left out; a text that is too long says nothing."""
     text, at = text.translate(_QUOTES).rstrip(), 0
-    found: list[Spoken] = []
+    found: list[ScoringSpan] = []
     signs: list[str] = []  # of the parentheses around
     while len(text) <= QUERY_CHARS_MAX and at < len(text):
         match = _token(text, at)
@@ -154,7 +154,7 @@ def spoken(text: str) -> list[Spoken]:
             kind = "quoted" if match["quoted"] is not None else "bare"
             name, (start, end) = (match["name"] or "").lower(), match.span(kind)
             if start < end and name in ("", "intitle") and not (kind == "bare" and text[end - 1] == "*"):
-                found.append(Spoken(start, end, match["sign"] or "", name, kind == "quoted"))
+                found.append(ScoringSpan(start, end, match["sign"] or "", name, kind == "quoted"))
     return found
 
 
@@ -163,18 +163,18 @@ _sayable = re.compile(r"[^\W_]").search
 _words = re.compile(r"[^\W_]+").findall
 
 
-class _Reader:
+class _QueryParser:
     """Goes through the text once, from left to right."""
 
     def __init__(self, text: str, all_words: bool) -> None:
-        self._text, self._plain = text.rstrip(), Sign.MUST if all_words else Sign.SOME
+        self._text, self._plain = text.rstrip(), Sign.MUST if all_words else Sign.SHOULD
         self._at = self._count = 0
 
-    def group(self, depth: int) -> Group:
+    def group(self, depth: int) -> QueryGroup:
         """What stands up to the closing parenthesis, or the end."""
         if depth > NESTED_MAX:
             raise QueryError(f"Too many parentheses inside each other: at most {NESTED_MAX} are read.")
-        units: list[list[tuple[Sign | None, Node]]] = []  # each a row of alternatives
+        units: list[list[tuple[Sign | None, QueryNode]]] = []  # each a row of alternatives
         joined = False
         while (match := self._next()) is not None:
             if match["close"]:
@@ -192,7 +192,7 @@ class _Reader:
             else:
                 units.append([unit])
             joined = False
-        return Group(tuple(self._part(alternatives) for alternatives in units))
+        return QueryGroup(tuple(self._part(alternatives) for alternatives in units))
 
     def _next(self) -> re.Match[str] | None:
         if self._at >= len(self._text):
@@ -202,16 +202,16 @@ class _Reader:
         self._at = match.end()
         return match
 
-    def _unit(self, match: re.Match[str], depth: int) -> tuple[Sign | None, Node] | None:
+    def _unit(self, match: re.Match[str], depth: int) -> tuple[Sign | None, QueryNode] | None:
         """A sign, if there is one, and what it stands before; None for what says nothing."""
-        node: Node | None
+        node: QueryNode | None
         if match["open"]:
             sign, node = match["open"][:-1], self.group(depth + 1)
-            if not any(found is not Sign.NEVER for found, _ in node.parts):
+            if not any(found is not Sign.MUST_NOT for found, _ in node.parts):
                 if node.parts:
                     raise QueryError("Only things to leave out in a pair of parentheses: add a word to look for.")
                 return None
-            if len(node.parts) == 1 and node.parts[0][0] is not Sign.NEVER:
+            if len(node.parts) == 1 and node.parts[0][0] is not Sign.MUST_NOT:
                 node = node.parts[0][1]
         else:
             sign, node = match["sign"], self._node(match)
@@ -222,35 +222,35 @@ class _Reader:
             raise QueryError(f"The search has too many parts: at most {PARTS_MAX} words and phrases are read.")
         return Sign(sign) if sign else None, node
 
-    def _part(self, alternatives: list[tuple[Sign | None, Node]]) -> tuple[Sign, Node]:
+    def _part(self, alternatives: list[tuple[Sign | None, QueryNode]]) -> tuple[Sign, QueryNode]:
         sign, node = alternatives[0]
         if len(alternatives) > 1:
-            if any(other is Sign.NEVER for other, _ in alternatives[1:]):
+            if any(other is Sign.MUST_NOT for other, _ in alternatives[1:]):
                 raise QueryError("OR joins things to look for: leave the minus sign out, or leave OR out.")
-            node = Group(tuple((Sign.SOME, one) for _, one in alternatives))
+            node = QueryGroup(tuple((Sign.SHOULD, one) for _, one in alternatives))
         return sign or (Sign.MUST if is_condition(node) else self._plain), node
 
-    def _node(self, match: re.Match[str]) -> Node | None:
+    def _node(self, match: re.Match[str]) -> QueryNode | None:
         body = match["quoted"] if match["quoted"] is not None else match["bare"] or ""
         name = (match["name"] or "").lower()
         if body.endswith(":") and body[:-1].lower() in FIELDS:  # a condition without a value
             name, body = body[:-1].lower(), ""
         if name:
-            return Filter(name, FIELDS[name](name, body))
+            return QueryFilter(name, FIELDS[name](name, body))
         if not _sayable(body):
             return None
         if match["quoted"] is None and body.endswith("*"):
             return _prefix(body)
-        return Text(body)
+        return QueryText(body)
 
 
-def _prefix(body: str) -> Node:
+def _prefix(body: str) -> QueryNode:
     *before, last = _words(body)
     if len(last) < PREFIX_CHARS_MIN:
         raise QueryError(f"A beginning of a word needs at least {PREFIX_CHARS_MIN} letters before the star: ca*.")
     if not before:
-        return Prefix(last)
-    return Group(((Sign.MUST, Text(" ".join(before))), (Sign.MUST, Prefix(last))))
+        return QueryPrefix(last)
+    return QueryGroup(((Sign.MUST, QueryText(" ".join(before))), (Sign.MUST, QueryPrefix(last))))
 
 
 # -- the values of conditions, as the index holds them -----------------------------------------------------------------
@@ -312,7 +312,7 @@ def _class_value(name: str, body: str) -> str:
             f"type:schema:Event>=2026-01-31, not {body[:40]!r}."
         )
     said, compared, day = match["class"], match["compared"] or "", match["day"] or ""
-    kind = expand(said) if ":" in said else f":{said}"
+    kind = expand_prefix(said) if ":" in said else f":{said}"
     if kind is None:
         raise QueryError(
             f"type: does not know the prefix of {said[:40]!r}: write the whole address, in quotation marks."

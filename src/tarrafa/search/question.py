@@ -15,27 +15,27 @@ import msgspec
 from msgspec import Meta
 
 from tarrafa.errors import QueryError
-from tarrafa.model import Declared, UrlId
+from tarrafa.model import DeclaredEntity, UrlId
 
 HITS_MAX = 100  # per answer
-DEPTH_MAX = 1_000
-BLOCK = 100  # matches that are ranked together
-LOOKED_MAX = 2_000  # matches, however few hits they make: 40 ms
-EXTRAS_MAX = 100
-TOLD_MAX = 100  # words that a shard tells at once
+RESULT_DEPTH_MAX = 1_000
+BLOCK_MATCHES = 100  # matches that are ranked together
+MATCHES_MAX = 2_000  # matches, however few hits they make: 40 ms
+EXPANSION_TERMS_MAX = 100
+SHARD_WORDS_MAX = 100  # words that a shard tells at once
 BEFORE_CHARS_MAX = 1_000
 
 Count = Annotated[int, Meta(ge=0)]
-Place = tuple[Annotated[int, Meta(ge=0, lt=1 << 32)], Annotated[int, Meta(ge=0, lt=1 << 32)]]
-Places = Annotated[list[Place], Meta(max_length=HITS_MAX)]
-Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=BLOCK)]
-Limit = Annotated[int, Meta(ge=1, le=LOOKED_MAX)]
+DocumentAddress = tuple[Annotated[int, Meta(ge=0, lt=1 << 32)], Annotated[int, Meta(ge=0, lt=1 << 32)]]
+DocumentAddresses = Annotated[list[DocumentAddress], Meta(max_length=HITS_MAX)]
+Ids = Annotated[list[Annotated[UrlId, Meta(min_length=16, max_length=16)]], Meta(max_length=BLOCK_MATCHES)]
+Limit = Annotated[int, Meta(ge=1, le=MATCHES_MAX)]
 Word = Annotated[str, Meta(max_length=100)]
-Before = Annotated[str, Meta(max_length=BEFORE_CHARS_MAX)]
-Few = Annotated[int, Meta(ge=1, le=TOLD_MAX)]
-Completions = Annotated[list[tuple[Word, Count]], Meta(max_length=TOLD_MAX)]
-Spellings = Annotated[list[tuple[Word, Count, Count]], Meta(max_length=TOLD_MAX)]
-Words = Annotated[list[tuple[Word, float]], Meta(max_length=TOLD_MAX)]
+PrecedingText = Annotated[str, Meta(max_length=BEFORE_CHARS_MAX)]
+WordLimit = Annotated[int, Meta(ge=1, le=SHARD_WORDS_MAX)]
+Completions = Annotated[list[tuple[Word, Count]], Meta(max_length=SHARD_WORDS_MAX)]
+Spellings = Annotated[list[tuple[Word, Count, Count]], Meta(max_length=SHARD_WORDS_MAX)]
+WeightedWords = Annotated[list[tuple[Word, float]], Meta(max_length=SHARD_WORDS_MAX)]
 
 
 class Sort(StrEnum):
@@ -46,14 +46,14 @@ class Sort(StrEnum):
     LINKS = "links"
 
 
-class Extra(msgspec.Struct, frozen=True, array_like=True):
+class ExpansionTerm(msgspec.Struct, frozen=True, array_like=True):
     """A word that nobody typed, and what it counts for beside those that were."""
 
     word: str
     share: float
 
 
-class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+class SearchRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """One search, with all that the person chose. Words are as typed; `extras` were found by expansion."""
 
     text: str
@@ -72,7 +72,7 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     language: str = ""  # conditions chosen beside the text, in the words of the query language
     after: str = ""
     before: str = ""
-    extras: tuple[Extra, ...] = ()
+    extras: tuple[ExpansionTerm, ...] = ()
 
     def check(self) -> None:
         """What is asked must be within the bounds."""
@@ -80,13 +80,13 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
             raise QueryError("Results are counted from 0 on, and at least one must be asked for.")
         if self.n > HITS_MAX:
             raise QueryError(f"At most {HITS_MAX} results are shown at once; ask for the next ones with an offset.")
-        if self.offset + self.n > DEPTH_MAX:
-            raise QueryError(f"Only the first {DEPTH_MAX:,} results can be shown; make the search narrower.")
-        if len(self.extras) > EXTRAS_MAX:
-            raise QueryError(f"At most {EXTRAS_MAX} words can be added to a search.")
+        if self.offset + self.n > RESULT_DEPTH_MAX:
+            raise QueryError(f"Only the first {RESULT_DEPTH_MAX:,} results can be shown; make the search narrower.")
+        if len(self.extras) > EXPANSION_TERMS_MAX:
+            raise QueryError(f"At most {EXPANSION_TERMS_MAX} words can be added to a search.")
 
 
-class Statistics(msgspec.Struct, array_like=True):
+class ShardStatistics(msgspec.Struct, array_like=True):
     """How many documents there are, and how many were written, with those deleted since the last merge; how many terms
     the former have together, and how many of the latter hold each term of a field."""
 
@@ -95,7 +95,7 @@ class Statistics(msgspec.Struct, array_like=True):
     length: Count = 0
     counts: dict[str, dict[str, Count]] = {}
 
-    def add(self, other: "Statistics") -> None:
+    def add(self, other: "ShardStatistics") -> None:
         self.documents += other.documents
         self.written += other.written
         self.length += other.length
@@ -108,12 +108,12 @@ class Statistics(msgspec.Struct, array_like=True):
         return self.counts.get(field, {}).get(term, 0)
 
 
-def sum_of(several: Iterable[Statistics]) -> Statistics:
+def sum_statistics(several: Iterable[ShardStatistics]) -> ShardStatistics:
     """What all know together. What one knows alone is handed back as it is: it may recognise it."""
     each = list(several)
     if len(each) == 1:
         return each[0]
-    together = Statistics()
+    together = ShardStatistics()
     for one in each:
         together.add(one)
     return together
@@ -126,7 +126,7 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     score: float
     id: Annotated[UrlId, Meta(min_length=16, max_length=16)]
     in_links: int
-    place: Place
+    place: DocumentAddress
     content: int | None
     simhash: int | None
     headline: int | None
@@ -135,16 +135,16 @@ class Candidate(msgspec.Struct, frozen=True, array_like=True, gc=False):
     order: float
 
 
-class Block(msgspec.Struct, frozen=True, array_like=True):
+class CandidateBlock(msgspec.Struct, frozen=True, array_like=True):
     """Matches from a shard, those with the highest `order` first, `total` of all there are; `moment` is what `show`
     wants to hear."""
 
     moment: int
     total: Count
-    candidates: Annotated[list[Candidate], Meta(max_length=LOOKED_MAX)]
+    candidates: Annotated[list[Candidate], Meta(max_length=MATCHES_MAX)]
 
 
-class Shown(msgspec.Struct, frozen=True, array_like=True):
+class HitDetails(msgspec.Struct, frozen=True, array_like=True):
     """What is shown of a candidate."""
 
     url: str
@@ -154,10 +154,10 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
     language: str
     type: str
     site: str
-    declared: tuple[Declared, ...] = ()
+    declared: tuple[DeclaredEntity, ...] = ()
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class ScorePart(msgspec.Struct, frozen=True, array_like=True):
     """One part of a score: of a word in the text, in the title, of a pair of words; or what the sum is multiplied by.
 
     `kind` is text, title, pair, added, links, recent or curated."""
@@ -179,29 +179,29 @@ class Shard(Protocol):
     def documents(self) -> Count:
         """How many documents can be found now."""
 
-    def statistics(self, question: Question) -> Statistics:
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
         """What it must know from all shards together to score as one."""
 
-    def best(self, question: Question, together: Statistics, limit: Limit) -> Block:
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: Limit) -> CandidateBlock:
         """The first `limit` matches."""
 
-    def show(self, question: Question, moment: int, places: Places) -> list[Shown]:
+    def show(self, question: SearchRequest, moment: int, places: DocumentAddresses) -> list[HitDetails]:
         """What a person sees of these."""
 
-    def find(self, question: Question, ids: Ids) -> Block:
+    def find_urls(self, question: SearchRequest, ids: Ids) -> CandidateBlock:
         """The documents of these URLs, whatever they say, in this order; as many as there are."""
 
-    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
         """The parts of the score that a URL has for this question: a sum, then factors. Empty: it does not match."""
 
-    def complete(self, beginning: Word, before: Before, limit: Few) -> Completions:
+    def complete(self, beginning: Word, before: PrecedingText, limit: WordLimit) -> Completions:
         """The words that begin so, as written, with how many documents hold them: of those that hold all that `before`
         asks for, if it asks for anything. The most frequent first."""
 
-    def alike(self, word: Word, limit: Few) -> Spellings:
+    def similar_words(self, word: Word, limit: WordLimit) -> Spellings:
         """The word itself and those that are nearly written so, with how many letters differ and how many documents
         hold them, the likeliest first. What is two words to others, comes with a space."""
 
-    def speaking(self, question: Question, together: Statistics, pages: Limit, limit: Few) -> Words:
+    def expansion_terms(self, question: SearchRequest, together: ShardStatistics, pages: Limit, limit: WordLimit) -> WeightedWords:
         """Words that tell the best so many pages from others, as written, with how much they stand there; or those of
         the page that others are to be `related` to."""

@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from tarrafa.errors import DataError, QueryError, ShardAway
-from tarrafa.fetch.peer import NoAnswer, Peer, checked
+from tarrafa.errors import DataError, QueryError, ShardUnavailable
+from tarrafa.fetch.peer import NodeRequestFailed, NodeHttpClient, check_node_url
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
 from tarrafa.model import UrlId
 from tarrafa.search import conversation
-from tarrafa.search.conversation import CONTENT_TYPE, METHODS, PATH, UNREADABLE, VERSION, one_line
-from tarrafa.search.question import Block, Part, Place, Question, Shown, Statistics
+from tarrafa.search.conversation import CONTENT_TYPE, METHODS, PATH, DECODE_ERRORS, VERSION, one_line
+from tarrafa.search.question import CandidateBlock, ScorePart, DocumentAddress, SearchRequest, HitDetails, ShardStatistics
 
-LIMIT_S = 2.0  # for one question; a search has three
-PAUSE_S, PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
+REQUEST_TIMEOUT_S = 2.0  # for one question; a search has three
+RETRY_PAUSE_S, RETRY_PAUSE_S_MAX = 1.0, 30.0  # before a shard that is away is asked after again
 NO_TOKEN = Token()
-NOT_US = "what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one"
-GARBAGE = "what it answers cannot be understood"
+NOT_A_SHARD = "what answers here is no shard of Tarrafa; `tarrafa serve --as-shard` is one"
+UNREADABLE_RESPONSE = "what it answers cannot be understood"
 WRONG_TOKEN = f"wrong token: --token-file or {TOKEN_VARIABLE} must be the same on both machines"
 
 
@@ -36,12 +36,12 @@ class RemoteShard:
         self,
         url: str,
         token: Token = NO_TOKEN,
-        limit_s: float = LIMIT_S,
-        pause_s: float = PAUSE_S,
+        limit_s: float = REQUEST_TIMEOUT_S,
+        pause_s: float = RETRY_PAUSE_S,
         name: str = "",
         private: bool = False,
     ) -> None:
-        self._peer = Peer(checked(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
+        self._peer = NodeHttpClient(check_node_url(url, "--shard"), token.secret, CONTENT_TYPE, limit_s, private)
         self._name = name or self._peer.url
         self._trouble = ""
         self._first_pause_s = self._pause_s = pause_s
@@ -56,41 +56,41 @@ class RemoteShard:
         found: int = self._ask("documents")
         return found
 
-    def statistics(self, question: Question) -> Statistics:
-        found: Statistics = self._ask("statistics", question)
+    def statistics(self, question: SearchRequest) -> ShardStatistics:
+        found: ShardStatistics = self._ask("statistics", question)
         return found
 
-    def best(self, question: Question, together: Statistics, limit: int) -> Block:
-        found: Block = self._ask("best", question, together, limit)
-        self._must_find(found, limit)
+    def top_matches(self, question: SearchRequest, together: ShardStatistics, limit: int) -> CandidateBlock:
+        found: CandidateBlock = self._ask("best", question, together, limit)
+        self._check_block(found, limit)
         self._pause_s = self._first_pause_s
         return found
 
-    def show(self, question: Question, moment: int, places: list[Place]) -> list[Shown]:
-        found: list[Shown] = self._ask("show", question, moment, places)
-        self._must(len(found) == len(places))
+    def show(self, question: SearchRequest, moment: int, places: list[DocumentAddress]) -> list[HitDetails]:
+        found: list[HitDetails] = self._ask("show", question, moment, places)
+        self._check_response(len(found) == len(places))
         return found
 
-    def find(self, question: Question, ids: list[UrlId]) -> Block:
-        found: Block = self._ask("find", question, ids)
-        self._must_find(found, len(ids))
+    def find_urls(self, question: SearchRequest, ids: list[UrlId]) -> CandidateBlock:
+        found: CandidateBlock = self._ask("find", question, ids)
+        self._check_block(found, len(ids))
         return found
 
-    def why(self, question: Question, together: Statistics, url: str) -> list[Part]:
-        found: list[Part] = self._ask("why", question, together, url)
+    def explain_score(self, question: SearchRequest, together: ShardStatistics, url: str) -> list[ScorePart]:
+        found: list[ScorePart] = self._ask("why", question, together, url)
         return found
 
     def complete(self, beginning: str, before: str, limit: int) -> list[tuple[str, int]]:
         found: list[tuple[str, int]] = self._ask("complete", beginning, before, limit)
         return found
 
-    def alike(self, word: str, limit: int) -> list[tuple[str, int, int]]:
+    def similar_words(self, word: str, limit: int) -> list[tuple[str, int, int]]:
         found: list[tuple[str, int, int]] = self._ask("alike", word, limit)
         return found
 
-    def speaking(self, question: Question, together: Statistics, pages: int, limit: int) -> list[tuple[str, float]]:
+    def expansion_terms(self, question: SearchRequest, together: ShardStatistics, pages: int, limit: int) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = self._ask("speaking", question, together, pages, limit)
-        self._must(all(isfinite(held) for _, held in found))
+        self._check_response(all(isfinite(held) for _, held in found))
         return found
 
     def close(self) -> None:
@@ -102,31 +102,31 @@ class RemoteShard:
 
     def _ask(self, method: str, *arguments: object) -> Any:
         if not self._present.is_set():
-            raise ShardAway(self._trouble)
+            raise ShardUnavailable(self._trouble)
         try:
             return self._call(method, arguments)
-        except ShardAway as error:
-            self._miss(str(error))
+        except ShardUnavailable as error:
+            self._mark_unavailable(str(error))
             raise
 
-    def _must(self, fits: bool) -> None:
+    def _check_response(self, fits: bool) -> None:
         """What it said must be an answer to what it was asked."""
         if not fits:
-            self._miss(GARBAGE)
-            raise ShardAway(GARBAGE)
+            self._mark_unavailable(UNREADABLE_RESPONSE)
+            raise ShardUnavailable(UNREADABLE_RESPONSE)
 
-    def _must_find(self, found: Block, limit: int) -> None:
+    def _check_block(self, found: CandidateBlock, limit: int) -> None:
         numbers = (number for one in found.candidates for number in (one.score, one.order))
-        self._must(len(found.candidates) <= limit and all(map(isfinite, numbers)))
+        self._check_response(len(found.candidates) <= limit and all(map(isfinite, numbers)))
 
-    def _miss(self, trouble: str) -> None:
+    def _mark_unavailable(self, trouble: str) -> None:
         with self._lock:
             if self._present.is_set():
                 self._trouble = trouble
                 self._present.clear()
-                threading.Thread(target=self._ask_after, name=f"asks after {self._name}", daemon=True).start()
+                threading.Thread(target=self._probe_until_back, name=f"asks after {self._name}", daemon=True).start()
 
-    def _ask_after(self) -> None:
+    def _probe_until_back(self) -> None:
         """Until it answers. The pause goes on growing until it has answered a search, too."""
         try:
             while not self._closed.wait(self._pause_s) and not self._is_back():
@@ -135,10 +135,10 @@ class RemoteShard:
             self._present.set()
 
     def _is_back(self) -> bool:
-        self._pause_s = min(2 * self._pause_s, PAUSE_S_MAX)
+        self._pause_s = min(2 * self._pause_s, RETRY_PAUSE_S_MAX)
         try:
             self._call("documents", ())
-        except ShardAway as error:
+        except ShardUnavailable as error:
             self._trouble = str(error)
             return False
         except DataError:  # it is there, if not well
@@ -149,28 +149,28 @@ class RemoteShard:
 
     def _call(self, method: str, arguments: Sequence[object]) -> Any:
         body = conversation.encode(arguments)
-        if len(body) > conversation.QUESTION_BYTES_MAX:
+        if len(body) > conversation.REQUEST_BYTES_MAX:
             raise QueryError("The search is too long to be asked of other machines.")
         try:
-            answer = self._peer.post(f"{PATH}/{VERSION}/{method}", body, conversation.ANSWER_BYTES_MAX)
-        except NoAnswer as error:
-            raise ShardAway(str(error)) from None
+            answer = self._peer.post(f"{PATH}/{VERSION}/{method}", body, conversation.RESPONSE_BYTES_MAX)
+        except NodeRequestFailed as error:
+            raise ShardUnavailable(str(error)) from None
         code = answer.code
         try:
             if answer.type != CONTENT_TYPE:
-                raise ShardAway(f"it has no time for us (HTTP {code})" if code == conversation.INDEX else NOT_US)
+                raise ShardUnavailable(f"it has no time for us (HTTP {code})" if code == conversation.STATUS_INDEX_ERROR else NOT_A_SHARD)
             if code == 200:
                 return METHODS[method].result.decode(answer.body)
-            sentence = one_line(conversation.decode_sentence(answer.body))
-        except UNREADABLE:
-            raise ShardAway(GARBAGE) from None
-        raise _said(code, sentence)
+            sentence = one_line(conversation.decode_message(answer.body))
+        except DECODE_ERRORS:
+            raise ShardUnavailable(UNREADABLE_RESPONSE) from None
+        raise _error_for(code, sentence)
 
 
-def _said(code: int, sentence: str) -> Exception:
+def _error_for(code: int, sentence: str) -> Exception:
     """What it means that a shard will not answer."""
-    if code == conversation.QUERY:
+    if code == conversation.STATUS_BAD_QUERY:
         return QueryError(sentence)
-    if code == conversation.INDEX:
+    if code == conversation.STATUS_INDEX_ERROR:
         return DataError(sentence)
-    return ShardAway(WRONG_TOKEN if code == conversation.TOKEN else sentence)
+    return ShardUnavailable(WRONG_TOKEN if code == conversation.STATUS_WRONG_TOKEN else sentence)

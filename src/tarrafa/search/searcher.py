@@ -21,53 +21,53 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, QueryError, ShardAway, TarrafaError
+from tarrafa.errors import DataError, QueryError, ShardUnavailable, TarrafaError
 from tarrafa.index import schema, shards
 from tarrafa.index.analysis import fold
-from tarrafa.index.reader import IndexReader, Place, Snapshot
+from tarrafa.index.reader import IndexReader, DocumentAddress, IndexSnapshot
 from tarrafa.model import SearchResult, UrlId
 from tarrafa.parse.url import canonical, url_id
 from tarrafa.search import expansion, spelling, suggesting
-from tarrafa.search.asking import Asking
+from tarrafa.search.asking import ScatterGather
 from tarrafa.search.curation import Curation
-from tarrafa.search.joined import here
-from tarrafa.search.local import PATIENCE_S
-from tarrafa.search.matching import held_by, of_page, saying, wanted, wanted_of
+from tarrafa.search.joined import open_local_shard
+from tarrafa.search.local import VOCABULARY_WAIT_S
+from tarrafa.search.matching import document_frequency, page_query, contents_query, query_terms, terms_of_texts
 from tarrafa.search.query import parse
-from tarrafa.search.question import BLOCK, EXTRAS_MAX, LOOKED_MAX, TOLD_MAX, Extra, Part, Question, Shard, Sort
-from tarrafa.search.snippet import Pieces, marked
-from tarrafa.search.spelling import Correction, Near, Speller
-from tarrafa.search.suggesting import Beginning, beginning_of, gone_on
-from tarrafa.search.threads import Threads
-from tarrafa.search.withheld import Withheld, less
+from tarrafa.search.question import BLOCK_MATCHES, EXPANSION_TERMS_MAX, MATCHES_MAX, SHARD_WORDS_MAX, ExpansionTerm, ScorePart, SearchRequest, Shard, Sort
+from tarrafa.search.snippet import MarkedPieces, mark_terms
+from tarrafa.search.spelling import Correction, SimilarWord, SpellingCorrector
+from tarrafa.search.suggesting import PartialText, partial_text, completed_text
+from tarrafa.search.threads import ShardThreads
+from tarrafa.search.withheld import ExclusionFilter, exclude
 
-NOTHING = Question("")
-ALIKE = 8  # words that are nearly written so
-SPELLING, SOME = "spelling", "some"  # what is done where nothing is found
-PATIENT_S = 5.0  # with a vocabulary, for those who ask only once
+EMPTY_REQUEST = SearchRequest("")
+SIMILAR_WORDS_MAX = 8  # words that are nearly written so
+INSTEAD_SPELLING, INSTEAD_SOME_WORDS = "spelling", "some"  # what is done where nothing is found
+ONE_SEARCH_WAIT_S = 5.0  # with a vocabulary, for those who ask only once
 
-Present = Callable[[], Sequence[Shard]]  # those that there are now
+PresentShards = Callable[[], Sequence[Shard]]  # those that there are now
 
 
 class Searcher:
     """Stays open over many questions, in any number of threads. `shards` are some, or tell which there are now."""
 
-    def __init__(self, shards: Sequence[Shard] | Present, curation: Curation | None = None) -> None:
+    def __init__(self, shards: Sequence[Shard] | PresentShards, curation: Curation | None = None) -> None:
         self._present = shards if callable(shards) else partial(tuple, shards)
         self._curation = curation
-        self._threads = Threads()
+        self._threads = ShardThreads()
 
     @classmethod
-    def at(cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = PATIENCE_S) -> "Searcher":
+    def open(cls, data: DataDirectory, elsewhere: Sequence[Shard] = (), patience_s: float = VOCABULARY_WAIT_S) -> "Searcher":
         """Over the index of a data directory and shards elsewhere; where there are no data, over those alone."""
-        own = [here(data, patience_s)] if data.version.exists() or not elsewhere else []
+        own = [open_local_shard(data, patience_s)] if data.version.exists() or not elsewhere else []
         return cls([*own, *elsewhere], Curation(data))
 
     @classmethod
-    def among(cls, data: DataDirectory, elsewhere: Present) -> "Searcher":
+    def over_changing_shards(cls, data: DataDirectory, elsewhere: PresentShards) -> "Searcher":
         """Over the index of a data directory and the shards that there are elsewhere, as they come and go. An index
         that holds nothing yet is passed over where there are others."""
-        own = here(data)
+        own = open_local_shard(data)
 
         def present() -> Sequence[Shard]:
             others = elsewhere()
@@ -76,37 +76,37 @@ class Searcher:
         return cls(present, Curation(data))
 
     @property
-    def asked(self) -> tuple[Shard, ...]:
+    def present_shards(self) -> tuple[Shard, ...]:
         """Those that are asked now."""
         return tuple(self._present())
 
     @property
     def documents(self) -> int:
         """How many documents can be found now."""
-        return sum(self._asking(NOTHING).each(lambda shard: shard.documents()).values())
+        return sum(self._scatter(EMPTY_REQUEST).ask_each(lambda shard: shard.documents()).values())
 
     def languages(self) -> dict[str, int]:
         """The languages of the pages, with how many there are of each, the most frequent first."""
-        anything = Question("lang:pt")  # a condition counts no terms of its own
-        counts = self._asking(anything).together().counts.get(schema.LANGUAGE, {})
+        anything = SearchRequest("lang:pt")  # a condition counts no terms of its own
+        counts = self._scatter(anything).global_statistics().counts.get(schema.LANGUAGE, {})
         return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
-    def indexed(self, kind: str, name: str, collection: str | None = None) -> int | None:
+    def count_indexed(self, kind: str, name: str, collection: str | None = None) -> int | None:
         """How many pages of a `site` or a `host` can be found, copies included; None where nobody can tell."""
-        with suppress(DataError, QueryError, ShardAway):
-            return self._count(Question(f"{kind}:{name}", collection=collection))
+        with suppress(DataError, QueryError, ShardUnavailable):
+            return self._count(SearchRequest(f"{kind}:{name}", collection=collection))
         return None
 
-    def search(self, question: Question) -> SearchResult:
+    def search(self, question: SearchRequest) -> SearchResult:
         """The hits from `offset` on, at most `n`."""
         started = perf_counter()
         question.check()
         answer = self._answer(question)
         asking, meant = answer.asking, answer.correction
-        hits = asking.hits(asking.found[question.offset : question.offset + question.n])
+        hits = asking.fetch_hits(asking.found[question.offset : question.offset + question.n])
         time_s = round(perf_counter() - started, 6)
         return SearchResult(
-            question.text, asking.total, time_s, hits, meant.text if meant else None, asking.reports(), asking.ignored,
+            question.text, asking.total, time_s, hits, meant.text if meant else None, asking.shard_reports(), asking.ignored,
             answer.expanded, answer.instead,
         )  # fmt: skip
 
@@ -114,86 +114,86 @@ class Searcher:
         """How a text that is still being typed may go on, the most frequent first; whatever it is, and whatever goes
         wrong, at worst there is nothing to suggest."""
         try:
-            beginning = beginning_of(text)
-            return self._gone_on(beginning, text, min(limit, TOLD_MAX - 1)) if beginning and limit > 0 else []
+            beginning = partial_text(text)
+            return self._complete(beginning, text, min(limit, SHARD_WORDS_MAX - 1)) if beginning and limit > 0 else []
         except TarrafaError:
             return []
 
-    def _pinned(self, question: Question) -> list[UrlId]:
+    def _pinned(self, question: SearchRequest) -> list[UrlId]:
         """The pages that those who run the engine put first."""
         narrowed = question.language or question.after or question.before or question.like
         if self._curation is None or question.sort is not Sort.RELEVANCE or narrowed:
             return []
-        return [url_id(url) for url in self._curation.rules().pinned(question.text)]
+        return [url_id(url) for url in self._curation.rules().pinned_urls(question.text)]
 
-    def why(self, question: Question, url: str) -> list[Part]:
+    def explain_score(self, question: SearchRequest, url: str) -> list[ScorePart]:
         """How a page came to its score for this question: parts that are added up, and then factors. Empty: it is not
         among the answers."""
         asked = question
         if question.expand or question.related or not self._count(question):
             asked = self._answer(question).asking.question
-        return self._asking(asked).why(canonical(url) or url)
+        return self._scatter(asked).explain_score(canonical(url) or url)
 
     # -- more than what was typed ----------------------------------------------------------------------------------
 
-    def _answer(self, question: Question) -> "_Answer":
+    def _answer(self, question: SearchRequest) -> "_SearchOutcome":
         """What is found, by other means if there is nothing else."""
         if question.related:
-            return _Answer(self._find(self._related(question)))
+            return _SearchOutcome(self._find(self._related(question)))
         parse(question.text)
         first = self._find(question)
         if question.like:
-            return _Answer(first)
+            return _SearchOutcome(first)
         correction = self._correction(first)
         if not first.total:
             return self._instead(first, correction)
         more = self._expanded(question, first) if question.expand else None
-        return _Answer(more.asking, more.expanded, correction) if more is not None else _Answer(first, [], correction)
+        return _SearchOutcome(more.asking, more.expanded, correction) if more is not None else _SearchOutcome(first, [], correction)
 
-    def _expanded(self, question: Question, good: Asking) -> "_Answer | None":
+    def _expanded(self, question: SearchRequest, good: ScatterGather) -> "_SearchOutcome | None":
         """The question with words that go with the best of these pages; None, if there are none."""
         if question.sort is not Sort.RELEVANCE:
-            good = self._find(replace(question, sort=Sort.RELEVANCE, n=expansion.PAGES, offset=0), good)
-        extras = self._extras(good, wanted(parse(question.text)), expansion.WORDS, expansion.SHARE)
+            good = self._find(replace(question, sort=Sort.RELEVANCE, n=expansion.FEEDBACK_PAGES, offset=0), good)
+        extras = self._extras(good, query_terms(parse(question.text)), expansion.EXPANSION_WORDS, expansion.EXPANSION_SHARE)
         if not extras:
             return None
-        return _Answer(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
+        return _SearchOutcome(self._find(replace(question, extras=extras), good), [extra.word for extra in extras])
 
-    def _instead(self, first: Asking, correction: Correction | None) -> "_Answer":
+    def _instead(self, first: ScatterGather, correction: Correction | None) -> "_SearchOutcome":
         """Nothing was found: another spelling for what no page holds, else some of the words, where all were wanted by
         a switch. What a sign, quotation marks or a condition ask for is never given up: nothing is the answer then."""
         question = first.question
         if correction is not None and correction.is_needed:
             spelled = self._find(replace(question, text=correction.text), first)
-            return _Answer(spelled, correction.words, correction, SPELLING)
+            return _SearchOutcome(spelled, correction.words, correction, INSTEAD_SPELLING)
         some = self._find(replace(question, all_words=False), first) if question.all_words else first
-        return _Answer(some, [], correction, SOME) if some.total else _Answer(first, [], correction)
+        return _SearchOutcome(some, [], correction, INSTEAD_SOME_WORDS) if some.total else _SearchOutcome(first, [], correction)
 
-    def _related(self, question: Question) -> Question:
+    def _related(self, question: SearchRequest) -> SearchRequest:
         """The words of a page, as a question."""
         url = canonical(question.related) or question.related
-        asking = self._asking(replace(question, related=url))
+        asking = self._scatter(replace(question, related=url))
         if not any(
-            block.candidates for block in asking.each(lambda shard: shard.find(question, [url_id(url)])).values()
+            block.candidates for block in asking.ask_each(lambda shard: shard.find_urls(question, [url_id(url)])).values()
         ):
             raise QueryError(f"{url[:200]}: this page is not indexed, so nothing can be found that is like it.")
-        own = wanted(parse(question.text)) if question.text.strip() else frozenset()
+        own = query_terms(parse(question.text)) if question.text.strip() else frozenset()
         return replace(asking.question, extras=self._extras(asking, own, expansion.RELATED_WORDS, 1.0))
 
-    def _extras(self, good: Asking, own: frozenset[str], limit: int, share: float) -> tuple[Extra, ...]:
+    def _extras(self, good: ScatterGather, own: frozenset[str], limit: int, share: float) -> tuple[ExpansionTerm, ...]:
         """The words that tell the best pages of an answer, or the page that others are to be like."""
-        told = expansion.together(good.speaking(expansion.PAGES, expansion.TOLD), own)
-        some = tuple(Extra(word, 1.0) for word in list(told)[:EXTRAS_MAX])
-        counts = self._asking(replace(good.question, extras=some), good).together()
-        return expansion.chosen({extra.word: told[extra.word] for extra in some}, counts, limit, share)
+        told = expansion.sum_evidence(good.expansion_terms(expansion.FEEDBACK_PAGES, expansion.WORDS_PER_SHARD), own)
+        some = tuple(ExpansionTerm(word, 1.0) for word in list(told)[:EXPANSION_TERMS_MAX])
+        counts = self._scatter(replace(good.question, extras=some), good).global_statistics()
+        return expansion.choose_terms({extra.word: told[extra.word] for extra in some}, counts, limit, share)
 
-    def _correction(self, first: Asking) -> Correction | None:
+    def _correction(self, first: ScatterGather) -> Correction | None:
         """Another spelling, where next to nothing is found or a word is not known."""
         question = first.question
 
-        def alike(word: str) -> list[Near]:
-            answers = first.each(lambda shard: shard.alike(fold(word), ALIKE))
-            return spelling.merged(word, answers.values(), ALIKE)
+        def alike(word: str) -> list[SimilarWord]:
+            answers = first.ask_each(lambda shard: shard.similar_words(fold(word), SIMILAR_WORDS_MAX))
+            return spelling.merge_similar_words(word, answers.values(), SIMILAR_WORDS_MAX)
 
         def count(text: str, all_words: bool) -> int:
             with suppress(QueryError):
@@ -201,38 +201,38 @@ class Searcher:
             return 0
 
         def documents(word: str, name: str) -> int:
-            return held_by(word, first.known, schema.TITLE if name else schema.ALL)
+            return document_frequency(word, first.known, schema.TITLE if name else schema.ALL)
 
-        return Speller(question.text, first.total, documents, alike, count).correction()
+        return SpellingCorrector(question.text, first.total, documents, alike, count).correction()
 
-    def _gone_on(self, beginning: Beginning, text: str, limit: int) -> list[str]:
-        asking, before = self._asking(NOTHING), beginning.before
+    def _complete(self, beginning: PartialText, text: str, limit: int) -> list[str]:
+        asking, before = self._scatter(EMPTY_REQUEST), beginning.before
         checked = not beginning.is_plain
         try:
             parse(before)
         except QueryError:  # nothing by itself: a sign, or only what is to be left out
             checked, before = checked or bool(before.strip()), ""
-        answers = asking.each(lambda shard: shard.complete(beginning.typed, before, limit + 1))  # one may be there
-        words = suggesting.merged(beginning.typed, answers.values(), limit + 1)
-        found = [said for word, _ in words if (said := gone_on(beginning, word)) != text]
-        return [said for said in found if not checked or self._count(Question(said, all_words=True), asking)][:limit]
+        answers = asking.ask_each(lambda shard: shard.complete(beginning.typed, before, limit + 1))  # one may be there
+        words = suggesting.merge_completions(beginning.typed, answers.values(), limit + 1)
+        found = [said for word, _ in words if (said := completed_text(beginning, word)) != text]
+        return [said for said in found if not checked or self._count(SearchRequest(said, all_words=True), asking)][:limit]
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
-    def _asking(self, question: Question, before: Asking | None = None) -> Asking:
+    def _scatter(self, question: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
         if before is not None:
-            return before.then(question)
-        present = self.asked
-        return Asking(question, present, self._threads.enough(len(present)))
+            return before.follow_up(question)
+        present = self.present_shards
+        return ScatterGather(question, present, self._threads.pool_for(len(present)))
 
-    def _find(self, question: Question, before: Asking | None = None) -> Asking:
-        asking = self._asking(question, before)
-        asking.find(self._pinned(question))
+    def _find(self, question: SearchRequest, before: ScatterGather | None = None) -> ScatterGather:
+        asking = self._scatter(question, before)
+        asking.find_groups(self._pinned(question))
         return asking
 
-    def _count(self, question: Question, before: Asking | None = None) -> int:
+    def _count(self, question: SearchRequest, before: ScatterGather | None = None) -> int:
         """How many pages match."""
-        return self._asking(question, before).count()
+        return self._scatter(question, before).count_matches()
 
 
 def _may_answer(data: DataDirectory) -> bool:
@@ -244,46 +244,46 @@ def _may_answer(data: DataDirectory) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _SearchOutcome:
     """The question that found something in the end, the words that it holds and nobody typed, what may have been meant,
     and what was done because nothing was found."""
 
-    asking: Asking
+    asking: ScatterGather
     expanded: list[str] = field(default_factory=list)
     correction: Correction | None = None
     instead: str = ""
 
 
-class Marker:
+class TermMarker:
     """Marks a query's words in titles and snippets."""
 
     def __init__(self, text: str, others: Iterable[str] = ()) -> None:
         """`others` are words that were added to it; the text may be empty then."""
-        self._wanted = (wanted(parse(text)) if text.strip() else frozenset()) | wanted_of(others)
+        self._wanted = (query_terms(parse(text)) if text.strip() else frozenset()) | terms_of_texts(others)
 
-    def __call__(self, text: str, language: str) -> Pieces:
-        return marked(text, self._wanted, language)
+    def __call__(self, text: str, language: str) -> MarkedPieces:
+        return mark_terms(text, self._wanted, language)
 
 
-def search(data: DataDirectory, question: Question) -> SearchResult:
+def search(data: DataDirectory, question: SearchRequest) -> SearchResult:
     """One question, for those who have only one."""
-    return Searcher.at(data, patience_s=PATIENT_S).search(question)
+    return Searcher.open(data, patience_s=ONE_SEARCH_WAIT_S).search(question)
 
 
-def copies_of(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
+def exact_copies(data: DataDirectory, url: str, collection: str | None, limit: int = 10) -> list[str]:
     """The URLs whose page is an exact copy of this URL's page, the shortest first; none where nothing is indexed."""
     parts, identity, blocked = shards.parts(data), url_id(canonical(url) or url), Curation(data).rules().blocked
-    left_out = [clause for part in parts for clause in Withheld(part).clauses(blocked)]
+    left_out = [clause for part in parts for clause in ExclusionFilter(part).clauses(blocked)]
     snapshots = [IndexReader(part).snapshot() for part in parts if schema.exists(part)]
-    contents, others = set[int](), dict[UrlId, tuple[int, Snapshot, Place]]()
+    contents, others = set[int](), dict[UrlId, tuple[int, IndexSnapshot, DocumentAddress]]()
     for snapshot in snapshots:
-        own = snapshot.best(less(of_page(identity, collection), left_out), BLOCK)
-        told = zip(own.ids(), own.fact(schema.CONTENT), strict=True)
+        own = snapshot.top_matches(exclude(page_query(identity, collection), left_out), BLOCK_MATCHES)
+        told = zip(own.ids(), own.field_values(schema.CONTENT), strict=True)
         contents |= {content for key, content in told if key == identity and content is not None}
     for snapshot in snapshots:
-        found = snapshot.best(less(saying(contents, collection), left_out), LOOKED_MAX)
-        lengths = found.fact(schema.URL_LENGTH)
-        several = zip(found.ids(), lengths, found.places(), strict=True)
+        found = snapshot.top_matches(exclude(contents_query(contents, collection), left_out), MATCHES_MAX)
+        lengths = found.field_values(schema.URL_LENGTH)
+        several = zip(found.ids(), lengths, found.addresses(), strict=True)
         others |= {key: (length, snapshot, place) for key, length, place in several if key != identity}
     first = sorted(others, key=lambda key: (others[key][0], key))[: max(limit, 0)]
-    return [others[key][1].shown(others[key][2]).url for key in first]
+    return [others[key][1].stored_document(others[key][2]).url for key in first]

@@ -9,15 +9,15 @@ Pure. Knows nothing of HTML or of the index. (tantivy's own snippets find nothin
 import re
 from functools import lru_cache
 
-from tarrafa.index.analysis import composed, fold, own, terms_of, word_spans
+from tarrafa.index.analysis import compose, fold, terms_of_language, analyzer_for, word_spans
 
 SNIPPET_CHARS_MAX = 240
 BEFORE_CHARS = 40  # of the page, before the first wanted word
 GAP = "…"
 PLACES_MAX = 500  # of words that begin alike: a long page may hold a frequent word ten thousand times
 
-Pieces = list[tuple[str, bool]]
-Place = tuple[int, str]  # where a wanted word begins, and its term
+MarkedPieces = list[tuple[str, bool]]
+TermPlace = tuple[int, str]  # where a wanted word begins, and its term
 
 _word_at, _words = re.compile(r"[^\W_]+").match, re.compile(r"[^\W_]+").finditer
 _space = re.compile(r"\s").search
@@ -26,20 +26,20 @@ _ODD = "".join(letter for letter in map(chr, range(_NO_LETTERS_FROM, _NO_LETTERS
 _foreign = re.compile(f"[\u0100-\u1fff{_ODD}\u2c00-\U0010ffff]").search  # letters, and not Western ones
 
 
-def snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
+def make_snippet(text: str, wanted: frozenset[str], language: str, otherwise: frozenset[str] = frozenset()) -> str:
     """The stretch of the (composed) text with the most different wanted words in it, the earliest of equals; if there
     are none, with those that are wanted otherwise."""
     found = _places(text, wanted, language) or _places(text, otherwise, language)
-    return _stretch(text, _best_place(found))
+    return _excerpt(text, _best_place(found))
 
 
-def _places(text: str, wanted: frozenset[str], language: str) -> list[Place]:
+def _places(text: str, wanted: frozenset[str], language: str) -> list[TermPlace]:
     """Where the wanted words stand. Few words of a Western text are analysed: those that begin as a wanted one may."""
     starts = _starts_of(wanted, language)
     plain = _western(text) if starts else None
     if starts is None or (starts and plain is None):
         return _by_every_word(text, wanted, language)
-    found, term, find = list[Place](), terms_of(language), (b" %b " % (plain or b"")).find
+    found, term, find = list[TermPlace](), analyzer_for(language), (b" %b " % (plain or b"")).find
     for start in starts:
         at, most = find(start), PLACES_MAX
         while at >= 0 and most:
@@ -59,8 +59,8 @@ def _western(text: str) -> bytes | None:
         return None if _foreign(text) else text.encode("latin-1", "replace").translate(_FOLDED)
 
 
-def _by_every_word(text: str, wanted: frozenset[str], language: str) -> list[Place]:
-    term = terms_of(language)
+def _by_every_word(text: str, wanted: frozenset[str], language: str) -> list[TermPlace]:
+    term = analyzer_for(language)
     words = ((word.start(), term(word[0])) for word in _words(text))
     return [place for place in words if place[1] in wanted]
 
@@ -69,7 +69,7 @@ def _by_every_word(text: str, wanted: frozenset[str], language: str) -> list[Pla
 def _starts_of(wanted: frozenset[str], language: str) -> list[bytes] | None:
     """How words of this language with these terms may begin, after a space; None, if that cannot be told by bytes."""
     starts = list[str]()
-    for start in sorted(start for one in own(wanted, language) for start in _starts(one)):
+    for start in sorted(start for one in terms_of_language(wanted, language) for start in _starts(one)):
         if not starts or not start.startswith(starts[-1]):  # else it is found with the shorter one, which stands before
             starts.append(start)
     return [f" {start}".encode() for start in starts] if all(map(str.isascii, starts)) else None
@@ -95,7 +95,7 @@ def _folded() -> bytes:
 _FOLDED = _folded()
 
 
-def _best_place(found: list[Place]) -> int:
+def _best_place(found: list[TermPlace]) -> int:
     """Where the stretch begins that holds the most different wanted terms, then the most of them."""
     best, best_value, right = 0, (0, 0), 0
     inside: dict[str, int] = {}
@@ -114,7 +114,7 @@ def _best_place(found: list[Place]) -> int:
     return best
 
 
-def _stretch(text: str, place: int) -> str:
+def _excerpt(text: str, place: int) -> str:
     """What is around this place, cut between words where there are spaces."""
     start, end = max(0, place - BEFORE_CHARS), max(0, place - BEFORE_CHARS) + SNIPPET_CHARS_MAX
     if start and not text[start - 1].isspace():
@@ -126,10 +126,10 @@ def _stretch(text: str, place: int) -> str:
     return f"{GAP + ' ' if text[:start].strip() else ''}{words}{' ' + GAP if text[end:].strip() else ''}"
 
 
-def marked(text: str, wanted: frozenset[str], language: str) -> Pieces:
+def mark_terms(text: str, wanted: frozenset[str], language: str) -> MarkedPieces:
     """The text in pieces, each with whether it is a wanted word. Put together, they are the (composed) text."""
-    text = composed(text)
-    term, pieces, at = terms_of(language), [], 0
+    text = compose(text)
+    term, pieces, at = analyzer_for(language), [], 0
     for start, end in word_spans(text):
         if term(text[start:end]) in wanted:
             if start > at:

@@ -19,12 +19,12 @@ from itertools import pairwise
 from math import log10
 from typing import NamedTuple
 
-from tarrafa.index.analysis import WORD_CHARS_MAX, composed, fold, word_spans
-from tarrafa.search.query import Spoken, spoken
-from tarrafa.search.vocabulary import Vocabulary
+from tarrafa.index.analysis import WORD_CHARS_MAX, compose, fold, word_spans
+from tarrafa.search.query import ScoringSpan, scoring_spans
+from tarrafa.search.vocabulary import IndexVocabulary
 
-FEW = 5  # pages: who finds fewer may have meant something else
-CLEARLY_TIMES = 5  # so many times the pages of what was typed
+FEW_PAGES = 5  # pages: who finds fewer may have meant something else
+BETTER_TIMES = 5  # so many times the pages of what was typed
 DOUBTED_MAX = 3  # words of a search
 TRIED_MAX = 3  # candidates for each
 COMPARED_MAX = 60  # near words whose cost is worked out
@@ -33,11 +33,11 @@ PIECES_MAX = 3
 PIECE_CHARS_MIN = 3
 PIECE_SHARE_MIN = 0.05  # of the documents: what a shorter piece must be in; "de" and "o" are
 FREQUENCY_SHARE = 0.35  # of a change: what ten times the documents make up for
-LESS, MORE = 0.8, 0.5  # what a likely change costs; what the first letter costs beside
+LIKELY_CHANGE_COST, FIRST_LETTER_COST = 0.8, 0.5  # what a likely change costs; what the first letter costs beside
 
-Near = tuple[str, int, int]  # a word, how many letters differ, and how many documents hold it
-Alike = Callable[[str], list[Near]]
-Count = Callable[[str, bool], int]  # pages that a text finds; whether they must hold all of its words
+SimilarWord = tuple[str, int, int]  # a word, how many letters differ, and how many documents hold it
+FindSimilarWords = Callable[[str], list[SimilarWord]]
+CountPages = Callable[[str, bool], int]  # pages that a text finds; whether they must hold all of its words
 
 
 def distance_max(word: str) -> int:
@@ -48,38 +48,38 @@ def distance_max(word: str) -> int:
 # -- near words --------------------------------------------------------------------------------------------------------
 
 
-def near(vocabulary: Vocabulary, word: str, limit: int) -> list[Near]:
+def similar_words(vocabulary: IndexVocabulary, word: str, limit: int) -> list[SimilarWord]:
     """The word itself, if it is known, and those that are nearly written so, the likeliest first."""
     folded = fold(word)
-    own = vocabulary.known(folded)
+    own = vocabulary.lookup(folded)
     found = [
         (known.word, distance, known.documents)
-        for other, known, distance in vocabulary.near(folded, distance_max(folded))
+        for other, known, distance in vocabulary.similar(folded, distance_max(folded))
         if distance and not any(map(str.isdigit, other))
     ]
     found.sort(key=lambda one: (one[1], -one[2], one[0]))
-    best = sorted(found[:COMPARED_MAX] + _apart(vocabulary, folded), key=partial(likelihood, folded))
+    best = sorted(found[:COMPARED_MAX] + _split_words(vocabulary, folded), key=partial(likelihood_key, folded))
     return [*([(own.word, 0, own.documents)] if own.documents else []), *best][:limit]
 
 
-def merged(word: str, answers: Iterable[list[Near]], limit: int) -> list[Near]:
+def merge_similar_words(word: str, answers: Iterable[list[SimilarWord]], limit: int) -> list[SimilarWord]:
     """What several know of words like this one, the likeliest first."""
-    found: dict[str, Near] = {}
+    found: dict[str, SimilarWord] = {}
     for answer in answers:
         for other, distance, documents in answer:
             key = " ".join(map(fold, other.split()))
             known = found.get(key, (other, distance, 0))
             found[key] = (known[0], min(known[1], distance), known[2] + documents)
-    return sorted(found.values(), key=lambda one: (one[1] > 0, likelihood(fold(word), one)))[:limit]
+    return sorted(found.values(), key=lambda one: (one[1] > 0, likelihood_key(fold(word), one)))[:limit]
 
 
-def likelihood(typed: str, candidate: Near) -> tuple[float, str]:
+def likelihood_key(typed: str, candidate: SimilarWord) -> tuple[float, str]:
     """The smaller, the likelier."""
     word, _, documents = candidate
-    return cost(typed, fold(word.replace(" ", "")), word.count(" ")) - FREQUENCY_SHARE * log10(1 + documents), word
+    return edit_cost(typed, fold(word.replace(" ", "")), word.count(" ")) - FREQUENCY_SHARE * log10(1 + documents), word
 
 
-def cost(typed: str, meant: str, spaces: int = 0) -> float:
+def edit_cost(typed: str, meant: str, spaces: int = 0) -> float:
     """What the changes from one folded word to another cost, the cheapest way: letters put in, left out, exchanged for
     others or with their neighbours."""
     before: list[float] = []
@@ -87,14 +87,14 @@ def cost(typed: str, meant: str, spaces: int = 0) -> float:
     for i, letter in enumerate(typed, 1):
         twice, before, row = before, row, [float(i)]
         for j, other in enumerate(meant, 1):
-            left_out = before[j] + (LESS if typed[i - 2 : i - 1] == letter else 1.0)
-            put_in = row[j - 1] + (LESS if meant[j - 2 : j - 1] == other else 1.0)
-            changed = before[j - 1] + (0.0 if letter == other else LESS if other in _LIKELY.get(letter, "") else 1.0)
+            left_out = before[j] + (LIKELY_CHANGE_COST if typed[i - 2 : i - 1] == letter else 1.0)
+            put_in = row[j - 1] + (LIKELY_CHANGE_COST if meant[j - 2 : j - 1] == other else 1.0)
+            changed = before[j - 1] + (0.0 if letter == other else LIKELY_CHANGE_COST if other in _LIKELY.get(letter, "") else 1.0)
             best = min(left_out, put_in, changed)
             if i > 1 and j > 1 and letter == meant[j - 2] and other == typed[i - 2]:
-                best = min(best, twice[j - 2] + LESS)
+                best = min(best, twice[j - 2] + LIKELY_CHANGE_COST)
             row.append(best)
-    return row[-1] + spaces * LESS + (MORE if typed[:1] != meant[:1] else 0.0)
+    return row[-1] + spaces * LIKELY_CHANGE_COST + (FIRST_LETTER_COST if typed[:1] != meant[:1] else 0.0)
 
 
 def _likely() -> dict[str, str]:
@@ -116,7 +116,7 @@ def _likely() -> dict[str, str]:
 _LIKELY = _likely()
 
 
-def _apart(vocabulary: Vocabulary, folded: str) -> list[Near]:
+def _split_words(vocabulary: IndexVocabulary, folded: str) -> list[SimilarWord]:
     """The word as two that were written together, and as three; of each, the division whose rarest word is the most
     frequent."""
     most = vocabulary.documents_max
@@ -124,26 +124,26 @@ def _apart(vocabulary: Vocabulary, folded: str) -> list[Near]:
     for end in range(1, len(folded) + 1):
         for start in range(end):
             piece = folded[start:end]
-            documents = vocabulary.known(piece).documents if piece != folded else 0
+            documents = vocabulary.lookup(piece).documents if piece != folded else 0
             if documents and (len(piece) >= PIECE_CHARS_MIN or documents >= PIECE_SHARE_MIN * most):
                 for count in range(PIECES_MAX):
                     if known := best.get((start, count)):
                         one = (min(known[0], documents), (*known[1], piece))
                         best[end, count + 1] = max(best.get((end, count + 1), (0, ())), one)
     found = [best[key] for count in range(2, PIECES_MAX + 1) if (key := (len(folded), count)) in best]
-    return [(" ".join(vocabulary.known(piece).word for piece in pieces), len(pieces) - 1, n) for n, pieces in found]
+    return [(" ".join(vocabulary.lookup(piece).word for piece in pieces), len(pieces) - 1, n) for n, pieces in found]
 
 
 # -- a whole text ------------------------------------------------------------------------------------------------------
 
 
-class Typed(NamedTuple):
+class TypedWord(NamedTuple):
     """A word of a text, where it stands, and how many documents hold it."""
 
     start: int
     end: int
     text: str
-    within: Spoken
+    within: ScoringSpan
     documents: int
 
     @property
@@ -159,17 +159,17 @@ class Correction(NamedTuple):
     is_needed: bool
 
 
-def typed_words(text: str, documents: Callable[[str, str], int]) -> list[Typed]:
+def typed_words(text: str, documents: Callable[[str, str], int]) -> list[TypedWord]:
     """The words of a composed text that speak for pages; `documents` says how many hold a word, in a field if one is
     named."""
     return [
-        Typed(start, end, text[start:end], within, documents(text[start:end], within.name))
-        for within in spoken(text)
+        TypedWord(start, end, text[start:end], within, documents(text[start:end], within.name))
+        for within in scoring_spans(text)
         for start, end in ((within.start + a, within.start + b) for a, b in word_spans(text[within.start : within.end]))
     ]
 
 
-class Change(NamedTuple):
+class SpellingChange(NamedTuple):
     """What to put where. Several words for one are in quotation marks: they must stand next to each other somewhere."""
 
     start: int
@@ -183,18 +183,18 @@ class Change(NamedTuple):
         return not self.text.startswith('"')
 
 
-class Speller:
+class SpellingCorrector:
     """Goes through the doubtful words of one text."""
 
-    def __init__(self, text: str, found: int, documents: Callable[[str, str], int], alike: Alike, count: Count) -> None:
-        self._text, self._found = composed(text), found
+    def __init__(self, text: str, found: int, documents: Callable[[str, str], int], alike: FindSimilarWords, count: CountPages) -> None:
+        self._text, self._found = compose(text), found
         self._alike, self._count = alike, count
         self._words = typed_words(self._text, documents)
 
     @property
-    def doubted(self) -> list[Typed]:
+    def doubtful_words(self) -> list[TypedWord]:
         """The words that may be wrong."""
-        rare = FEW if self._found < FEW else 1
+        rare = FEW_PAGES if self._found < FEW_PAGES else 1
         return [
             word
             for word in self._words
@@ -205,12 +205,12 @@ class Speller:
 
     def correction(self) -> Correction | None:
         """Another spelling that finds clearly more, if there is one."""
-        changes: list[Change] = []
-        unsure = self.doubted
+        changes: list[SpellingChange] = []
+        unsure = self.doubtful_words
         while unsure:
             word = unsure.pop(0)
             if not changes or changes[-1].end <= word.start:  # else it went with its neighbour
-                left_out = [Change(other.start, other.end, "", 0.0) for other in unsure if not other.documents]
+                left_out = [SpellingChange(other.start, other.end, "", 0.0) for other in unsure if not other.documents]
                 best = self._best(word, [*changes, *left_out])
                 changes += [best] if best is not None else []
         if not changes:
@@ -222,20 +222,20 @@ class Speller:
             return None
         return Correction(text, [word for one in changes for word in one.text.strip('"').split()], bool(needed))
 
-    def _is_better(self, text: str, needed: list[Change]) -> bool:
+    def _is_better(self, text: str, needed: list[SpellingChange]) -> bool:
         """It finds clearly more; or something by a word for which nothing was found, though others found something."""
-        if self._count(text, False) >= max(1, CLEARLY_TIMES * self._found):
+        if self._count(text, False) >= max(1, BETTER_TIMES * self._found):
             return True
         must = [self._with([one._replace(text=f"+{one.text}")]) for one in needed]
         return self._found > 0 and any(self._count(one, False) for one in must)
 
-    def _best(self, word: Typed, others: list[Change]) -> Change | None:
+    def _best(self, word: TypedWord, others: list[SpellingChange]) -> SpellingChange | None:
         """The likeliest, by what is held together with the other words; where nothing is, by itself."""
         tried = [*self._joined(word), *self._spelled(word)][:TRIED_MAX]
         if len(tried) < 2 and all(change.is_sure for change in tried):
             return tried[0] if tried else None
 
-        def together(change: Change) -> int:
+        def together(change: SpellingChange) -> int:
             several = [*(one for one in others if one.end <= change.start or one.start >= change.end), change]
             return self._count(self._with(several), True)
 
@@ -245,24 +245,24 @@ class Speller:
             return min(held)[1]
         return next((change for change in tried if change.is_sure), None)
 
-    def _spelled(self, word: Typed) -> Iterator[Change]:
+    def _spelled(self, word: TypedWord) -> Iterator[SpellingChange]:
         for other, distance, documents in self._alike(word.text):
-            if distance and documents >= max(1, CLEARLY_TIMES * word.documents):
+            if distance and documents >= max(1, BETTER_TIMES * word.documents):
                 text = _as_typed(other, word.text)
                 bound = f'"{text}"' if " " in other and not word.within.quoted else text
-                price = cost(fold(word.text), fold(other.replace(" ", "")), other.count(" "))
-                yield Change(word.start, word.end, bound, price)
+                price = edit_cost(fold(word.text), fold(other.replace(" ", "")), other.count(" "))
+                yield SpellingChange(word.start, word.end, bound, price)
 
-    def _joined(self, word: Typed) -> Iterator[Change]:
+    def _joined(self, word: TypedWord) -> Iterator[SpellingChange]:
         """The word and a neighbour as one, where that is a word."""
         place = self._words.index(word)
         for left, right in pairwise(self._words[max(0, place - 1) : place + 2]):
             if left.is_plain and right.is_plain and not self._text[left.end : right.start].strip():
                 own = self._alike(left.text + right.text)[:1]
-                if own and not own[0][1] and own[0][2] >= max(1, CLEARLY_TIMES * word.documents):
-                    yield Change(left.start, right.end, left.text + right.text, LESS)
+                if own and not own[0][1] and own[0][2] >= max(1, BETTER_TIMES * word.documents):
+                    yield SpellingChange(left.start, right.end, left.text + right.text, LIKELY_CHANGE_COST)
 
-    def _with(self, changes: Iterable[Change]) -> str:
+    def _with(self, changes: Iterable[SpellingChange]) -> str:
         """The text, changed."""
         pieces, at = [], 0
         for change in sorted(changes):

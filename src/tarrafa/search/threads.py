@@ -7,10 +7,10 @@ Knows nothing of questions.
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-PER_SHARD, THREADS_MAX = 8, 512
+THREADS_PER_SHARD, THREADS_MAX = 8, 512
 
 
-class Threads:
+class ShardThreads:
     """As many as so many shards need at once, made as they are needed. Those of a pool that has become too small end
     when the last question that has it is answered."""
 
@@ -18,11 +18,11 @@ class Threads:
         self._lock, self._most = threading.Lock(), 0
         self._pool: ThreadPoolExecutor | None = None
 
-    def enough(self, shards: int) -> ThreadPoolExecutor | None:
+    def pool_for(self, shards: int) -> ThreadPoolExecutor | None:
         """None: one shard is asked by whoever has the question."""
         if shards < 2:
             return None
-        wanted = min(PER_SHARD * shards, THREADS_MAX)
+        wanted = min(THREADS_PER_SHARD * shards, THREADS_MAX)
         with self._lock:
             if self._pool is None or self._most < wanted:
                 self._pool, self._most = ThreadPoolExecutor(wanted, thread_name_prefix="asks shards"), wanted

@@ -24,20 +24,20 @@ from rapidfuzz.distance import OSA
 
 from tarrafa.errors import DataError
 from tarrafa.index.analysis import WORD_BOUND, fold
-from tarrafa.index.reader import Snapshot
+from tarrafa.index.reader import IndexSnapshot
 
 WORDS_MAX = 300_000
 PER_LETTER_MAX = 40_000
-RENEWED_S = 60.0
-RESTED = 100
+RENEWAL_S_MIN = 60.0
+REST_TIMES = 100
 ALPHABETS = range(0x30, 0x1000)  # Latin, Greek, Cyrillic, Hebrew, Arabic, those of India
 LETTERS = [letter for letter in map(chr, ALPHABETS) if letter.isalnum() and fold(letter) == letter]
-LAST = "\U0010ffff"  # behind every word that begins so
+LAST_CHARACTER = "\U0010ffff"  # behind every word that begins so
 
 Now = Callable[[], float]
 
 
-class Known(NamedTuple):
+class KnownWord(NamedTuple):
     """A word as it is mostly written, and how many documents hold it in any writing."""
 
     word: str
@@ -45,7 +45,7 @@ class Known(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Shelf:
+class _WordsOfLength:
     """The words of one length, folded, in their order."""
 
     folded: list[str]
@@ -54,7 +54,7 @@ class _Shelf:
     letters: NDArray[np.uint32]  # which letters each has, a bit for each
 
 
-class Vocabulary:
+class IndexVocabulary:
     """Stays as it was made."""
 
     def __init__(self, letters: Iterable[Iterable[tuple[str, int]]], words_max: int = WORDS_MAX) -> None:
@@ -84,20 +84,20 @@ class Vocabulary:
         """How many documents hold the most frequent word."""
         return max((int(shelf.documents.max()) for shelf in self._shelves.values()), default=0)
 
-    def known(self, folded: str) -> Known:
+    def lookup(self, folded: str) -> KnownWord:
         """A word by its folded form; one that is not known is in no document."""
         shelf = self._shelves.get(len(folded))
         if shelf is not None:
             place = bisect_left(shelf.folded, folded)
             if place < len(shelf.folded) and shelf.folded[place] == folded:
-                return Known(shelf.written[place], int(shelf.documents[place]))
-        return Known(folded, 0)
+                return KnownWord(shelf.written[place], int(shelf.documents[place]))
+        return KnownWord(folded, 0)
 
-    def count(self, beginning: str) -> int:
+    def count_with_prefix(self, beginning: str) -> int:
         """How many words begin so."""
         return sum(last - first for _, first, last in self._ranges(beginning))
 
-    def beginning(self, beginning: str, limit: int) -> list[Known]:
+    def with_prefix(self, beginning: str, limit: int) -> list[KnownWord]:
         """The most frequent words that begin so."""
         found: list[tuple[int, str, str]] = []
         for shelf, first, last in self._ranges(beginning):
@@ -105,9 +105,9 @@ class Vocabulary:
             places = np.argsort(-counts, kind="stable")[:limit] + first
             found += ((int(shelf.documents[place]), shelf.folded[place], shelf.written[place]) for place in places)
         found.sort(key=lambda one: (-one[0], one[1]))
-        return [Known(word, documents) for documents, _, word in found[:limit]]
+        return [KnownWord(word, documents) for documents, _, word in found[:limit]]
 
-    def near(self, folded: str, distance_max: int) -> Iterator[tuple[str, Known, int]]:
+    def similar(self, folded: str, distance_max: int) -> Iterator[tuple[str, KnownWord, int]]:
         """The words that so few changes lead to (a letter more, less or other, or two neighbours exchanged), each
         folded, as written, and with the number of changes; none is the word itself.
 
@@ -125,14 +125,14 @@ class Vocabulary:
             rows = process.cdist([folded], choices, scorer=OSA.distance, score_cutoff=distance_max, dtype=np.uint8)
             for row in np.flatnonzero(rows[0] <= distance_max):
                 place = places[row]
-                known = Known(shelf.written[place], int(shelf.documents[place]))
+                known = KnownWord(shelf.written[place], int(shelf.documents[place]))
                 yield choices[row], known, int(rows[0][row])
 
-    def _ranges(self, beginning: str) -> Iterator[tuple[_Shelf, int, int]]:
+    def _ranges(self, beginning: str) -> Iterator[tuple[_WordsOfLength, int, int]]:
         for length, shelf in self._shelves.items():
             if length >= len(beginning):
                 first = bisect_left(shelf.folded, beginning)
-                last = bisect_left(shelf.folded, beginning + LAST, first)
+                last = bisect_left(shelf.folded, beginning + LAST_CHARACTER, first)
                 if first < last:
                     yield shelf, first, last
 
@@ -157,11 +157,11 @@ def _least(documents: NDArray[np.int32], most: int) -> int:
     return int(np.partition(documents, -most)[-most]) if len(documents) > most else 0
 
 
-def _shelf(folded: list[str], words: list[str], counts: list[int]) -> _Shelf:
+def _shelf(folded: list[str], words: list[str], counts: list[int]) -> _WordsOfLength:
     """The letters of all words at once: a bit for each, by the last five bits of its number."""
     codes = np.array(folded).view(np.uint32).reshape(len(folded), -1)
     letters = np.bitwise_or.reduce(np.uint32(1) << (codes & np.uint32(31)), axis=1)
-    return _Shelf(folded, words, np.array(counts, np.int32), letters)
+    return _WordsOfLength(folded, words, np.array(counts, np.int32), letters)
 
 
 def _letters(word: str) -> int:
@@ -171,19 +171,19 @@ def _letters(word: str) -> int:
     return bits
 
 
-class Vocabularies:
+class VocabularyCache:
     """Has the newest vocabulary that could be made, and has the next one made."""
 
     def __init__(self, words_max: int = WORDS_MAX, now: Now = time.monotonic) -> None:
         self._words_max, self._now = words_max, now
-        self._newest: Vocabulary | None = None
-        self._of: Snapshot | None = None  # what it was made of
+        self._newest: IndexVocabulary | None = None
+        self._of: IndexSnapshot | None = None  # what it was made of
         self._not_before = float("-inf")
         self._ready = threading.Event()
         self._lock = threading.Lock()
         self._maker: threading.Thread | None = None
 
-    def newest(self, snapshot: Snapshot, patience_s: float) -> Vocabulary | None:
+    def newest(self, snapshot: IndexSnapshot, patience_s: float) -> IndexVocabulary | None:
         """A vocabulary of this commit or of one before it; None, if none is ready in time."""
         with self._lock:
             making = self._maker is not None and self._maker.is_alive()
@@ -195,24 +195,24 @@ class Vocabularies:
             self._ready.wait(patience_s)
         return self._newest
 
-    def _make(self, snapshot: Snapshot) -> None:
+    def _make(self, snapshot: IndexSnapshot) -> None:
         started = self._now()
         try:
-            made = Vocabulary(read(snapshot), self._words_max)
+            made = IndexVocabulary(read_words(snapshot), self._words_max)
         except DataError:  # the index is being made again: another time
-            made = self._newest or Vocabulary(())
+            made = self._newest or IndexVocabulary(())
         took_s = self._now() - started
         self._newest, self._of = made, snapshot
-        self._not_before = self._now() + max(RENEWED_S, RESTED * took_s)
+        self._not_before = self._now() + max(RENEWAL_S_MIN, REST_TIMES * took_s)
         self._ready.set()
 
 
-def read(snapshot: Snapshot) -> Iterator[list[tuple[str, int]]]:
+def read_words(snapshot: IndexSnapshot) -> Iterator[list[tuple[str, int]]]:
     """The entries of the index, letter by letter: tantivy lets others work while it reads, Python does not."""
     for letter in LETTERS:
         if _ENDING.is_set():
             return
-        yield snapshot.words(letter, PER_LETTER_MAX)
+        yield snapshot.vocabulary_entries(letter, PER_LETTER_MAX)
 
 
 _MAKERS: "weakref.WeakSet[threading.Thread]" = weakref.WeakSet()

@@ -14,46 +14,46 @@ from tantivy import Query as Said
 
 from tarrafa.data import DataDirectory
 from tarrafa.index import schema
-from tarrafa.index.documents import halves
-from tarrafa.index.withheld import obeys
-from tarrafa.takedown import NOTHING, Orders, TakenDown
+from tarrafa.index.documents import split_url_id
+from tarrafa.index.withheld import is_applied
+from tarrafa.takedown import NO_TAKEDOWNS, TakedownSet, CurrentTakedowns
 
-Clause = tuple[Occur, Said]
+QueryClause = tuple[Occur, Said]
 
 
-class Withheld:
+class ExclusionFilter:
     """The clauses as they are now; any number of threads may ask."""
 
     def __init__(self, data: DataDirectory) -> None:
-        self._data, self._taken_down = data, TakenDown(data)
-        self._made: tuple[Orders, frozenset[str], list[Clause]] | None = None
+        self._data, self._taken_down = data, CurrentTakedowns(data)
+        self._made: tuple[TakedownSet, frozenset[str], list[QueryClause]] | None = None
 
-    def clauses(self, blocked: frozenset[str]) -> list[Clause]:
+    def clauses(self, blocked: frozenset[str]) -> list[QueryClause]:
         """What every query on a snapshot that is taken after this must leave out, these sites included."""
         orders = self._taken_down.now()
-        if orders and obeys(self._data, orders):
-            orders = NOTHING
+        if orders and is_applied(self._data, orders):
+            orders = NO_TAKEDOWNS
         made = self._made
         if made is None or made[0] is not orders or made[1] is not blocked:
-            made = self._made = (orders, blocked, clauses_of(orders, blocked))
+            made = self._made = (orders, blocked, exclusion_clauses(orders, blocked))
         return made[2]
 
     def refuse(self, url: str) -> None:
         """Raise `errors.Withheld` if somebody asks for a page that is taken down."""
-        self._taken_down.refuse(url)
+        self._taken_down.raise_if_taken_down(url)
 
 
-def less(said: Said, clauses: list[Clause]) -> Said:
+def exclude(said: Said, clauses: list[QueryClause]) -> Said:
     """A query, less what must not be shown."""
     return Said.boolean_query([(Occur.Must, said), *clauses]) if clauses else said
 
 
-def clauses_of(orders: Orders, blocked: frozenset[str]) -> list[Clause]:
+def exclusion_clauses(orders: TakedownSet, blocked: frozenset[str]) -> list[QueryClause]:
     """Half an id will do: that another page has the same by chance has odds of 1 to 10**19."""
     hosts = [name for host in orders.hosts for name in (host, f"{host}.")]
     terms = (
         (schema.SITE, sorted(orders.sites | blocked)),
         (schema.HOST, sorted(hosts)),
-        (schema.ID_HIGH, sorted({halves(key)[0] for key in orders.urls})),
+        (schema.ID_HIGH, sorted({split_url_id(key)[0] for key in orders.urls})),
     )
     return [(Occur.MustNot, Said.term_set_query(schema.SCHEMA, field, values)) for field, values in terms if values]

@@ -17,28 +17,28 @@ from starlette.routing import Mount
 
 from tarrafa.data import DataDirectory, write_atomically
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.token import TOKEN_VARIABLE, find_token
-from tarrafa.process import become_child, run_child
+from tarrafa.frontier.token import TOKEN_VARIABLE, load_token
+from tarrafa.process import die_with_parent, run_child
 from tarrafa.report import carrying
 from tarrafa.search.conversation import PATH
-from tarrafa.search.joined import here
-from tarrafa.serve.portion import Counter
-from tarrafa.serve.portion import create_app as create_portion_app
+from tarrafa.search.joined import open_local_shard
+from tarrafa.serve.portion import ReportPartCounter
+from tarrafa.serve.portion import create_report_part_app as create_portion_app
 from tarrafa.serve.server import bind, run_app
-from tarrafa.serve.shard import create_app as create_shard_app
+from tarrafa.serve.shard import create_shard_app as create_shard_app
 
 
-async def _answer(data: DataDirectory, host: str, port: int, told: Path) -> None:
-    token = find_token(None)
+async def _serve_peers(data: DataDirectory, host: str, port: int, told: Path) -> None:
+    token = load_token(None)
     if not token:
         raise ConfigError(f"{TOKEN_VARIABLE} is not set: this process is started by a supervisor")
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     listening = bind(host, port)
-    counter = Counter(data)
+    counter = ReportPartCounter(data)
     app = Starlette(
         routes=[
-            Mount(PATH, create_shard_app(here(data, or_nothing=True), token)),
+            Mount(PATH, create_shard_app(open_local_shard(data, or_nothing=True), token)),
             Mount(carrying.PATH, create_portion_app(counter, token)),
         ]
     )
@@ -61,8 +61,8 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0: any that is free")
     parser.add_argument("--told", type=Path, required=True, help="the file that it writes its address into")
     options = parser.parse_args()
-    become_child(options.parent)
-    run_child(lambda: asyncio.run(_answer(DataDirectory(options.data), options.host, options.port, options.told)))
+    die_with_parent(options.parent)
+    run_child(lambda: asyncio.run(_serve_peers(DataDirectory(options.data), options.host, options.port, options.told)))
 
 
 if __name__ == "__main__":

@@ -15,23 +15,23 @@ from time import monotonic, perf_counter
 
 import msgspec
 
-from tarrafa.data import DataDirectory, state_of
+from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import DataError
 from tarrafa.index.reader import newest_commit
 from tarrafa.index.shards import parts
 from tarrafa.model import SearchResult
-from tarrafa.search.question import Question
+from tarrafa.search.question import SearchRequest
 
-KEPT_HITS_MAX = 10_000  # some 10 MB
-SECONDS_MAX = 10.0
-DECIDED = ("search.toml", "takedown.jsonl")  # below DATA: what those who run the engine decided
+CACHED_HITS_MAX = 10_000  # some 10 MB
+CACHE_AGE_MAX_S = 10.0
+OPERATOR_FILES = ("search.toml", "takedown.jsonl")  # below DATA: what those who run the engine decided
 
-Ask = Callable[[Question], SearchResult]
-Moment = Callable[[], Hashable]  # differs when the answers may
+SearchFunction = Callable[[SearchRequest], SearchResult]
+IndexVersionSource = Callable[[], Hashable]  # differs when the answers may
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _CachedResult:
     result: SearchResult
     until: float
 
@@ -40,19 +40,19 @@ class _Kept:
         return 1 + len(self.result.hits)
 
 
-class Answers:
+class SearchResultCache:
     """Stands before a searcher."""
 
     def __init__(
-        self, ask: Ask, moment: Moment, most: int = KEPT_HITS_MAX, now: Callable[[], float] = monotonic
+        self, ask: SearchFunction, moment: IndexVersionSource, most: int = CACHED_HITS_MAX, now: Callable[[], float] = monotonic
     ) -> None:
         self._ask, self._moment, self._most, self._now = ask, moment, most, now
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Question, _Kept] = OrderedDict()
+        self._kept: OrderedDict[SearchRequest, _CachedResult] = OrderedDict()
         self._weight = 0
         self._of: Hashable = None
 
-    def to(self, question: Question) -> SearchResult:
+    def search(self, question: SearchRequest) -> SearchResult:
         """The answer, remembered or new. `time_s` is what it took now."""
         started = perf_counter()
         moment = self._moment()
@@ -66,10 +66,10 @@ class Answers:
                 return msgspec.structs.replace(kept.result, time_s=round(perf_counter() - started, 6))
         result = self._ask(question)
         if not any(report.trouble for report in result.shards):
-            self._keep(question, moment, _Kept(result, self._now() + SECONDS_MAX))
+            self._store(question, moment, _CachedResult(result, self._now() + CACHE_AGE_MAX_S))
         return result
 
-    def _keep(self, question: Question, moment: Hashable, new: _Kept) -> None:
+    def _store(self, question: SearchRequest, moment: Hashable, new: _CachedResult) -> None:
         with self._lock:
             if moment != self._of:  # the index went on while we looked
                 return
@@ -81,13 +81,13 @@ class Answers:
                 self._weight -= dropped.weight
 
 
-def moment_of(data: DataDirectory) -> Hashable:
+def index_version(data: DataDirectory) -> Hashable:
     """The newest commit of each part of an index, and the files that may change what is shown of it."""
     try:
         commits = [_commit(part) for part in parts(data)]
     except DataError:  # the searcher will say it better
         commits = []
-    return *commits, *(state_of(data.root / name) for name in DECIDED)
+    return *commits, *(file_fingerprint(data.root / name) for name in OPERATOR_FILES)
 
 
 def _commit(part: DataDirectory) -> tuple[int, ...]:

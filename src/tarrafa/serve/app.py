@@ -31,67 +31,67 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from tarrafa.clock import Clock
-from tarrafa.coordinate.calling import PATH as NODES_PATH
+from tarrafa.coordinate.calling import NODES_PATH as NODES_PATH
 from tarrafa.data import DataDirectory
 from tarrafa.errors import TarrafaError
 from tarrafa.frontier.address import Address
-from tarrafa.frontier.protocol import Overview
+from tarrafa.frontier.protocol import FrontierOverview
 from tarrafa.search.conversation import PATH as SHARD_PATH
 from tarrafa.search.searcher import Searcher
-from tarrafa.serve.answers import moment_of
-from tarrafa.serve.assets import Assets
-from tarrafa.serve.console.doors import Door, Visit, check_declared, gates
-from tarrafa.serve.console.entry import Entry, Need
-from tarrafa.serve.console.frame import Console, tell_program
-from tarrafa.serve.console.problems import API
-from tarrafa.serve.console.rates import RateLimit, Throttle
+from tarrafa.serve.answers import index_version
+from tarrafa.serve.assets import StaticAssets
+from tarrafa.serve.console.doors import GuardedRoute, ConsoleRequest, check_all_guarded, guard_routes
+from tarrafa.serve.console.entry import Authenticator, AccessLevel
+from tarrafa.serve.console.frame import Console, api_error_response
+from tarrafa.serve.console.problems import API_PATH
+from tarrafa.serve.console.rates import RateLimit, RateLimitMiddleware
 from tarrafa.serve.crawlers import PATH as CRAWLERS_PATH
-from tarrafa.serve.queries import QueryLog, report
-from tarrafa.serve.relations import RelationPages
-from tarrafa.serve.replies import Forbidden, Replies, json
-from tarrafa.serve.searching import SearchPages
-from tarrafa.serve.shields import Shields
-from tarrafa.serve.sparql import SparqlPages
-from tarrafa.serve.things import ThingPages
-from tarrafa.triples.asking import Asking
+from tarrafa.serve.queries import QueryLog, query_report
+from tarrafa.serve.relations import PageSiteRoutes
+from tarrafa.serve.replies import Forbidden, PageResponses, json_response
+from tarrafa.serve.searching import SearchRoutes
+from tarrafa.serve.shields import SecurityHeadersMiddleware
+from tarrafa.serve.sparql import SparqlEndpoint
+from tarrafa.serve.things import EntityRoutes
+from tarrafa.triples.asking import SparqlPool
 
-StatusSource = Callable[[], Awaitable[Overview]]
+StatusSource = Callable[[], Awaitable[FrontierOverview]]
 
 
-class Rest:
+class StatusRoutes:
     """What is neither search nor relations: the crawl's state, what people ask, whether we live."""
 
-    def __init__(self, data: DataDirectory, replies: Replies, status: StatusSource | None, entry: Entry) -> None:
+    def __init__(self, data: DataDirectory, replies: PageResponses, status: StatusSource | None, entry: Authenticator) -> None:
         self._data, self._replies, self._status, self._entry = data, replies, status, entry
 
     def routes(self) -> list[BaseRoute]:
         return [
-            *(self._doors(self._status) if self._status is not None else []),
+            *(self._guarded_routes(self._status) if self._status is not None else []),
             Route("/queries.json", self.queries),
-            Route("/healthz", self.healthy),
+            Route("/healthz", self.health),
         ]
 
-    def _doors(self, status: StatusSource) -> list[BaseRoute]:
+    def _guarded_routes(self, status: StatusSource) -> list[BaseRoute]:
         """The state of the crawl names people and machines: it is no part of the search, which is for everybody."""
 
-        async def told(visit: Visit) -> Response:
+        async def told(visit: ConsoleRequest) -> Response:
             return self._replies.html(visit.request, "status.html", overview=await status())
 
-        async def told_json(visit: Visit) -> Response:
-            return json(await status())
+        async def told_json(visit: ConsoleRequest) -> Response:
+            return json_response(await status())
 
         doors = [
-            Door("GET", "/status", Need.VIEWER, told, here=True),
-            Door("GET", "/status.json", Need.VIEWER, told_json, here=True),
+            GuardedRoute("GET", "/status", AccessLevel.VIEWER, told, here=True),
+            GuardedRoute("GET", "/status.json", AccessLevel.VIEWER, told_json, here=True),
         ]
-        return gates(doors, self._entry, self._replies)
+        return guard_routes(doors, self._entry, self._replies)
 
     def queries(self, request: Request) -> Response:
-        if not self._entry.is_here(request):
+        if not self._entry.is_local(request):
             raise Forbidden("only_here")
-        return json(report(self._data, time.time()))
+        return json_response(query_report(self._data, time.time()))
 
-    def healthy(self, request: Request) -> Response:
+    def health(self, request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
 
@@ -104,7 +104,7 @@ def create_app(
     queries: QueryLog | None = None,
     public: str = "",
     address: Address | None = None,
-    asking: Asking | None = None,
+    asking: SparqlPool | None = None,
     console: Console | None = None,
     rate: RateLimit | None = None,
     nodes: Starlette | None = None,
@@ -114,36 +114,36 @@ def create_app(
     notes what is asked; `public` is the address that the site is known by, `address` that of a frontier elsewhere;
     `asking` asks the triple store, and is closed by whoever gave it. `console` is for those who run it; `rate` is how
     much others may ask; `nodes` lets other machines join."""
-    searcher = searcher or Searcher.at(data)
+    searcher = searcher or Searcher.open(data)
     suggests = console.suggests if console is not None else lambda: False
     clock = Clock.from_environment()
-    entered = console or Console(Entry(data, clock.now, public=public, signs_in=False))
-    replies = Replies(data, entered.entry.may_be_known if status is not None else None, public, suggests)
-    note = queries.note if queries is not None else None
-    search = SearchPages(searcher, replies, lambda: (searcher.asked, moment_of(data)), note, time.time)
+    entered = console or Console(Authenticator(data, clock.now, public=public, signs_in=False))
+    replies = PageResponses(data, entered.entry.may_be_signed_in if status is not None else None, public, suggests)
+    note = queries.record if queries is not None else None
+    search = SearchRoutes(searcher, replies, lambda: (searcher.present_shards, index_version(data)), note, time.time)
     routes = [
         *search.routes(),
-        *ThingPages(data, replies).routes(),
-        *RelationPages(data, replies, searcher, address).routes(),
-        *SparqlPages(data, replies, asking or Asking(data)).routes(),
-        *Rest(data, replies, status, entered.entry).routes(),
+        *EntityRoutes(data, replies).routes(),
+        *PageSiteRoutes(data, replies, searcher, address).routes(),
+        *SparqlEndpoint(data, replies, asking or SparqlPool(data)).routes(),
+        *StatusRoutes(data, replies, status, entered.entry).routes(),
         *entered.routes(replies, status is not None, bare=console is None),
-        Mount("/static", Assets()),
+        Mount("/static", StaticAssets()),
         *([Mount(CRAWLERS_PATH, crawlers)] if crawlers is not None else []),
         *([Mount(SHARD_PATH, shard)] if shard is not None else []),
         *([Mount(NODES_PATH, nodes)] if nodes is not None else []),
     ]
-    check_declared(routes)
+    check_all_guarded(routes)
 
     async def trouble(request: Request, error: Exception) -> Response:
         """A path with a line end in it is below no mount, and still what a program asked."""
-        tell = tell_program if request.url.path.startswith(f"{API}/") else replies.trouble
+        tell = api_error_response if request.url.path.startswith(f"{API_PATH}/") else replies.error_response
         return await tell(request, error)
 
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, Exception)
-    throttle = [Middleware(Throttle, limit=rate, exempt=entered.entry.is_program)] if rate is not None else []
+    throttle = [Middleware(RateLimitMiddleware, limit=rate, exempt=entered.entry.has_valid_token)] if rate is not None else []
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Shields, secure=public.startswith("https://")), *throttle],
+        middleware=[Middleware(SecurityHeadersMiddleware, secure=public.startswith("https://")), *throttle],
         exception_handlers=dict.fromkeys(kinds, trouble),
     )

@@ -21,17 +21,17 @@ import msgspec
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
-from tarrafa.search.question import Question, Sort
+from tarrafa.search.question import SearchRequest, Sort
 
-DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
-SWITCHES = ("all", "natural", "expand", "recent", "copies", "crowded")
-FILTERS = ("lang", "time", "after", "before", "collection")
+TIME_RANGE_DAYS = {"day": 1, "week": 7, "month": 30, "year": 365}
+SWITCH_PARAMS = ("all", "natural", "expand", "recent", "copies", "crowded")
+FILTER_PARAMS = ("lang", "time", "after", "before", "collection")
 VALUE_CHARS_MAX = 4_000  # of any parameter but the text, whose length the query language bounds
 COLLECTION_CHARS_MAX = 100
 PAGE_NUMBER_MAX = 1_000_000
 
 
-class Asked(msgspec.Struct, frozen=True):
+class SearchParams(msgspec.Struct, frozen=True):
     """All that the page's controls say. Names are those of the parameters."""
 
     q: str = ""
@@ -52,9 +52,9 @@ class Asked(msgspec.Struct, frozen=True):
     hl: str = ""
 
     @classmethod
-    def of(cls, given: QueryParams) -> "Asked":
-        values: dict[str, Any] = {name: _line(given.get(name, "")) for name in TEXTS}
-        values |= {name: given.get(name) == "1" for name in SWITCHES}
+    def from_query(cls, given: QueryParams) -> "SearchParams":
+        values: dict[str, Any] = {name: _line(given.get(name, "")) for name in TEXT_PARAMS}
+        values |= {name: given.get(name) == "1" for name in SWITCH_PARAMS}
         return cls(**values)
 
     @property
@@ -65,16 +65,16 @@ class Asked(msgspec.Struct, frozen=True):
     @property
     def is_narrowed(self) -> bool:
         """Whether something beside the words leaves pages out."""
-        return any(getattr(self, name) for name in FILTERS)
+        return any(getattr(self, name) for name in FILTER_PARAMS)
 
-    def question(self, n: int, offset: int, today: date) -> Question:
+    def search_request(self, n: int, offset: int, today: date) -> SearchRequest:
         """As the searcher takes it. `today` is what *the last week* counts back from."""
         if self.sort not in ("", *Sort):
             raise QueryError(f"sort must be relevance, date or links, not {self.sort[:40]!r}.")
-        if self.time not in ("", *DAYS):
+        if self.time not in ("", *TIME_RANGE_DAYS):
             raise QueryError(f"time must be day, week, month or year, not {self.time[:40]!r}.")
-        since = (today - timedelta(DAYS[self.time])).isoformat() if self.time else ""
-        return Question(
+        since = (today - timedelta(TIME_RANGE_DAYS[self.time])).isoformat() if self.time else ""
+        return SearchRequest(
             self.q, n, offset, self.collection[:COLLECTION_CHARS_MAX] or None, self.all, self.natural, self.expand,
             Sort(self.sort or Sort.RELEVANCE), self.recent, self.copies, self.like, self.crowded, self.related,
             self.lang, self.after or since, self.before,
@@ -86,19 +86,19 @@ class Asked(msgspec.Struct, frozen=True):
 
     def fields(self, *without: str) -> list[tuple[str, str]]:
         """Names and values for the hidden fields of a form; those `without` are left to the form itself."""
-        return [(name, value) for name, value in _kept(msgspec.structs.asdict(self)) if name not in without]
+        return [(name, value) for name, value in _non_empty(msgspec.structs.asdict(self)) if name not in without]
 
 
-TEXTS = [field.name for field in msgspec.structs.fields(Asked) if field.name not in SWITCHES]
+TEXT_PARAMS = [field.name for field in msgspec.structs.fields(SearchParams) if field.name not in SWITCH_PARAMS]
 
 
 def address(path: str, **values: object) -> str:
     """A link within the site; what is empty or False is left out."""
-    kept = _kept(values)
+    kept = _non_empty(values)
     return f"{path}?{urlencode(kept)}" if kept else path
 
 
-def whole(given: QueryParams, name: str, default: int) -> int:
+def integer_param(given: QueryParams, name: str, default: int) -> int:
     """A parameter that must be a whole number, where it is given."""
     value = given.get(name, "").strip()
     if not value:
@@ -108,15 +108,15 @@ def whole(given: QueryParams, name: str, default: int) -> int:
     return int(value)
 
 
-def page_number(given: QueryParams, name: str) -> int:
+def page_number_param(given: QueryParams, name: str) -> int:
     """A page of a list; what is no number is the first."""
     try:
-        return min(max(1, whole(given, name, 1)), PAGE_NUMBER_MAX)
+        return min(max(1, integer_param(given, name, 1)), PAGE_NUMBER_MAX)
     except QueryError:
         return 1
 
 
-def _kept(values: dict[str, object]) -> list[tuple[str, str]]:
+def _non_empty(values: dict[str, object]) -> list[tuple[str, str]]:
     return [
         (name, "1" if value is True else str(value)) for name, value in values.items() if value not in (None, "", False)
     ]

@@ -13,17 +13,17 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 PACKAGE, FOLDER = "tarrafa.serve", "static"
-FOR_EVER = "public, max-age=31536000, immutable"
+CACHE_FOREVER = "public, max-age=31536000, immutable"
 
 
 @cache
-def asset(name: str) -> str:
+def asset_url(name: str) -> str:
     """The address of a file of ours."""
     content = resources.files(PACKAGE).joinpath(FOLDER, name).read_bytes()
     return f"/{FOLDER}/{name}?v={hashlib.blake2s(content, digest_size=6).hexdigest()}"
 
 
-class Assets(StaticFiles):
+class StaticAssets(StaticFiles):
     """The files."""
 
     def __init__(self) -> None:
@@ -32,6 +32,6 @@ class Assets(StaticFiles):
     async def get_response(self, path: str, scope: Scope) -> Response:
         response = await super().get_response(path, scope)
         asked = f"/{FOLDER}/{path}?{scope['query_string'].decode('latin-1')}"
-        if response.status_code < 400 and asked == asset(path):
-            response.headers["Cache-Control"] = FOR_EVER
+        if response.status_code < 400 and asked == asset_url(path):
+            response.headers["Cache-Control"] = CACHE_FOREVER
         return response

@@ -12,7 +12,7 @@ SCHEMA = "PREFIX schema: <https://schema.org/>\n"
 TARRAFA = "PREFIX tarrafa: <urn:tarrafa:>\n"
 XSD = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#>\n"
 
-QUERIES = {
+EXAMPLE_QUERIES = {
     "people": f"""{SCHEMA}
 SELECT ?name ?job ?employer ?page WHERE {{
   GRAPH ?page {{
@@ -66,12 +66,12 @@ CONSTRUCT {{ ?person schema:name ?name ; schema:worksFor ?employer }} WHERE {{
 }
 
 
-class Example(NamedTuple):
+class SparqlExample(NamedTuple):
     """A query and what it is for."""
 
     title: str
     query: str
 
 
-def examples(texts: Texts) -> list[Example]:
-    return [Example(texts.sparql_examples[name], query) for name, query in QUERIES.items()]
+def sparql_examples(texts: Texts) -> list[SparqlExample]:
+    return [SparqlExample(texts.sparql_examples[name], query) for name, query in EXAMPLE_QUERIES.items()]

@@ -27,8 +27,8 @@ SUGGESTIONS_TYPE = "application/x-suggestions+json"
 
 ATOM = "http://www.w3.org/2005/Atom"
 OPENSEARCH = "http://a9.com/-/spec/opensearch/1.1/"
-COLUMNS = ("rank", "url", "title", "snippet", "score", "in_links", "updated", "language", "type", "site", "copies")
-FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what spreadsheets calculate with (OWASP, CSV injection)
+CSV_COLUMNS = ("rank", "url", "title", "snippet", "score", "in_links", "updated", "language", "type", "site", "copies")
+FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")  # what spreadsheets calculate with (OWASP, CSV injection)
 _unfit = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]").sub  # XML 1.0, section 2.2
 
 register_namespace("atom", ATOM)
@@ -36,7 +36,7 @@ register_namespace("opensearch", OPENSEARCH)
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class SearchFeed:
     """A result as a feed. `page` shows it to people, `own` is its own address."""
 
     result: SearchResult
@@ -47,35 +47,35 @@ class Feed:
     now: float
 
 
-def csv(result: SearchResult, offset: int) -> str:
+def to_csv(result: SearchResult, offset: int) -> str:
     """A table with a line of names above it."""
     written = io.StringIO()
     writer = tables.writer(written)
-    writer.writerow(COLUMNS)
+    writer.writerow(CSV_COLUMNS)
     for place, hit in enumerate(result.hits, offset + 1):
         row = (
             place, hit.url, hit.title, hit.snippet, hit.score, hit.in_links, hit.updated, hit.language, hit.type,
             hit.site, hit.copies,
         )  # fmt: skip
-        writer.writerow([_cell(value) if isinstance(value, str) else value for value in row])
+        writer.writerow([_safe_csv_cell(value) if isinstance(value, str) else value for value in row])
     return written.getvalue()
 
 
-def _cell(text: str) -> str:
+def _safe_csv_cell(text: str) -> str:
     """Text that a spreadsheet takes for text: an apostrophe before what would be a formula, no control characters."""
     plain = "".join(letter if letter.isprintable() else " " for letter in text).strip()
-    return f"'{plain}" if plain.startswith(FORMULA) else plain
+    return f"'{plain}" if plain.startswith(FORMULA_SIGNS) else plain
 
 
-def rss(feed: Feed) -> bytes:
+def to_rss(feed: SearchFeed) -> bytes:
     root = Element("rss", version="2.0")
     channel = SubElement(root, "channel")
     _add(channel, "title", feed.title)
     _add(channel, "link", feed.page)
     _add(channel, "description", feed.title)
-    _add(channel, "lastBuildDate", _rfc822(_newest(feed)))
-    SubElement(channel, f"{{{ATOM}}}link", rel="self", type=RSS_TYPE, href=_fit(feed.own))
-    _counted(channel, feed)
+    _add(channel, "lastBuildDate", _rfc822(_newest_update(feed)))
+    SubElement(channel, f"{{{ATOM}}}link", rel="self", type=RSS_TYPE, href=_xml_safe(feed.own))
+    _add_opensearch_counts(channel, feed)
     for hit in feed.result.hits:
         item = SubElement(channel, "item")
         _add(item, "title", hit.title or hit.url)
@@ -87,27 +87,27 @@ def rss(feed: Feed) -> bytes:
     return _document(root)
 
 
-def atom(feed: Feed) -> bytes:
+def to_atom(feed: SearchFeed) -> bytes:
     root = Element("feed", xmlns=ATOM)  # unqualified names below it are in its namespace
     _add(root, "title", feed.title)
     _add(root, "id", feed.own)
-    _add(root, "updated", _newest(feed))
+    _add(root, "updated", _newest_update(feed))
     author = SubElement(root, "author")
     _add(author, "name", "Tarrafa")
-    SubElement(root, "link", rel="self", type=ATOM_TYPE, href=_fit(feed.own))
-    SubElement(root, "link", rel="alternate", type="text/html", href=_fit(feed.page))
-    _counted(root, feed)
+    SubElement(root, "link", rel="self", type=ATOM_TYPE, href=_xml_safe(feed.own))
+    SubElement(root, "link", rel="alternate", type="text/html", href=_xml_safe(feed.page))
+    _add_opensearch_counts(root, feed)
     for hit in feed.result.hits:
         entry = SubElement(root, "entry")
         _add(entry, "title", hit.title or hit.url).set("type", "text")
-        SubElement(entry, "link", rel="alternate", href=_fit(safe_href(hit.url)))
+        SubElement(entry, "link", rel="alternate", href=_xml_safe(safe_href(hit.url)))
         _add(entry, "id", hit.url)
-        _add(entry, "updated", hit.updated or _newest(feed))
+        _add(entry, "updated", hit.updated or _newest_update(feed))
         _add(entry, "summary", hit.snippet).set("type", "text")
     return _document(root)
 
 
-def opensearch(base: str, texts: Texts) -> bytes:
+def opensearch_description(base: str, texts: Texts) -> bytes:
     """What a browser reads before it offers to search here."""
     root = Element("OpenSearchDescription", xmlns=OPENSEARCH)
     for name, text in (
@@ -124,13 +124,13 @@ def opensearch(base: str, texts: Texts) -> bytes:
         ("application/json", "/search.json?q={searchTerms}&n={count?}"),
         (SUGGESTIONS_TYPE, "/suggest?q={searchTerms}"),
     ):
-        SubElement(root, "Url", type=kind, template=_fit(base + template))
-    own = SubElement(root, "Url", type=OPENSEARCH_TYPE, template=_fit(f"{base}/opensearch.xml"))
+        SubElement(root, "Url", type=kind, template=_xml_safe(base + template))
+    own = SubElement(root, "Url", type=OPENSEARCH_TYPE, template=_xml_safe(f"{base}/opensearch.xml"))
     own.set("rel", "self")
     return _document(root)
 
 
-def _counted(parent: Element, feed: Feed) -> None:
+def _add_opensearch_counts(parent: Element, feed: SearchFeed) -> None:
     for name, value in (
         ("totalResults", feed.result.total), ("startIndex", feed.offset + 1), ("itemsPerPage", len(feed.result.hits)),
     ):  # fmt: skip
@@ -139,11 +139,11 @@ def _counted(parent: Element, feed: Feed) -> None:
 
 def _add(parent: Element, name: str, text: str) -> Element:
     child = SubElement(parent, name)
-    child.text = _fit(text)
+    child.text = _xml_safe(text)
     return child
 
 
-def _fit(text: str) -> str:
+def _xml_safe(text: str) -> str:
     return _unfit("", text)
 
 
@@ -152,7 +152,7 @@ def _document(root: Element) -> bytes:
     return written
 
 
-def _newest(feed: Feed) -> str:
+def _newest_update(feed: SearchFeed) -> str:
     """When the newest of the hits changed; an empty feed is as of now."""
     now = datetime.fromtimestamp(feed.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return max((hit.updated for hit in feed.result.hits if hit.updated), default=now)

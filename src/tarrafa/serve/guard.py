@@ -12,30 +12,30 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-BEARER = b"bearer "
-NO_TOKEN = "the header `Authorization: Bearer TOKEN` is missing, or its token is not ours"  # noqa: S105 (a sentence)
+BEARER_PREFIX = b"bearer "
+TOKEN_REQUIRED = "the header `Authorization: Bearer TOKEN` is missing, or its token is not ours"  # noqa: S105 (a sentence)
 
-Refuse = Callable[[int, str], Response]
+RefusalFactory = Callable[[int, str], Response]
 
 
-class Guard:
+class BearerTokenMiddleware:
     """Lets nobody in without the token. `refuse` says so in the words of whoever is guarded."""
 
-    def __init__(self, app: ASGIApp, token: bytes, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, token: bytes, refuse: RefusalFactory) -> None:
         self._app, self._token, self._refuse = app, token, refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = dict(scope.get("headers", [])).get(b"authorization", b"")
-        right = hmac.compare_digest(given[len(BEARER) :].strip(), self._token)
-        if given[: len(BEARER)].lower() == BEARER and right:
+        right = hmac.compare_digest(given[len(BEARER_PREFIX) :].strip(), self._token)
+        if given[: len(BEARER_PREFIX)].lower() == BEARER_PREFIX and right:
             await self._app(scope, receive, send)
             return
-        refused = self._refuse(401, NO_TOKEN)
+        refused = self._refuse(401, TOKEN_REQUIRED)
         refused.headers["WWW-Authenticate"] = "Bearer"
         await refused(scope, receive, send)
 
 
-async def body_of(request: Request, bytes_max: int) -> bytes | None:
+async def read_body(request: Request, bytes_max: int) -> bytes | None:
     """The body, read no further than it may be long; None: it is longer."""
     announced = request.headers.get("content-length", "")
     parts = bytearray()

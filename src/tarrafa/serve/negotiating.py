@@ -11,14 +11,14 @@ from typing import NamedTuple
 HEADER_CHARS_MAX = 2_000
 
 
-class Offer(NamedTuple):
+class MediaTypeOffer(NamedTuple):
     """A form under one of its media types."""
 
     media_type: str
     form: str
 
 
-class _Range(NamedTuple):
+class _MediaRange(NamedTuple):
     kind: str
     subkind: str
     weight: float
@@ -33,7 +33,7 @@ class _Range(NamedTuple):
         return int((self.kind, self.subkind) == ("*", "*"))
 
 
-def choose(accept: str, offers: Sequence[Offer]) -> Offer | None:
+def negotiate(accept: str, offers: Sequence[MediaTypeOffer]) -> MediaTypeOffer | None:
     """What to send; without an `Accept`, what is offered first."""
     ranges = _ranges(accept)
     if not ranges:
@@ -46,18 +46,18 @@ def choose(accept: str, offers: Sequence[Offer]) -> Offer | None:
     return best
 
 
-def _weight(ranges: list[_Range], media_type: str) -> float:
+def _weight(ranges: list[_MediaRange], media_type: str) -> float:
     covering = [(one.exactness(media_type), one.weight) for one in ranges]
     return max(covering, default=(0, 0.0))[1] if any(exactness for exactness, _ in covering) else 0.0
 
 
-def _ranges(accept: str) -> list[_Range]:
+def _ranges(accept: str) -> list[_MediaRange]:
     found = []
     for part in accept[:HEADER_CHARS_MAX].split(","):
         name, *parameters = part.split(";")
         kind, slash, subkind = name.strip().lower().partition("/")
         if slash and kind and subkind:
-            found.append(_Range(kind, subkind, _quality(parameters)))
+            found.append(_MediaRange(kind, subkind, _quality(parameters)))
     return found
 
 

@@ -17,24 +17,24 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from tarrafa.model import Hit, SearchResult
-from tarrafa.parse.prefixes import shorten
+from tarrafa.parse.prefixes import shorten_iri
 from tarrafa.parse.things import vocabulary_of
 from tarrafa.parse.url import canonical, host_name
-from tarrafa.search.question import DEPTH_MAX, Part
-from tarrafa.search.searcher import Marker
-from tarrafa.search.snippet import Pieces
-from tarrafa.serve.asked import Asked, address
-from tarrafa.serve.assets import asset
+from tarrafa.search.question import RESULT_DEPTH_MAX, ScorePart
+from tarrafa.search.searcher import TermMarker
+from tarrafa.search.snippet import MarkedPieces
+from tarrafa.serve.asked import SearchParams, address
+from tarrafa.serve.assets import asset_url
 from tarrafa.serve.choices import language_name
-from tarrafa.serve.picturing import cut, picture, plain_iri
+from tarrafa.serve.picturing import truncate, summarize_properties, display_iri
 from tarrafa.serve.shields import safe_href
 from tarrafa.serve.texts import Texts, status_text, translated, trouble_text
 
 PER_PAGE = 10
 LINKS_PER_PAGE = 50
-PAGES_SHOWN = 9  # of the numbers below the results
+PAGER_NUMBERS_SHOWN = 9  # of the numbers below the results
 URL_CHARS_SHOWN = 120
-CROWD = 2  # hits of one host on a page, after which there may be more of them
+HITS_PER_SITE = 2  # hits of one host on a page, after which there may be more of them
 PLAIN_TYPES = frozenset({"", "text/html", "application/xhtml+xml"})
 BADGES = {
     "application/pdf": "PDF", "application/rtf": "RTF", "text/rtf": "RTF", "text/plain": "TXT",
@@ -46,19 +46,19 @@ BADGES = {
     "application/vnd.oasis.opendocument.presentation": "ODP",
 }  # fmt: skip
 BADGE_CHARS_MAX = 8
-SPANS = ((86_400, "d"), (3_600, "h"), (60, "min"))
-UNITS = ("B", "KB", "MB", "GB", "TB")
-FACTORS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
+DURATION_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+BYTE_UNITS = ("B", "KB", "MB", "GB", "TB")
+FACTOR_KINDS = frozenset({"links", "recent", "curated"})  # kinds of parts of a score
 
 
 @dataclass(frozen=True, slots=True)
-class ShownHit:
+class HitView:
     """A hit as the results show it. `more` leads to the others of its host, where there may be some."""
 
     place: int
     hit: Hit
-    title: Pieces
-    snippet: Pieces
+    title: MarkedPieces
+    snippet: MarkedPieces
     badge: str
     more: str
 
@@ -79,8 +79,8 @@ class Pager:
     @property
     def numbers(self) -> range:
         """A window around where we are."""
-        first = max(1, min(self.page - PAGES_SHOWN // 2, self.last - PAGES_SHOWN + 1))
-        return range(first, min(self.last, first + PAGES_SHOWN - 1) + 1)
+        first = max(1, min(self.page - PAGER_NUMBERS_SHOWN // 2, self.last - PAGER_NUMBERS_SHOWN + 1))
+        return range(first, min(self.last, first + PAGER_NUMBERS_SHOWN - 1) + 1)
 
     @property
     def previous(self) -> int:
@@ -92,21 +92,21 @@ class Pager:
         return self.cut and self.last in self.numbers
 
 
-def shown_hits(result: SearchResult, asked: Asked, offset: int) -> list[ShownHit]:
-    mark = Marker(result.query, result.expanded)
+def hit_views(result: SearchResult, asked: SearchParams, offset: int) -> list[HitView]:
+    mark = TermMarker(result.query, result.expanded)
     seen: Counter[str] = Counter()
     many = Counter(hit.site for hit in result.hits)
     shown = []
     for place, hit in enumerate(result.hits, offset + 1):
         seen[hit.site] += 1
-        last_of_many = many[hit.site] >= CROWD and seen[hit.site] == many[hit.site]
+        last_of_many = many[hit.site] >= HITS_PER_SITE and seen[hit.site] == many[hit.site]
         title, snippet = mark(hit.title, hit.language), mark(hit.snippet, hit.language)
-        more = _same_site(asked, hit.site) if last_of_many else ""
-        shown.append(ShownHit(place, hit, title, snippet, badge(hit.type), more))
+        more = _more_of_site_link(asked, hit.site) if last_of_many else ""
+        shown.append(HitView(place, hit, title, snippet, type_badge(hit.type), more))
     return shown
 
 
-def _same_site(asked: Asked, site: str) -> str:
+def _more_of_site_link(asked: SearchParams, site: str) -> str:
     """A link to more of a host; none where there is nothing more to be had, or the text names a host already. The
     condition comes first: behind an open quotation mark it would be a part of the phrase."""
     typed = asked.q.lower()
@@ -115,7 +115,7 @@ def _same_site(asked: Asked, site: str) -> str:
     return asked.address(q=f"site:{site} {asked.q}")
 
 
-def badge(mime: str) -> str:
+def type_badge(mime: str) -> str:
     """A short name for what is no ordinary page."""
     if mime in PLAIN_TYPES:
         return ""
@@ -124,16 +124,16 @@ def badge(mime: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Reasons:
+class ScoreExplanation:
     """The parts of a score: what is added up, the most first, and what the sum is multiplied by."""
 
-    parts: list[Part]
-    factors: list[Part]
+    parts: list[ScorePart]
+    factors: list[ScorePart]
 
     @classmethod
-    def of(cls, parts: list[Part]) -> "Reasons":
-        added = [part for part in parts if part.kind not in FACTORS]
-        return cls(sorted(added, key=lambda part: -part.value), [part for part in parts if part.kind in FACTORS])
+    def of(cls, parts: list[ScorePart]) -> "ScoreExplanation":
+        added = [part for part in parts if part.kind not in FACTOR_KINDS]
+        return cls(sorted(added, key=lambda part: -part.value), [part for part in parts if part.kind in FACTOR_KINDS])
 
     @property
     def sum(self) -> float:
@@ -145,70 +145,70 @@ class Reasons:
 
 
 def results_pager(page: int, total: int) -> Pager:
-    return Pager.of(page, total, PER_PAGE, DEPTH_MAX)
+    return Pager.of(page, total, PER_PAGE, RESULT_DEPTH_MAX)
 
 
-def number(value: float, texts: Texts) -> str:
+def format_number(value: float, texts: Texts) -> str:
     text = f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
-    return _local(text, texts)
+    return _localize_number(text, texts)
 
 
-def seconds(value: float, texts: Texts) -> str:
+def format_seconds(value: float, texts: Texts) -> str:
     """To the millisecond; nothing takes none."""
     value = max(value, 0.001)
-    return _local(f"{value:.3f}", texts)
+    return _localize_number(f"{value:.3f}", texts)
 
 
-def _local(text: str, texts: Texts) -> str:
+def _localize_number(text: str, texts: Texts) -> str:
     """English separators as this language writes them."""
     return text.translate({ord(","): texts.thousands, ord("."): texts.decimal})
 
 
-def figures(value: float, texts: Texts) -> str:
+def format_significant(value: float, texts: Texts) -> str:
     """Three digits that matter: 0.00123, 1.23, 1,230."""
     digits = max(0, 2 - floor(log10(abs(value)))) if value else 0
     text = f"{value:,.{min(digits, 9)}f}"
-    return _local(text.rstrip("0").rstrip(".") if "." in text else text, texts)
+    return _localize_number(text.rstrip("0").rstrip(".") if "." in text else text, texts)
 
 
-def amount(value: float, texts: Texts) -> str:
+def format_bytes(value: float, texts: Texts) -> str:
     """So many bytes: 1.2 MB."""
     unit = "B"
-    for unit in UNITS:
+    for unit in BYTE_UNITS:
         if value < 1000:
             break
-        value /= 1000 if unit != UNITS[-1] else 1
-    return f"{_local(f'{value:,.{0 if unit == UNITS[0] or value >= 100 else 1}f}', texts)} {unit}"
+        value /= 1000 if unit != BYTE_UNITS[-1] else 1
+    return f"{_localize_number(f'{value:,.{0 if unit == BYTE_UNITS[0] or value >= 100 else 1}f}', texts)} {unit}"
 
 
-def percent(share: float, texts: Texts) -> str:
-    return f"{_local(f'{share * 100:.{0 if share >= 0.1 else 1}f}', texts)} %"
+def format_percent(share: float, texts: Texts) -> str:
+    return f"{_localize_number(f'{share * 100:.{0 if share >= 0.1 else 1}f}', texts)} %"
 
 
-def duration(seconds_left: float) -> str:
+def format_duration(seconds_left: float) -> str:
     """In the two largest units of which there are some: 3 h 20 min."""
     whole = round(seconds_left)
-    for (size, unit), (smaller, below) in pairwise((*SPANS, (1, "s"))):
+    for (size, unit), (smaller, below) in pairwise((*DURATION_UNITS, (1, "s"))):
         if whole >= size:
             rest = whole % size // smaller
             return f"{whole // size} {unit}" + (f" {rest} {below}" if rest else "")
     return f"{whole} s"
 
 
-def often(per_day: float, texts: Texts) -> str:
+def format_change_rate(per_day: float, texts: Texts) -> str:
     """A rate of change as people say it."""
     if per_day >= 1:
-        return texts.changes_a_day.format(count=figures(round(per_day, 1), texts))
-    return texts.changes_every.format(days=figures(round(1 / per_day, 1), texts)) if per_day > 0 else ""
+        return texts.changes_a_day.format(count=format_significant(round(per_day, 1), texts))
+    return texts.changes_every.format(days=format_significant(round(1 / per_day, 1), texts)) if per_day > 0 else ""
 
 
-def host_of(text: str) -> str:
+def host_name_of(text: str) -> str:
     """The name of a URL's, a host's or a site's host."""
     url = canonical(text if "://" in text else f"http://{text}/")
     return host_name(url) if url is not None else text
 
 
-def _moment(at: float | None) -> str:
+def _format_time(at: float | None) -> str:
     return "" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
@@ -219,7 +219,7 @@ def _short(url: str) -> str:
     return url if len(url) <= URL_CHARS_SHOWN else url[: URL_CHARS_SHOWN - 1] + "…"
 
 
-def readable(url: str) -> str:
+def readable_url(url: str) -> str:
     """With its letters as letters: `serviços` for `servi%C3%A7os`. Signs, spaces and ASCII stay as they are."""
     return _escaped(_letters, url)
 
@@ -235,9 +235,9 @@ def _letters(match: re.Match[str]) -> str:
     return text if text.isalnum() else match[0]
 
 
-def _where(url: str) -> Markup:
+def _url_with_bold_host(url: str) -> Markup:
     """A URL with its host set off, so that nobody takes a path for one."""
-    scheme, _, rest = _short(readable(url)).partition("://")
+    scheme, _, rest = _short(readable_url(url)).partition("://")
     authority, slash, path = rest.partition("/")
     before, at, host = authority.rpartition("@")
     return Markup("{}<b>{}</b>{}").format(f"{scheme}://{before}{at}", host, slash + path) if host else escape(url)
@@ -253,12 +253,12 @@ def term_name(name: str, texts: Texts) -> str:
 _words_of_a_name = re.compile(r"[A-Z]*[^A-Z\s_.]+|[A-Z]+").findall
 
 
-def of_kind(kind: str) -> str:
+def type_query(kind: str) -> str:
     """The search for pages that declare such a thing; none where it cannot be said."""
     return f'type:"{kind}"' if "://" in kind else f"type:{kind}"
 
 
-class Drawing:
+class TemplateRenderer:
     """The templates, in one language."""
 
     def __init__(self, texts: Texts) -> None:
@@ -273,34 +273,34 @@ class Drawing:
         )
         self._environment.filters |= {
             "href": safe_href,
-            "number": lambda value: number(value, texts),
-            "decimals": lambda value: _local(f"{value:,.2f}", texts),
-            "seconds": lambda value: seconds(value, texts),
-            "figures": lambda value: figures(value, texts),
-            "often": lambda per_day: often(per_day, texts),
-            "host": host_of,
-            "moment": _moment,
+            "number": lambda value: format_number(value, texts),
+            "decimals": lambda value: _localize_number(f"{value:,.2f}", texts),
+            "seconds": lambda value: format_seconds(value, texts),
+            "figures": lambda value: format_significant(value, texts),
+            "often": lambda per_day: format_change_rate(per_day, texts),
+            "host": host_name_of,
+            "moment": _format_time,
             "short": _short,
-            "where": _where,
-            "bytes": lambda value: amount(value, texts),
-            "percent": lambda value: percent(value, texts),
-            "duration": duration,
+            "where": _url_with_bold_host,
+            "bytes": lambda value: format_bytes(value, texts),
+            "percent": lambda value: format_percent(value, texts),
+            "duration": format_duration,
             "clock": lambda at: datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S"),
-            "rate": lambda value: _local(f"{value:,.1f}", texts),
+            "rate": lambda value: _localize_number(f"{value:,.1f}", texts),
             "status": lambda status: status_text(status, texts),
             "utc": lambda text: _iso(r"\1 \2 UTC", text),
             "trouble": lambda trouble: trouble_text(trouble, texts),
             "language": lambda code: language_name(code, texts),
             "term": lambda name: term_name(name, texts),
-            "of_kind": of_kind,
-            "in_short": shorten,
-            "plain_iri": plain_iri,
-            "cut": cut,
-            "picture": picture,
+            "of_kind": type_query,
+            "in_short": shorten_iri,
+            "plain_iri": display_iri,
+            "cut": truncate,
+            "picture": summarize_properties,
             "is_web": lambda iri: safe_href(iri) == iri,
             "said": lambda sentence: translated(sentence, texts) or sentence,
         }
-        self._environment.globals |= {"t": texts, "address": address, "asset": asset}
+        self._environment.globals |= {"t": texts, "address": address, "asset": asset_url}
 
-    def draw(self, template: str, **values: Any) -> str:
+    def render(self, template: str, **values: Any) -> str:
         return self._environment.get_template(template).render(values)

@@ -9,46 +9,46 @@ Knows nothing of HTML.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tarrafa.parse.prefixes import shorten
+from tarrafa.parse.prefixes import shorten_iri
 from tarrafa.parse.things import vocabulary_of
 from tarrafa.serve.pages import term_name
 from tarrafa.serve.texts import Texts
-from tarrafa.serve.wanted import OPERATORS, Wanted
-from tarrafa.triples.reader import CONDITIONS_MAX, Condition, Counted, Counts, ThingReader
+from tarrafa.serve.wanted import OPERATORS, EntityParams
+from tarrafa.triples.reader import CONDITIONS_MAX, EntityCondition, TermCount, TermCounts, EntityReader
 
-OFFERED = 10  # of a list, beside the results
-LISTED = 100  # on a page of its own
+FACET_VALUES_SHOWN = 10  # of a list, beside the results
+FACET_VALUES_PER_PAGE = 100  # on a page of its own
 COLLECTIONS_MAX = 50
-LISTS = ("vocabularies", "classes", "properties")
+FACET_KINDS = ("vocabularies", "classes", "properties")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class FacetValue:
     """A name that can be chosen. `source` tells namesakes apart; `other` is everything but this, where that can be."""
 
     label: str
     source: str
     iri: str
-    counted: Counted
+    counted: TermCount
     this: str
     other: str = ""
     chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Facet:
     """`whole` leads to the whole list, where this is only its beginning."""
 
     kind: str
     title: str
-    offers: list[Offer]
+    offers: list[FacetValue]
     total: int
     whole: str
     is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class ActiveFilter:
     """What was chosen, and the link that takes it back."""
 
     kind: str
@@ -58,17 +58,17 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ConditionRow:
     """A condition in the form."""
 
     label: str
     iri: str
     short: str
-    condition: Condition
+    condition: EntityCondition
     without: str
 
 
-def names(reader: ThingReader, kind: str, wanted: Wanted, n: int, offset: int = 0, holding: str = "") -> Counts:
+def facet_names(reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int = 0, holding: str = "") -> TermCounts:
     """Vocabularies, classes of the chosen one, or properties of the chosen class."""
     if kind == "vocabularies":
         return reader.vocabularies(offset, n, holding)
@@ -80,91 +80,91 @@ def names(reader: ThingReader, kind: str, wanted: Wanted, n: int, offset: int = 
 
 def vocabulary_name(iri: str) -> str:
     """`schema` for https://schema.org/; what nobody knows in short, by its address."""
-    short = shorten(iri)
+    short = shorten_iri(iri)
     return short.removesuffix(":") if short != iri else iri.partition("://")[2].rstrip("/#") or iri
 
 
-def sections(reader: ThingReader, wanted: Wanted, texts: Texts) -> list[Section]:
+def facets(reader: EntityReader, wanted: EntityParams, texts: Texts) -> list[Facet]:
     opened = {
         "vocabularies": not (wanted.vocabulary or wanted.of_class or wanted.not_class),
         "classes": not (wanted.of_class or wanted.not_class),
         "properties": bool(wanted.of_class or wanted.vocabulary) and not wanted.where,
     }
     found = []
-    for kind in LISTS:
-        counts = names(reader, kind, wanted, OFFERED)
+    for kind in FACET_KINDS:
+        counts = facet_names(reader, kind, wanted, FACET_VALUES_SHOWN)
         whole = wanted.address(more=[("list", kind)]) if counts.total > len(counts.names) else ""
         title = texts.data_lists[kind]
-        found.append(Section(kind, title, offers(kind, counts, wanted, texts), counts.total, whole, opened[kind]))
+        found.append(Facet(kind, title, facet_values(kind, counts, wanted, texts), counts.total, whole, opened[kind]))
     return found
 
 
-def offers(kind: str, counts: Counts, wanted: Wanted, texts: Texts) -> list[Offer]:
-    offer: dict[str, Callable[[Counted, Wanted, Texts], Offer]] = {
-        "vocabularies": _vocabulary,
-        "classes": _class,
-        "properties": _property,
+def facet_values(kind: str, counts: TermCounts, wanted: EntityParams, texts: Texts) -> list[FacetValue]:
+    offer: dict[str, Callable[[TermCount, EntityParams, Texts], FacetValue]] = {
+        "vocabularies": _vocabulary_value,
+        "classes": _class_value,
+        "properties": _property_value,
     }
     return [offer[kind](one, wanted, texts) for one in counts.names]
 
 
-def _vocabulary(one: Counted, wanted: Wanted, texts: Texts) -> Offer:
+def _vocabulary_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
     chosen = one.iri == wanted.vocabulary
-    return Offer(vocabulary_name(one.iri), "", one.iri, one, wanted.address(vocabulary=one.iri), chosen=chosen)
+    return FacetValue(vocabulary_name(one.iri), "", one.iri, one, wanted.address(vocabulary=one.iri), chosen=chosen)
 
 
-def _class(one: Counted, wanted: Wanted, texts: Texts) -> Offer:
+def _class_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
     this = wanted.address(of_class=one.iri, not_class="" if one.iri == wanted.not_class else wanted.not_class)
     other = wanted.address(not_class=one.iri, of_class="" if one.iri == wanted.of_class else wanted.of_class)
-    return Offer(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, other, one.iri == wanted.of_class)
+    return FacetValue(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, other, one.iri == wanted.of_class)
 
 
-def _property(one: Counted, wanted: Wanted, texts: Texts) -> Offer:
+def _property_value(one: TermCount, wanted: EntityParams, texts: Texts) -> FacetValue:
     """Choosing it asks that it be there; the words come into its field."""
     chosen = any(each.property == one.iri for each in wanted.where)
     room = len(wanted.where) + bool(wanted.q) < CONDITIONS_MAX
-    this = wanted.address(where=(*wanted.where, Condition(one.iri))) if room else wanted.address()
-    return Offer(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, chosen=chosen)
+    this = wanted.address(where=(*wanted.where, EntityCondition(one.iri))) if room else wanted.address()
+    return FacetValue(term_name(one.iri, texts), _source(one.iri), one.iri, one, this, chosen=chosen)
 
 
 def _source(iri: str) -> str:
     """The short name, by which it can be asked for elsewhere; else the vocabulary's address."""
-    short = shorten(iri)
+    short = shorten_iri(iri)
     return short if short != iri else vocabulary_name(vocabulary_of(iri))
 
 
-def collections(known: list[str], wanted: Wanted) -> list[tuple[str, str, bool]]:
+def collection_choices(known: list[str], wanted: EntityParams) -> list[tuple[str, str, bool]]:
     """Names and links, where there is something to choose."""
     if len(known) < 2:
         return []
     return [(name, wanted.address(collection=name), name == wanted.collection) for name in known[:COLLECTIONS_MAX]]
 
 
-def chips(wanted: Wanted, texts: Texts) -> list[Chip]:
+def active_filters(wanted: EntityParams, texts: Texts) -> list[ActiveFilter]:
     """What was chosen, but for the conditions: they can be changed, too."""
     found = []
     if wanted.q:
-        found.append(Chip("words", f"“{wanted.q}”", "", wanted.address(q="")))
+        found.append(ActiveFilter("words", f"“{wanted.q}”", "", wanted.address(q="")))
     if wanted.vocabulary:
         label = vocabulary_name(wanted.vocabulary)
-        found.append(Chip("vocabulary", label, wanted.vocabulary, wanted.address(vocabulary="")))
+        found.append(ActiveFilter("vocabulary", label, wanted.vocabulary, wanted.address(vocabulary="")))
     if wanted.of_class:
         label = term_name(wanted.of_class, texts)
-        found.append(Chip("class", label, wanted.of_class, wanted.address(of_class="")))
+        found.append(ActiveFilter("class", label, wanted.of_class, wanted.address(of_class="")))
     if wanted.not_class:
         label = texts.data_not.format(name=term_name(wanted.not_class, texts))
-        found.append(Chip("not", label, wanted.not_class, wanted.address(not_class="")))
+        found.append(ActiveFilter("not", label, wanted.not_class, wanted.address(not_class="")))
     if wanted.collection:
-        found.append(Chip("collection", wanted.collection, texts.collections, wanted.address(collection="")))
+        found.append(ActiveFilter("collection", wanted.collection, texts.collections, wanted.address(collection="")))
     return found
 
 
-def rows(wanted: Wanted, texts: Texts) -> list[Row]:
+def condition_rows(wanted: EntityParams, texts: Texts) -> list[ConditionRow]:
     return [
-        Row(
+        ConditionRow(
             term_name(one.property, texts) if one.property else texts.data_any_property,
             one.property,
-            shorten(one.property),
+            shorten_iri(one.property),
             one,
             wanted.address(where=wanted.without(place)),
         )
@@ -172,6 +172,6 @@ def rows(wanted: Wanted, texts: Texts) -> list[Row]:
     ]
 
 
-def comparisons(texts: Texts) -> list[tuple[str, str]]:
+def comparison_choices(texts: Texts) -> list[tuple[str, str]]:
     """What the field between property and value can say."""
     return [(operator, texts.comparisons[operator]) for operator in OPERATORS]

@@ -25,55 +25,55 @@ from starlette.types import Receive, Scope, Send
 
 from tarrafa.data import DataDirectory
 from tarrafa.frontier.token import TOKEN_VARIABLE, Token
-from tarrafa.process import module_line
-from tarrafa.report.carrying import CONTENT_TYPE, LENGTH_BYTES, QUESTION_BYTES_MAX, VERSION, Beat, Failed, frame
-from tarrafa.report.portion import Asked
-from tarrafa.serve.guard import Guard, body_of
+from tarrafa.process import module_command
+from tarrafa.report.carrying import CONTENT_TYPE, LENGTH_BYTES, REQUEST_BYTES_MAX, VERSION, PartKeepAlive, PartFailed, encode_frame
+from tarrafa.report.portion import PartRequest
+from tarrafa.serve.guard import BearerTokenMiddleware, read_body
 
 MODULE = "tarrafa.report.handing"
-HOLD_S = 3600.0
-BEAT_EVERY_S = 1.0
+RESPONSE_S_MAX = 3600.0
+HEARTBEAT_EVERY_S = 1.0
 WAITING_MAX = 8  # in line
-ENDED = "it was not counted to the end"
+INCOMPLETE = "it was not counted to the end"
 
 log = logging.getLogger(__name__)
-Say = Callable[[bytes], Awaitable[None]]
+SendFrame = Callable[[bytes], Awaitable[None]]
 
 
-def create_app(counter: "Counter", token: Token) -> Starlette:
+def create_report_part_app(counter: "ReportPartCounter", token: Token) -> Starlette:
     """To be mounted at `carrying.PATH`."""
     if not token:
         raise ValueError("without a token nobody may ask")
 
     async def hand_over(request: Request) -> Response:
         if request.path_params["version"] != VERSION:
-            return _said(409, f"this is another version of Tarrafa ({VERSION})")
+            return _message_response(409, f"this is another version of Tarrafa ({VERSION})")
         try:
-            body = await body_of(request, QUESTION_BYTES_MAX)
+            body = await read_body(request, REQUEST_BYTES_MAX)
         except ClientDisconnect:
-            return _said(400, "the question did not come whole")
+            return _message_response(400, "the question did not come whole")
         if body is None:
-            return _said(413, f"a question holds at most {QUESTION_BYTES_MAX:,} bytes")
+            return _message_response(413, f"a question holds at most {REQUEST_BYTES_MAX:,} bytes")
         try:
-            asked = msgspec.msgpack.decode(body, type=Asked)
+            asked = msgspec.msgpack.decode(body, type=PartRequest)
         except (msgspec.MsgspecError, RecursionError) as error:
-            return _said(400, f"the question cannot be understood: {error}")
+            return _message_response(400, f"the question cannot be understood: {error}")
         if counter.waiting >= WAITING_MAX:
-            return _said(503, "too many reports are being made")
-        return _Telling(counter, asked)
+            return _message_response(503, "too many reports are being made")
+        return _ReportPartResponse(counter, asked)
 
     return Starlette(
         routes=[Route("/{version}", hand_over, methods=["POST"])],
-        middleware=[Middleware(Guard, token=token.secret, refuse=_said)],
+        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_message_response)],
     )
 
 
-def _said(code: int, sentence: str) -> Response:
+def _message_response(code: int, sentence: str) -> Response:
     headers = {"Connection": "close"} if code == 413 else None  # the rest of it is not read
     return PlainTextResponse(sentence, code, headers)
 
 
-class Counter:
+class ReportPartCounter:
     """The one process that counts, and those who wait for it."""
 
     def __init__(self, data: DataDirectory) -> None:
@@ -84,7 +84,7 @@ class Counter:
         """Whoever waits hears at once that nothing comes of it."""
         self.closing.set()
 
-    async def count(self, asked: Asked, say: Say) -> None:
+    async def count(self, asked: PartRequest, say: SendFrame) -> None:
         """Say the frames of the answer, each as a whole."""
         self.waiting += 1
         try:
@@ -93,8 +93,8 @@ class Counter:
         finally:
             self.waiting -= 1
 
-    async def _count(self, asked: Asked, say: Say) -> None:
-        line = module_line(MODULE, "--data", str(self._data.root), "--parent", str(os.getpid()))
+    async def _count(self, asked: PartRequest, say: SendFrame) -> None:
+        line = module_command(MODULE, "--data", str(self._data.root), "--parent", str(os.getpid()))
         settings = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
         process = await asyncio.create_subprocess_exec(*line, stdin=PIPE, stdout=PIPE, env=settings)
         assert process.stdin is not None
@@ -112,10 +112,10 @@ class Counter:
             await process.communicate()  # a full pipe that nobody reads would keep it from being seen to end
 
 
-class _Telling(Response):
+class _ReportPartResponse(Response):
     """An answer that is told as it is found, and dropped when nobody listens."""
 
-    def __init__(self, counter: Counter, asked: Asked) -> None:
+    def __init__(self, counter: ReportPartCounter, asked: PartRequest) -> None:
         super().__init__(media_type=CONTENT_TYPE)
         del self.headers["content-length"]
         self._counter, self._asked, self._speaking = counter, asked, asyncio.Lock()
@@ -126,20 +126,20 @@ class _Telling(Response):
                 await send({"type": "http.response.body", "body": content, "more_body": more})
 
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        telling, gone = asyncio.create_task(self._tell(say)), asyncio.create_task(_gone(receive))
+        telling, gone = asyncio.create_task(self._stream_part(say)), asyncio.create_task(_wait_for_disconnect(receive))
         ending = asyncio.create_task(self._counter.closing.wait())
         tasks = (telling, gone, ending)
         try:
-            await asyncio.wait(tasks, timeout=HOLD_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, timeout=RESPONSE_S_MAX, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if gone.cancelled():
-            await say(b"" if _is_well(telling) else frame(Failed(ENDED)), more=False)
+            await say(b"" if _succeeded(telling) else encode_frame(PartFailed(INCOMPLETE)), more=False)
 
-    async def _tell(self, say: Say) -> None:
-        beating = asyncio.create_task(_beat_for_ever(say))
+    async def _stream_part(self, say: SendFrame) -> None:
+        beating = asyncio.create_task(_send_heartbeats(say))
         try:
             await self._counter.count(self._asked, say)
         finally:
@@ -147,7 +147,7 @@ class _Telling(Response):
             await asyncio.gather(beating, return_exceptions=True)
 
 
-def _is_well(telling: "asyncio.Task[None]") -> bool:
+def _succeeded(telling: "asyncio.Task[None]") -> bool:
     """Whether all was said."""
     if not telling.cancelled() and (error := telling.exception()) is not None:
         log.error("unexpected", exc_info=error)
@@ -155,12 +155,12 @@ def _is_well(telling: "asyncio.Task[None]") -> bool:
     return not telling.cancelled()
 
 
-async def _beat_for_ever(say: Say) -> None:
+async def _send_heartbeats(say: SendFrame) -> None:
     while True:
-        await say(frame(Beat()))
-        await asyncio.sleep(BEAT_EVERY_S)
+        await say(encode_frame(PartKeepAlive()))
+        await asyncio.sleep(HEARTBEAT_EVERY_S)
 
 
-async def _gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass

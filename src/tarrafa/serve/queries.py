@@ -22,7 +22,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.data import DataDirectory, open_sqlite_readonly
 from tarrafa.errors import DataError
 
 FORMAT = 1
@@ -33,8 +33,8 @@ PENDING_MAX = 2_000  # different texts between two writings
 WRITE_EVERY_S = 2.0
 BUSY_MS = 2_000
 TEXT_CHARS_MAX = 100
-REPORTED_DAYS, REPORTED = 30, 20
-REPORTED_MAX = 1_000
+REPORTED_DAYS, REPORTED_QUERIES = 30, 20
+REPORTED_QUERIES_MAX = 1_000
 
 SCHEMA = """
 CREATE TABLE asked (
@@ -46,7 +46,7 @@ WITHOUT ROWID;
 log = logging.getLogger(__name__)
 
 
-class AskedQuery(msgspec.Struct, frozen=True):
+class QueryCount(msgspec.Struct, frozen=True):
     """A text, how often it was asked, and how many pages it found the last time."""
 
     query: str
@@ -61,11 +61,11 @@ class QueryReport(msgspec.Struct, frozen=True):
     asked: int
     empty: int
     unkept: int
-    top: list[AskedQuery]
-    zero: list[AskedQuery]
+    top: list[QueryCount]
+    zero: list[QueryCount]
 
 
-class _Counted:
+class _DayCounts:
     """What was asked on one day and is not yet written."""
 
     __slots__ = ("empty", "texts", "times", "unkept")
@@ -90,19 +90,19 @@ class QueryLog:
     def __init__(self, data: DataDirectory, now: Callable[[], float] = time.time) -> None:
         self._path, self._now = data.queries, now
         self._lock, self._writing = threading.Lock(), threading.Lock()
-        self._pending: dict[str, _Counted] = {}
+        self._pending: dict[str, _DayCounts] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._complained = False
 
-    def note(self, text: str, hits: int) -> None:
+    def record(self, text: str, hits: int) -> None:
         """Somebody asked this, and so many pages were found."""
-        kept, day = kept_text(text), day_of(self._now())
+        kept, day = normalized_query(text), day_of(self._now())
         with self._lock:
-            counted = self._pending.setdefault(day, _Counted())
+            counted = self._pending.setdefault(day, _DayCounts())
             counted.add(kept, hits, len(counted.texts) < PENDING_MAX)
             if self._thread is None and not self._stop.is_set():
-                self._thread = threading.Thread(target=self._write_on, name="query log", daemon=True)
+                self._thread = threading.Thread(target=self._write_loop, name="query log", daemon=True)
                 self._thread.start()
 
     def flush(self) -> None:
@@ -115,7 +115,7 @@ class QueryLog:
             with self._writing, _opened(self._path) as connection:
                 for day, counted in pending.items():
                     _write(connection, day, counted)
-                _forget(connection, self._now())
+                _delete_old_days(connection, self._now())
         except DataError as error:
             if not self._complained:
                 log.warning("what people ask is not noted: %s", error)
@@ -133,14 +133,14 @@ class QueryLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _write_on(self) -> None:
+    def _write_loop(self) -> None:
         while not self._stop.wait(WRITE_EVERY_S):
             self.flush()
 
 
-def report(data: DataDirectory, now: float, days: int = REPORTED_DAYS, most: int = REPORTED) -> QueryReport:
+def query_report(data: DataDirectory, now: float, days: int = REPORTED_DAYS, most: int = REPORTED_QUERIES) -> QueryReport:
     """What was asked most, and what was asked most in vain."""
-    days, most = min(max(days, 1), DAYS_KEPT), min(max(most, 1), REPORTED_MAX)
+    days, most = min(max(days, 1), DAYS_KEPT), min(max(most, 1), REPORTED_QUERIES_MAX)
     if not data.queries.exists():
         return QueryReport(days, 0, 0, 0, [], [])
     first = day_of(now - (days - 1) * DAY_S)
@@ -150,7 +150,7 @@ def report(data: DataDirectory, now: float, days: int = REPORTED_DAYS, most: int
             (first,),
         )
         top, zero = (
-            [AskedQuery(*row) for row in connection.execute(_TOP.format(chosen=chosen), (first, most))]
+            [QueryCount(*row) for row in connection.execute(_TOP.format(chosen=chosen), (first, most))]
             for chosen in ("1", "hits = 0")
         )
     return QueryReport(days, asked, empty, unkept, top, zero)
@@ -168,7 +168,7 @@ def day_of(now: float) -> str:
     return datetime.fromtimestamp(now, UTC).date().isoformat()
 
 
-def kept_text(text: str) -> str:
+def normalized_query(text: str) -> str:
     """The text without what does not matter: case and spaces. Empty where it must not be kept."""
     plain = " ".join(unicodedata.normalize("NFC", text).lower().split())
     if not plain.isprintable() or is_personal(plain):
@@ -192,7 +192,7 @@ def is_personal(text: str) -> bool:
 def _opened(path: Path, *, to_write: bool = True) -> Iterator[apsw.Connection]:
     """One transaction on the file; what SQLite complains of, as one line."""
     try:
-        connection = apsw.Connection(str(path)) if to_write else open_to_read(path)
+        connection = apsw.Connection(str(path)) if to_write else open_sqlite_readonly(path)
         try:
             connection.set_busy_timeout(BUSY_MS)
             if to_write:
@@ -221,7 +221,7 @@ def _check(connection: apsw.Connection, path: Path) -> None:
         raise DataError(f"{path}: written by another version of Tarrafa; delete the file, and a new one is made")
 
 
-def _write(connection: apsw.Connection, day: str, counted: _Counted) -> None:
+def _write(connection: apsw.Connection, day: str, counted: _DayCounts) -> None:
     (held,) = next(connection.execute("SELECT count(*) FROM asked WHERE day = ?", (day,)))
     room, unkept = max(0, TEXTS_PER_DAY_MAX - held), counted.unkept
     for text, (times, hits) in counted.texts.items():
@@ -240,7 +240,7 @@ def _write(connection: apsw.Connection, day: str, counted: _Counted) -> None:
     )
 
 
-def _forget(connection: apsw.Connection, now: float) -> None:
+def _delete_old_days(connection: apsw.Connection, now: float) -> None:
     oldest = day_of(now - (DAYS_KEPT - 1) * DAY_S)
     connection.execute("DELETE FROM asked WHERE day < ?", (oldest,))
     connection.execute("DELETE FROM days WHERE day < ?", (oldest,))

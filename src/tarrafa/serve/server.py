@@ -17,19 +17,19 @@ from collections.abc import Callable, Iterator
 import uvicorn
 from starlette.applications import Starlette
 
-from tarrafa.crawl.spreading import informed
+from tarrafa.crawl.spreading import propagation_running
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ServeError
+from tarrafa.errors import ListenError
 from tarrafa.frontier.address import Address
 from tarrafa.frontier.token import Token
-from tarrafa.search.joined import here
+from tarrafa.search.joined import open_local_shard
 from tarrafa.search.searcher import Searcher
 from tarrafa.serve.app import StatusSource, create_app
 from tarrafa.serve.console.frame import Console
 from tarrafa.serve.console.rates import RateLimit
 from tarrafa.serve.queries import QueryLog
-from tarrafa.serve.shard import create_app as create_shard_app
-from tarrafa.triples.asking import Asking, Limits
+from tarrafa.serve.shard import create_shard_app as create_shard_app
+from tarrafa.triples.asking import SparqlPool, SparqlLimits
 
 HOST, PORT = "127.0.0.1", 8080
 BACKLOG = 512
@@ -50,16 +50,16 @@ def bind(host: str = HOST, port: int = PORT) -> socket.socket:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listening
     except OverflowError:
-        raise ServeError(f"{where}: a port is a number from 0 to 65535") from None
+        raise ListenError(f"{where}: a port is a number from 0 to 65535") from None
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise ServeError(f"{where}: the port is already in use; choose another with --port") from None
+            raise ListenError(f"{where}: the port is already in use; choose another with --port") from None
         if error.errno in (errno.EACCES, errno.EPERM):
-            raise ServeError(f"{where}: not allowed to listen there; choose a --port above 1023") from None
-        raise ServeError(f"{where}: cannot listen there ({error.strerror or error})") from None
+            raise ListenError(f"{where}: not allowed to listen there; choose a --port above 1023") from None
+        raise ListenError(f"{where}: cannot listen there ({error.strerror or error})") from None
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """uvicorn without its signal handlers, telling when it listens."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
@@ -90,7 +90,7 @@ async def serve(
     as_shard: Token | None = None,
     public: str = "",
     note_queries: bool = True,
-    limits: Limits | None = None,
+    limits: SparqlLimits | None = None,
     console: Console | None = None,
     rate: RateLimit | None = None,
     nodes: Starlette | None = None,
@@ -103,19 +103,19 @@ async def serve(
     `nodes` lets other machines join.
     """
     if console is not None:
-        console.entry.check_listening(host)
+        console.entry.check_listen_address(host)
     listening = listening or bind(host, port)
     async with contextlib.AsyncExitStack() as stack:
         queries = stack.enter_context(QueryLog(data)) if note_queries and data.version.exists() else None
-        await stack.enter_async_context(informed(data, address))
+        await stack.enter_async_context(propagation_running(data, address))
         crawlers = None
         if token:
-            from tarrafa.serve.crawlers.app import create_app as create_crawlers_app
-            from tarrafa.serve.crawlers.facade import Facade
+            from tarrafa.serve.crawlers.app import create_crawler_api_app as create_crawlers_app
+            from tarrafa.serve.crawlers.facade import CrawlerService
 
-            crawlers = create_crawlers_app(await stack.enter_async_context(Facade(data, address)), token.secret)
-        shard = None if as_shard is None else create_shard_app(here(data), as_shard)
-        asking = stack.enter_context(Asking(data, limits))
+            crawlers = create_crawlers_app(await stack.enter_async_context(CrawlerService(data, address)), token.secret)
+        shard = None if as_shard is None else create_shard_app(open_local_shard(data), as_shard)
+        asking = stack.enter_context(SparqlPool(data, limits))
         if console is not None:
             await console.entry.open()
         app = create_app(
@@ -153,7 +153,7 @@ async def run_app(
         limit_concurrency=CONNECTIONS_MAX,
         timeout_graceful_shutdown=GRACE_S,
     )
-    server = _Server(config, lambda: on_ready(address) if on_ready is not None else None)
+    server = _UvicornServer(config, lambda: on_ready(address) if on_ready is not None else None)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     waiting = asyncio.create_task((stop or asyncio.Event()).wait())
     try:
@@ -177,7 +177,7 @@ def run(
     as_shard: Token | None = None,
     public: str = "",
     note_queries: bool = True,
-    limits: Limits | None = None,
+    limits: SparqlLimits | None = None,
     rate: RateLimit | None = None,
 ) -> None:
     """Serve in this process until Ctrl-C or SIGTERM."""

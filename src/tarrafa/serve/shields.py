@@ -12,19 +12,19 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 # The one style that YASGUI 4.6.2 writes into the page by itself, for the columns of its table; and no other.
 YASGUI_STYLE = "'sha256-zCK2EVMoPc04mRF/g5CotUvxbJPWS+8V0b+s9ptqQIk='"
-EDITOR_POLICY = POLICY.replace("style-src 'self'", f"style-src 'self' {YASGUI_STYLE}")
-POLICY_NAME = "Content-Security-Policy"
-OWN = frozenset({POLICY_NAME, "Referrer-Policy"})  # where a page may have one of its own
-SECURE = "Strict-Transport-Security"
-SECURE_VALUE = "max-age=31536000"  # this host alone: what others below it do is not ours to say
+EDITOR_CSP = CONTENT_SECURITY_POLICY.replace("style-src 'self'", f"style-src 'self' {YASGUI_STYLE}")
+CSP_HEADER = "Content-Security-Policy"
+OVERRIDABLE_HEADERS = frozenset({CSP_HEADER, "Referrer-Policy"})  # where a page may have one of its own
+HSTS_HEADER = "Strict-Transport-Security"
+HSTS_VALUE = "max-age=31536000"  # this host alone: what others below it do is not ours to say
 HEADERS = {
-    POLICY_NAME: POLICY,
+    CSP_HEADER: CONTENT_SECURITY_POLICY,
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "X-Frame-Options": "DENY",
@@ -33,10 +33,10 @@ HEADERS = {
     "Cross-Origin-Embedder-Policy": "require-corp",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+FORWARDED_HEADERS = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
-class Shields:
+class SecurityHeadersMiddleware:
     """Adds the headers to every answer, errors included. `secure`: others know the site by https."""
 
     def __init__(self, app: ASGIApp, secure: bool = False) -> None:
@@ -47,9 +47,9 @@ class Shields:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
-                    headers[name] = value if name not in OWN else headers.get(name, value)
+                    headers[name] = value if name not in OVERRIDABLE_HEADERS else headers.get(name, value)
                 if self._secure:
-                    headers[SECURE] = SECURE_VALUE
+                    headers[HSTS_HEADER] = HSTS_VALUE
                 headers.setdefault("Cache-Control", "no-cache")
             await send(message)
 
@@ -61,10 +61,10 @@ def safe_href(url: str) -> str:
     return url if url.startswith(("http://", "https://")) else "about:blank"
 
 
-def is_on_this_machine(request: HTTPConnection) -> bool:
+def is_local_request(request: HTTPConnection) -> bool:
     """Whether whoever asks sits at this machine. A request that a proxy passed on does not; nor does one that names
     another host: a page elsewhere may let its own name lead here to read what a browser on this machine can."""
-    if request.client is None or any(name in request.headers for name in FORWARDED):
+    if request.client is None or any(name in request.headers for name in FORWARDED_HEADERS):
         return False
     named = request.url.hostname or ""
     return _is_loopback(request.client.host) and (named == "localhost" or _is_loopback(named))

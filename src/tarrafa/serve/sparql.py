@@ -22,18 +22,18 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import Busy, DataError, QueryError, TarrafaError, TooCostly
+from tarrafa.errors import Busy, DataError, QueryError, TarrafaError, QueryLimitExceeded
 from tarrafa.index.shards import parts
-from tarrafa.serve.examples import examples
-from tarrafa.serve.guard import body_of
-from tarrafa.serve.negotiating import Offer, choose
-from tarrafa.serve.replies import Replies
-from tarrafa.serve.shields import EDITOR_POLICY, POLICY_NAME
-from tarrafa.triples.answering import Answer, Question
-from tarrafa.triples.asking import Asking, Unwanted
-from tarrafa.triples.publishing import newest
+from tarrafa.serve.examples import sparql_examples
+from tarrafa.serve.guard import read_body
+from tarrafa.serve.negotiating import MediaTypeOffer, negotiate
+from tarrafa.serve.replies import PageResponses
+from tarrafa.serve.shields import EDITOR_CSP, CSP_HEADER
+from tarrafa.triples.answering import SparqlResponse, SparqlRequest
+from tarrafa.triples.asking import SparqlPool, NoAcceptableFormat
+from tarrafa.triples.publishing import newest_number
 from tarrafa.triples.wording import QUERY_CHARS_MAX
-from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, forms
+from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, formats_for
 
 BODY_BYTES_MAX = 8 * QUERY_CHARS_MAX  # every character may need several bytes, and each of them an escape
 FIELDS_MAX = 2_000
@@ -43,33 +43,33 @@ FORM, QUERY, UPDATE = "application/x-www-form-urlencoded", "application/sparql-q
 NO_UPDATE = "this endpoint only answers queries: nothing can be changed through it"
 
 SOLUTIONS = (
-    Offer("application/sparql-results+json", "json"),
-    Offer("application/sparql-results+xml", "xml"),
-    Offer("text/csv", "csv"),
-    Offer("text/tab-separated-values", "tsv"),
-    Offer("application/json", "json"),
-    Offer("application/xml", "xml"),
-    Offer("text/xml", "xml"),
+    MediaTypeOffer("application/sparql-results+json", "json"),
+    MediaTypeOffer("application/sparql-results+xml", "xml"),
+    MediaTypeOffer("text/csv", "csv"),
+    MediaTypeOffer("text/tab-separated-values", "tsv"),
+    MediaTypeOffer("application/json", "json"),
+    MediaTypeOffer("application/xml", "xml"),
+    MediaTypeOffer("text/xml", "xml"),
 )
 GRAPHS = (
-    Offer("text/turtle", "ttl"),
-    Offer("application/n-triples", "nt"),
-    Offer("application/rdf+xml", "rdf"),
-    Offer("application/ld+json", "jsonld"),
-    Offer("application/json", "jsonld"),
-    Offer("application/xml", "rdf"),
-    Offer("text/xml", "rdf"),
+    MediaTypeOffer("text/turtle", "ttl"),
+    MediaTypeOffer("application/n-triples", "nt"),
+    MediaTypeOffer("application/rdf+xml", "rdf"),
+    MediaTypeOffer("application/ld+json", "jsonld"),
+    MediaTypeOffer("application/json", "jsonld"),
+    MediaTypeOffer("application/xml", "rdf"),
+    MediaTypeOffer("text/xml", "rdf"),
 )
 FORMATS = tuple(dict.fromkeys(offer.form for offer in (*SOLUTIONS, *GRAPHS)))
 # What else clients call them (SPARQLWrapper sends a `format` beside its `Accept`); media types are names too.
-ALSO = {"turtle": "ttl", "n3": "ttl", "n-triples": "nt", "ntriples": "nt", "rdf+xml": "rdf", "json-ld": "jsonld"}
-ALSO |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
-PAGE = Offer("text/html", "html")
-CODES: dict[type[TarrafaError], int] = {Unwanted: 406, QueryError: 400, TooCostly: 503, Busy: 503, DataError: 503}
-IN_UTF8 = ("text/csv", "text/tab-separated-values", "text/turtle")
+FORMAT_ALIASES = {"turtle": "ttl", "n3": "ttl", "n-triples": "nt", "ntriples": "nt", "rdf+xml": "rdf", "json-ld": "jsonld"}
+FORMAT_ALIASES |= {offer.media_type: offer.form for offer in (*GRAPHS, *SOLUTIONS)}
+HTML_OFFER = MediaTypeOffer("text/html", "html")
+ERROR_STATUSES: dict[type[TarrafaError], int] = {NoAcceptableFormat: 406, QueryError: 400, QueryLimitExceeded: 503, Busy: 503, DataError: 503}
+UTF8_MEDIA_TYPES = ("text/csv", "text/tab-separated-values", "text/turtle")
 
 
-class _Wrong(Exception):
+class _BadRequest(Exception):
     """A request that is not answered: a status and a sentence."""
 
     def __init__(self, code: int, sentence: str, **headers: str) -> None:
@@ -78,7 +78,7 @@ class _Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class _SparqlParams:
     """The parameters of a request, from wherever the protocol lets them be."""
 
     fields: list[tuple[str, str]]
@@ -89,14 +89,14 @@ class _Given:
     def one(self, name: str) -> str | None:
         values = self.all(name)
         if len(values) > 1:
-            raise _Wrong(400, f"there are {len(values)} parameters `{name}`; one is answered")
+            raise _BadRequest(400, f"there are {len(values)} parameters `{name}`; one is answered")
         return values[0] if values else None
 
 
-class SparqlPages:
+class SparqlEndpoint:
     """The endpoint and its editor."""
 
-    def __init__(self, data: DataDirectory, replies: Replies, asking: Asking) -> None:
+    def __init__(self, data: DataDirectory, replies: PageResponses, asking: SparqlPool) -> None:
         self._data, self._replies, self._asking = data, replies, asking
 
     def routes(self) -> list[Route]:
@@ -104,102 +104,102 @@ class SparqlPages:
 
     async def sparql(self, request: Request) -> Response:
         try:
-            return await self._answered(request)
-        except _Wrong as wrong:
+            return await self._respond(request)
+        except _BadRequest as wrong:
             return PlainTextResponse(f"{wrong}\n", wrong.code, wrong.headers)
         except TarrafaError as error:
-            code = next((code for kind, code in CODES.items() if isinstance(error, kind)), 0)
+            code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 0)
             if not code:
                 raise
             again = {"Retry-After": str(RETRY_AFTER_S)} if isinstance(error, Busy) else None
             return PlainTextResponse(f"{error}\n", code, again)
 
-    async def _answered(self, request: Request) -> Response:
+    async def _respond(self, request: Request) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": ", ".join(METHODS), "Accept-Post": f"{FORM}, {QUERY}"})
-        given = await _given(request)
+        given = await _read_params(request)
         if given.one("update") is not None:
-            raise _Wrong(403, NO_UPDATE)
+            raise _BadRequest(403, NO_UPDATE)
         text = given.one("query")
         if text is None:
             if request.method == "POST":
-                raise _Wrong(400, "there is no parameter `query`")
-            return await self._without_a_query(request, given)
-        question, offers = _question(text, request.headers.get("accept", ""), given, self._asking.limits.results)
-        return _response(await _while_heard(request, self._asking.ask(question)), offers)
+                raise _BadRequest(400, "there is no parameter `query`")
+            return await self._editor_or_description(request, given)
+        question, offers = _sparql_request(text, request.headers.get("accept", ""), given, self._asking.limits.results)
+        return _response(await _until_disconnected(request, self._asking.ask(question)), offers)
 
-    async def _without_a_query(self, request: Request, given: _Given) -> Response:
-        accept, form = request.headers.get("accept", ""), _form(given)
-        offer = _named(form, GRAPHS) if form else choose(accept, (*GRAPHS, PAGE))
-        if offer is PAGE:
+    async def _editor_or_description(self, request: Request, given: _SparqlParams) -> Response:
+        accept, form = request.headers.get("accept", ""), _format_name(given)
+        offer = _offer_of_format(form, GRAPHS) if form else negotiate(accept, (*GRAPHS, HTML_OFFER))
+        if offer is HTML_OFFER:
             return await asyncio.to_thread(self._editor, request)
         if offer is None:
-            raise _Wrong(406, f"what is served here can be described in {_listed(GRAPHS)}")
-        body = _description(self._replies.base(request), offer.form)
-        return Response(body, media_type=_full(offer.media_type), headers={"Vary": "Accept"})
+            raise _BadRequest(406, f"what is served here can be described in {_media_types(GRAPHS)}")
+        body = _service_description(self._replies.site_url(request), offer.form)
+        return Response(body, media_type=_with_charset(offer.media_type), headers={"Vary": "Accept"})
 
     def _editor(self, request: Request) -> Response:
         several = [one.part for one in parts(self._data) if one.part]
         response = self._replies.html(
             request,
             "sparql.html",
-            examples=examples(self._replies.texts(request)),
-            has_triples=any(map(newest, parts(self._data))),
+            examples=sparql_examples(self._replies.texts(request)),
+            has_triples=any(map(newest_number, parts(self._data))),
             several=several,
             limits=self._asking.limits,
         )
-        response.headers[POLICY_NAME] = EDITOR_POLICY
+        response.headers[CSP_HEADER] = EDITOR_CSP
         response.headers["Vary"] = "Accept, Accept-Language, Cookie"
         return response
 
 
-async def _given(request: Request) -> _Given:
-    fields = _decoded(request.scope["query_string"])
+async def _read_params(request: Request) -> _SparqlParams:
+    fields = _parse_params(request.scope["query_string"])
     if request.method != "POST":
-        return _Given(fields)
+        return _SparqlParams(fields)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == UPDATE:
-        raise _Wrong(403, NO_UPDATE)
+        raise _BadRequest(403, NO_UPDATE)
     if kind not in (FORM, QUERY):
-        raise _Wrong(415, f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
+        raise _BadRequest(415, f"a query is sent as {FORM} or as {QUERY}, not as {kind[:60] or 'nothing in particular'}",
                      Accept_Post=f"{FORM}, {QUERY}")  # fmt: skip
-    body = await body_of(request, BODY_BYTES_MAX)
+    body = await read_body(request, BODY_BYTES_MAX)
     if body is None:
-        raise _Wrong(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
+        raise _BadRequest(413, f"the request is too long: at most {BODY_BYTES_MAX:,} bytes are read")
     if kind == FORM:
-        return _Given(fields + _decoded(body))
+        return _SparqlParams(fields + _parse_params(body))
     try:
-        return _Given([*fields, ("query", body.decode())])
+        return _SparqlParams([*fields, ("query", body.decode())])
     except UnicodeDecodeError as error:
-        raise _Wrong(400, f"the query must be UTF-8; byte {error.start} is not") from None
+        raise _BadRequest(400, f"the query must be UTF-8; byte {error.start} is not") from None
 
 
-def _decoded(text: bytes) -> list[tuple[str, str]]:
+def _parse_params(text: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
     except UnicodeError:
-        raise _Wrong(400, "the parameters must be UTF-8, each other byte written as %HH") from None
+        raise _BadRequest(400, "the parameters must be UTF-8, each other byte written as %HH") from None
     except ValueError:
-        raise _Wrong(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
+        raise _BadRequest(400, f"there are too many parameters: at most {FIELDS_MAX:,} are read") from None
 
 
-def _question(text: str, accept: str, given: _Given, most: int) -> tuple[Question, dict[str, Offer]]:
+def _sparql_request(text: str, accept: str, given: _SparqlParams, most: int) -> tuple[SparqlRequest, dict[str, MediaTypeOffer]]:
     """What is asked, and under which media type each form is sent."""
-    form, limit = _form(given), given.one("limit") or ""
+    form, limit = _format_name(given), given.one("limit") or ""
     if form:
-        of_solutions, of_graph = forms(form)
-        solutions, graph = _named(of_solutions, SOLUTIONS), _named(of_graph, GRAPHS)
+        of_solutions, of_graph = formats_for(form)
+        solutions, graph = _offer_of_format(of_solutions, SOLUTIONS), _offer_of_format(of_graph, GRAPHS)
         if solutions is None and graph is None:
-            raise _Wrong(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
+            raise _BadRequest(400, f"format must be one of {', '.join(FORMATS)}, not {form[:40]!r}")
     else:
-        solutions, graph = choose(accept, SOLUTIONS), choose(accept, GRAPHS)
+        solutions, graph = negotiate(accept, SOLUTIONS), negotiate(accept, GRAPHS)
     if solutions is None and graph is None:
-        raise _Wrong(406, f"answers can be had in {_listed(SOLUTIONS)}; statements in {_listed(GRAPHS)}")
+        raise _BadRequest(406, f"answers can be had in {_media_types(SOLUTIONS)}; statements in {_media_types(GRAPHS)}")
     if limit and not (limit.isascii() and limit.isdigit() and len(limit) < 10):
-        raise _Wrong(400, f"limit must be a whole number, not {limit[:20]!r}")
+        raise _BadRequest(400, f"limit must be a whole number, not {limit[:20]!r}")
     default, named = given.all("default-graph-uri"), given.all("named-graph-uri")
     chosen = bool(default or named)
-    question = Question(
+    question = SparqlRequest(
         text,
         solutions.form if solutions else "",
         graph.form if graph else "",
@@ -211,14 +211,14 @@ def _question(text: str, accept: str, given: _Given, most: int) -> tuple[Questio
     return question, {offer.form: offer for offer in (solutions, graph) if offer is not None}
 
 
-async def _while_heard(request: Request, asked: Coroutine[None, None, Answer]) -> Answer:
+async def _until_disconnected(request: Request, asked: Coroutine[None, None, SparqlResponse]) -> SparqlResponse:
     """The answer, as long as somebody waits for it."""
     working = asyncio.create_task(asked)
-    leaving = asyncio.create_task(_gone(request))
+    leaving = asyncio.create_task(_wait_for_disconnect(request))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
-            raise _Wrong(499, "nobody waits for the answer")
+            raise _BadRequest(499, "nobody waits for the answer")
         return working.result()
     finally:
         working.cancel()
@@ -226,37 +226,37 @@ async def _while_heard(request: Request, asked: Coroutine[None, None, Answer]) -
         await asyncio.gather(working, leaving, return_exceptions=True)
 
 
-async def _gone(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _response(answer: Answer, offers: dict[str, Offer]) -> Response:
+def _response(answer: SparqlResponse, offers: dict[str, MediaTypeOffer]) -> Response:
     headers = {"Vary": "Accept"}
     if answer.is_cut:
         headers["X-Tarrafa-Limit"] = str(answer.count)
-    return Response(answer.body, media_type=_full(offers[answer.form].media_type), headers=headers)
+    return Response(answer.body, media_type=_with_charset(offers[answer.form].media_type), headers=headers)
 
 
-def _full(media_type: str) -> str:
-    return f"{media_type}; charset=utf-8" if media_type in IN_UTF8 else media_type
+def _with_charset(media_type: str) -> str:
+    return f"{media_type}; charset=utf-8" if media_type in UTF8_MEDIA_TYPES else media_type
 
 
-def _form(given: _Given) -> str:
+def _format_name(given: _SparqlParams) -> str:
     """The form that is named; clients name it in several ways at once, in the hope that we know one of them."""
-    names = [ALSO.get(name.lower(), name) for name in given.all("format") if name]
+    names = [FORMAT_ALIASES.get(name.lower(), name) for name in given.all("format") if name]
     return next((name for name in names if name in FORMATS), names[0] if names else "")
 
 
-def _named(form: str, offers: tuple[Offer, ...]) -> Offer | None:
+def _offer_of_format(form: str, offers: tuple[MediaTypeOffer, ...]) -> MediaTypeOffer | None:
     return next((offer for offer in offers if offer.form == form), None)
 
 
-def _listed(offers: tuple[Offer, ...]) -> str:
+def _media_types(offers: tuple[MediaTypeOffer, ...]) -> str:
     return ", ".join(dict.fromkeys(offer.media_type for offer in offers))
 
 
-def _description(base: str, form: str) -> bytes:
+def _service_description(base: str, form: str) -> bytes:
     """What is served here, for programs."""
     iris = [one.iri for one in SOLUTION_FORMATS.values()] + [one.iri for one in GRAPH_FORMATS.values()]
     formats = " , ".join(f"<{iri}>" for iri in iris)

@@ -21,155 +21,155 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, QueryError
 from tarrafa.graph.reader import GraphReader
 from tarrafa.serve import panel
-from tarrafa.serve.asked import page_number, whole
+from tarrafa.serve.asked import page_number_param, integer_param
 from tarrafa.serve.pages import PER_PAGE, Pager
-from tarrafa.serve.panel import LISTED, LISTS
-from tarrafa.serve.replies import NotKnown, Replies, json
-from tarrafa.serve.wanted import QUOTED_CHARS_MAX, Wanted
-from tarrafa.triples.reader import OFFSET_MAX, Counted, Counts, FoundThing, Shown, ThingQuery, ThingReader
+from tarrafa.serve.panel import FACET_VALUES_PER_PAGE, FACET_KINDS
+from tarrafa.serve.replies import UnknownResource, PageResponses, json_response
+from tarrafa.serve.wanted import QUOTED_CHARS_MAX, EntityParams
+from tarrafa.triples.reader import OFFSET_MAX, TermCount, TermCounts, FoundEntity, EntityValue, EntityQuery, EntityReader
 
 KEY_CHARS_MAX = 4_000
 FILTER_CHARS_MAX = 200
 
 
-class ThingsTold(msgspec.Struct, frozen=True):
+class EntitySearchResponse(msgspec.Struct, frozen=True):
     """The things that were asked for; `query` with the IRIs that names were taken for. `total` is exact unless `more`:
     then there are more than that."""
 
-    query: ThingQuery
+    query: EntityQuery
     total: int
     more: bool
-    things: list[FoundThing]
+    things: list[FoundEntity]
 
 
-class NamesTold(msgspec.Struct, frozen=True, rename={"kind": "list"}):
+class FacetListResponse(msgspec.Struct, frozen=True, rename={"kind": "list"}):
     """What can be chosen: vocabularies, classes or properties (`list`), those on most pages first."""
 
     kind: str
     total: int
-    names: list[Counted]
+    names: list[TermCount]
 
 
-class Saying(msgspec.Struct, frozen=True):
+class EntityPageView(msgspec.Struct, frozen=True):
     """What one page says of a thing."""
 
     url: str
     fetched: str
     label: str
     classes: list[str]
-    properties: list[Shown]
+    properties: list[EntityValue]
 
 
-class ThingTold(msgspec.Struct, frozen=True):
+class EntityResponse(msgspec.Struct, frozen=True):
     """All that is said of a thing, by the pages fetched last; `pages_total` speak of it."""
 
     key: str
     label: str
     classes: list[str]
     pages_total: int
-    said: list[Saying]
+    said: list[EntityPageView]
 
 
-def find(reader: ThingReader, wanted: Wanted, n: int, offset: int) -> ThingsTold:
+def find_entities(reader: EntityReader, wanted: EntityParams, n: int, offset: int) -> EntitySearchResponse:
     """The things that somebody wants."""
-    query = wanted.meant(reader).query(n, offset)
-    found = reader.things(query)
-    return ThingsTold(query, found.total, found.more, found.things)
+    query = wanted.resolve_names(reader).entity_query(n, offset)
+    found = reader.entities(query)
+    return EntitySearchResponse(query, found.total, found.more, found.things)
 
 
-def names(reader: ThingReader, kind: str, wanted: Wanted, n: int, offset: int, holding: str) -> NamesTold:
+def list_facet(reader: EntityReader, kind: str, wanted: EntityParams, n: int, offset: int, holding: str) -> FacetListResponse:
     """What can be chosen."""
-    if kind not in LISTS:
+    if kind not in FACET_KINDS:
         raise QueryError(f"list must be vocabularies, classes or properties, not {kind[:QUOTED_CHARS_MAX]!r}.")
-    counts = panel.names(reader, kind, wanted.meant(reader), n, offset, holding[:FILTER_CHARS_MAX])
-    return NamesTold(kind, counts.total, counts.names)
+    counts = panel.facet_names(reader, kind, wanted.resolve_names(reader), n, offset, holding[:FILTER_CHARS_MAX])
+    return FacetListResponse(kind, counts.total, counts.names)
 
 
-def tell(reader: ThingReader, key: str) -> ThingTold | None:
+def describe_entity(reader: EntityReader, key: str) -> EntityResponse | None:
     """All that is said of a thing; None if nobody speaks of it."""
-    found = reader.thing(key)
+    found = reader.entity(key)
     if found is None:
         return None
     said = [
-        Saying(view.url, _moment(view.at), view.label, view.classes, view.properties) for view in reader.said_of(key)
+        EntityPageView(view.url, _iso_time(view.at), view.label, view.classes, view.properties) for view in reader.page_views(key)
     ]
-    return ThingTold(key, found.label, found.classes, found.pages_total, said)
+    return EntityResponse(key, found.label, found.classes, found.pages_total, said)
 
 
-class ThingPages:
+class EntityRoutes:
     """The handlers."""
 
-    def __init__(self, data: DataDirectory, replies: Replies) -> None:
-        self._data, self._replies, self._reader = data, replies, ThingReader(data)
+    def __init__(self, data: DataDirectory, replies: PageResponses) -> None:
+        self._data, self._replies, self._reader = data, replies, EntityReader(data)
         self._graph: GraphReader | None = None
 
     def routes(self) -> list[Route]:
         return [
-            Route("/data", self.data),
-            Route("/data.json", self.data_json),
-            Route("/thing", self.thing),
-            Route("/thing.json", self.thing_json),
+            Route("/data", self.search_page),
+            Route("/data.json", self.search_json),
+            Route("/thing", self.entity_page),
+            Route("/thing.json", self.entity_json),
         ]
 
-    def data(self, request: Request) -> Response:
+    def search_page(self, request: Request) -> Response:
         texts, given = self._replies.texts(request), request.query_params
         if not self._reader.vocabularies(n=0).total and not self._reader.properties(n=0).total:
             return self._replies.html(request, "nothing_yet.html")
-        wanted, page = Wanted.of(given).meant(self._reader), page_number(given, "page")
+        wanted, page = EntityParams.from_query(given).resolve_names(self._reader), page_number_param(given, "page")
         shared: dict[str, Any] = {
             "wanted": wanted,
-            "sections": panel.sections(self._reader, wanted, texts),
-            "chips": panel.chips(wanted, texts),
-            "rows": panel.rows(wanted, texts),
-            "comparisons": panel.comparisons(texts),
-            "collections": panel.collections(self._collections(), wanted),
+            "sections": panel.facets(self._reader, wanted, texts),
+            "chips": panel.active_filters(wanted, texts),
+            "rows": panel.condition_rows(wanted, texts),
+            "comparisons": panel.comparison_choices(texts),
+            "collections": panel.collection_choices(self._collections(), wanted),
         }
         if given.get("list"):
-            return self._list(request, wanted, given["list"], page, shared)
+            return self._facet_page(request, wanted, given["list"], page, shared)
         if page > OFFSET_MAX // PER_PAGE:
             raise QueryError(f"Only the first {OFFSET_MAX:,} things can be paged through.")
-        found = find(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
+        found = find_entities(self._reader, wanted, PER_PAGE, (page - 1) * PER_PAGE)
         numbers = Pager.of(page, found.total, PER_PAGE, OFFSET_MAX)
         return self._replies.html(request, "data.html", found=found, numbers=numbers, **shared)
 
-    def _list(self, request: Request, wanted: Wanted, kind: str, page: int, shared: dict[str, Any]) -> Response:
+    def _facet_page(self, request: Request, wanted: EntityParams, kind: str, page: int, shared: dict[str, Any]) -> Response:
         held = request.query_params.get("filter", "").strip()[:FILTER_CHARS_MAX]
-        if page > OFFSET_MAX // LISTED:
+        if page > OFFSET_MAX // FACET_VALUES_PER_PAGE:
             raise QueryError(f"Only the first {OFFSET_MAX:,} names can be paged through.")
-        found = names(self._reader, kind, wanted, LISTED, (page - 1) * LISTED, held)
-        offers = panel.offers(kind, Counts(found.total, found.names), wanted, self._replies.texts(request))
-        numbers = Pager.of(page, found.total, LISTED, OFFSET_MAX)
+        found = list_facet(self._reader, kind, wanted, FACET_VALUES_PER_PAGE, (page - 1) * FACET_VALUES_PER_PAGE, held)
+        offers = panel.facet_values(kind, TermCounts(found.total, found.names), wanted, self._replies.texts(request))
+        numbers = Pager.of(page, found.total, FACET_VALUES_PER_PAGE, OFFSET_MAX)
         return self._replies.html(
             request, "names.html", found=found, offers=offers, held=held, numbers=numbers, **shared
         )
 
-    def data_json(self, request: Request) -> Response:
+    def search_json(self, request: Request) -> Response:
         given = request.query_params
-        wanted, kind = Wanted.of(given), given.get("list", "")
-        n, offset = whole(given, "n", LISTED if kind else PER_PAGE), whole(given, "offset", 0)
+        wanted, kind = EntityParams.from_query(given), given.get("list", "")
+        n, offset = integer_param(given, "n", FACET_VALUES_PER_PAGE if kind else PER_PAGE), integer_param(given, "offset", 0)
         if kind:
-            return json(names(self._reader, kind, wanted, n, offset, given.get("filter", "")))
-        return json(find(self._reader, wanted, n, offset))
+            return json_response(list_facet(self._reader, kind, wanted, n, offset, given.get("filter", "")))
+        return json_response(find_entities(self._reader, wanted, n, offset))
 
-    def thing(self, request: Request) -> Response:
-        return self._replies.html(request, "thing.html", found=self._told(request), wanted=self._kept(request))
+    def entity_page(self, request: Request) -> Response:
+        return self._replies.html(request, "thing.html", found=self._requested_entity(request), wanted=self._carried_params(request))
 
-    def thing_json(self, request: Request) -> Response:
-        return json(self._told(request))
+    def entity_json(self, request: Request) -> Response:
+        return json_response(self._requested_entity(request))
 
-    def _told(self, request: Request) -> ThingTold:
+    def _requested_entity(self, request: Request) -> EntityResponse:
         key = request.query_params.get("key", "").strip()
         if not key:
-            raise NotKnown("no_thing")
-        found = tell(self._reader, key) if len(key) <= KEY_CHARS_MAX else None
+            raise UnknownResource("no_thing")
+        found = describe_entity(self._reader, key) if len(key) <= KEY_CHARS_MAX else None
         if found is None:
-            raise NotKnown("unknown_thing")
+            raise UnknownResource("unknown_thing")
         return found
 
-    def _kept(self, request: Request) -> Wanted:
+    def _carried_params(self, request: Request) -> EntityParams:
         """From one thing to others: the language goes with it, and the collection."""
-        given = Wanted.of(request.query_params)
-        return Wanted(collection=given.collection, hl=given.hl)
+        given = EntityParams.from_query(request.query_params)
+        return EntityParams(collection=given.collection, hl=given.hl)
 
     def _collections(self) -> list[str]:
         try:
@@ -180,5 +180,5 @@ class ThingPages:
             return []
 
 
-def _moment(at: float) -> str:
+def _iso_time(at: float) -> str:
     return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -25,10 +25,10 @@ from msgspec.structs import replace
 from starlette.datastructures import QueryParams
 
 from tarrafa.errors import QueryError
-from tarrafa.parse.prefixes import PREFIXES, expand, shorten
-from tarrafa.parse.things import one_spelling, vocabulary_of
+from tarrafa.parse.prefixes import PREFIXES, expand_prefix, shorten_iri
+from tarrafa.parse.things import normalize_iri, vocabulary_of
 from tarrafa.serve.asked import VALUE_CHARS_MAX
-from tarrafa.triples.reader import CONDITIONS_MAX, NAMES_MAX, Condition, Counts, ThingQuery, ThingReader
+from tarrafa.triples.reader import CONDITIONS_MAX, NAMES_MAX, EntityCondition, TermCounts, EntityQuery, EntityReader
 
 Operator = Literal["words", "=", "<", "<=", ">", ">="]
 OPERATORS: tuple[Operator, ...] = ("words", "=", "<", "<=", ">", ">=")
@@ -36,56 +36,56 @@ QUOTED_CHARS_MAX = 60  # of what is not understood
 
 _condition = re.compile(r"\s*(<[^<>]*>|[^\s<>=]*)\s*(<=|>=|<|>|=)?(.*)", re.DOTALL).fullmatch
 
-Look = Callable[[str], Counts]  # names that hold a text, those on most pages first
+NameLookup = Callable[[str], TermCounts]  # names that hold a text, those on most pages first
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class EntityParams(msgspec.Struct, frozen=True):
     """All that was chosen. Names are as they were given, until they are `meant`: then they are IRIs."""
 
     q: str = ""
     vocabulary: str = ""
     of_class: str = ""
     not_class: str = ""
-    where: tuple[Condition, ...] = ()
+    where: tuple[EntityCondition, ...] = ()
     collection: str = ""
     hl: str = ""
 
     @classmethod
-    def of(cls, given: QueryParams) -> "Wanted":
+    def from_query(cls, given: QueryParams) -> "EntityParams":
         def line(name: str) -> str:
             return given.get(name, "").strip()[:VALUE_CHARS_MAX]
 
-        where = [condition(text[:VALUE_CHARS_MAX]) for text in given.getlist("where") if text.strip()]
+        where = [parse_condition(text[:VALUE_CHARS_MAX]) for text in given.getlist("where") if text.strip()]
         rows = zip_longest(*(given.getlist(name) for name in ("property", "is", "value")), fillvalue="")
-        where += [_row(*(text.strip()[:VALUE_CHARS_MAX] for text in row)) for row in rows if row[0] or row[2]]
+        where += [_condition_from_fields(*(text.strip()[:VALUE_CHARS_MAX] for text in row)) for row in rows if row[0] or row[2]]
         chosen = line("q"), line("vocabulary"), line("class"), line("not")
         return cls(*chosen, tuple(where), line("collection"), line("hl"))
 
-    def meant(self, reader: ThingReader) -> "Wanted":
+    def resolve_names(self, reader: EntityReader) -> "EntityParams":
         """With IRIs for names."""
         conditions = len(self.where) + bool(self.q)
         if conditions > CONDITIONS_MAX:
             raise QueryError(f"At most {CONDITIONS_MAX} conditions can be asked for at once, not {conditions:,}.")
-        vocabulary = _vocabulary(self.vocabulary, reader)
+        vocabulary = _resolve_vocabulary(self.vocabulary, reader)
 
         def a_class(name: str) -> str:
             looks = [lambda text: reader.classes(vocabulary, n=NAMES_MAX, holding=text)] if vocabulary else []
-            found = _named(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
+            found = _resolve_name(name, [*looks, lambda text: reader.classes(n=NAMES_MAX, holding=text)])
             if found is None:
                 raise QueryError(f"No crawled page speaks of a class called {name[:QUOTED_CHARS_MAX]!r}.")
             return found
 
         of_class, not_class = (a_class(name) if name else "" for name in (self.of_class, self.not_class))
-        where = tuple(_meant(one, reader, of_class, vocabulary) for one in self.where)
+        where = tuple(_resolve_condition(one, reader, of_class, vocabulary) for one in self.where)
         return replace(self, vocabulary=vocabulary, of_class=of_class, not_class=not_class, where=where)
 
-    def query(self, n: int, offset: int) -> ThingQuery:
+    def entity_query(self, n: int, offset: int) -> EntityQuery:
         """As the reader takes it; names must be `meant`."""
-        words = (Condition("", self.q),) if self.q else ()
+        words = (EntityCondition("", self.q),) if self.q else ()
         conditions = (*words, *self.where)
-        return ThingQuery(self.of_class, self.not_class, self.vocabulary, conditions, self.collection, offset, n)
+        return EntityQuery(self.of_class, self.not_class, self.vocabulary, conditions, self.collection, offset, n)
 
-    def without(self, place: int) -> tuple[Condition, ...]:
+    def without(self, place: int) -> tuple[EntityCondition, ...]:
         """The conditions but one."""
         return self.where[:place] + self.where[place + 1 :]
 
@@ -101,56 +101,56 @@ class Wanted(msgspec.Struct, frozen=True):
     def pairs(self) -> list[tuple[str, str]]:
         """All of it as parameters, names in short."""
         named = (self.vocabulary, self.of_class, self.not_class)
-        short = [(name, shorten(iri)) for name, iri in zip(("vocabulary", "class", "not"), named, strict=True)]
-        where = [("where", written(one)) for one in self.where]
+        short = [(name, shorten_iri(iri)) for name, iri in zip(("vocabulary", "class", "not"), named, strict=True)]
+        where = [("where", format_condition(one)) for one in self.where]
         pairs = [("q", self.q), *short, *where, ("collection", self.collection), ("hl", self.hl)]
         return [(name, value) for name, value in pairs if value]
 
 
-def condition(text: str) -> Condition:
+def parse_condition(text: str) -> EntityCondition:
     """A condition as somebody writes it on one line."""
     found = _condition(text)
     if found is None:  # it has no place where it could fail; nobody should have to trust that
-        return Condition("", text.strip())
+        return EntityCondition("", text.strip())
     name, operator, value = found.groups()
-    return _row(name, operator or "words", value)
+    return _condition_from_fields(name, operator or "words", value)
 
 
-def written(one: Condition) -> str:
+def format_condition(one: EntityCondition) -> str:
     """As one line, which `condition` reads again."""
-    short = shorten(one.property)
+    short = shorten_iri(one.property)
     name = f"<{short}>" if "://" in short or not short or any(sign in short for sign in "<>= ") else short
     return f"{name} {one.words}".rstrip() if one.operator == "words" else f"{name}{one.operator}{one.words}"
 
 
-def _row(name: str, operator: str, value: str) -> Condition:
+def _condition_from_fields(name: str, operator: str, value: str) -> EntityCondition:
     """A value loses the signs before it, which would be read as another comparison."""
     bare, value = value.lstrip("<>= \t\r\n"), value.strip()
     if value.startswith("<") and value.endswith(">"):
         bare = bare[:-1]
     name = name.strip().removeprefix("<").removesuffix(">")
-    return Condition(name, bare.strip(), cast(Operator, operator or "words"))
+    return EntityCondition(name, bare.strip(), cast(Operator, operator or "words"))
 
 
-def _meant(one: Condition, reader: ThingReader, of_class: str, vocabulary: str) -> Condition:
+def _resolve_condition(one: EntityCondition, reader: EntityReader, of_class: str, vocabulary: str) -> EntityCondition:
     if one.operator not in OPERATORS:
         raise QueryError(f"A comparison is words, =, <, <=, > or >=, not {str(one.operator)[:QUOTED_CHARS_MAX]!r}.")
     if not one.property:
         return one
-    looks: list[Look] = []
+    looks: list[NameLookup] = []
     if of_class:
         looks.append(lambda text: reader.properties(of_class, n=NAMES_MAX, holding=text))
     if vocabulary:
         looks.append(lambda text: reader.properties("", vocabulary, n=NAMES_MAX, holding=text))
-    found = _named(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
+    found = _resolve_name(one.property, [*looks, lambda text: reader.properties(n=NAMES_MAX, holding=text)])
     if found is None:
         raise QueryError(f"No crawled page speaks of a property called {one.property[:QUOTED_CHARS_MAX]!r}.")
     return replace(one, property=found)
 
 
-def _named(name: str, looks: Sequence[Look]) -> str | None:
+def _resolve_name(name: str, looks: Sequence[NameLookup]) -> str | None:
     """The IRI of a class or property; None where nobody knows what is meant."""
-    known = expand(name)
+    known = expand_prefix(name)
     if known is not None:
         return known
     for look in looks:
@@ -161,12 +161,12 @@ def _named(name: str, looks: Sequence[Look]) -> str | None:
     return None
 
 
-def _vocabulary(name: str, reader: ThingReader) -> str:
+def _resolve_vocabulary(name: str, reader: EntityReader) -> str:
     known = PREFIXES.get(name.removesuffix(":").lower())
     if known is not None or not name:
         return known or ""
     if "://" in name:
-        return one_spelling(name)
+        return normalize_iri(name)
     if any(one.iri == name for one in reader.vocabularies(n=NAMES_MAX, holding=name).names):
         return name
     raise QueryError(f"No vocabulary is known as {name[:QUOTED_CHARS_MAX]!r}: write its whole IRI.")

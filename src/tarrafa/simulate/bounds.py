@@ -13,27 +13,27 @@ import numpy as np
 
 from tarrafa.revisit import longrun
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.simulate.falseweb import Web
-from tarrafa.simulate.policies import steps
+from tarrafa.simulate.falseweb import WebModel
+from tarrafa.simulate.policies import server_intervals_s
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class FreshnessBounds(msgspec.Struct, frozen=True):
     """The least staleness in the long run; None where nothing can be said."""
 
     non_polite: float | None = None
     wp: float | None = None
 
 
-def bounds(web: Web, budget: float | None) -> Bounds:
+def freshness_bounds(web: WebModel, budget: float | None) -> FreshnessBounds:
     """For a budget in visits a day; without one only politeness bounds."""
     if not web.is_poisson:
-        return Bounds()
+        return FreshnessBounds()
     rates = np.array([document.rate for document in web.documents])
     weights = np.array([document.weight for document in web.documents])
     servers = np.array([document.server for document in web.documents])
-    caps = 1.0 / np.array(steps(web))
+    caps = 1.0 / np.array(server_intervals_s(web))
     budget_per_s = None if budget is None else budget / DAY_S
     wp = longrun.solve(rates, weights, servers, caps, budget_per_s).staleness
     if budget_per_s is None:
-        return Bounds(wp=wp)
-    return Bounds(longrun.solve(rates, weights, servers, None, budget_per_s).staleness, wp)
+        return FreshnessBounds(wp=wp)
+    return FreshnessBounds(longrun.solve(rates, weights, servers, None, budget_per_s).staleness, wp)

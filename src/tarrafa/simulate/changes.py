@@ -29,14 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Chance = np.random.Generator
+Rng = np.random.Generator
 
 PARETO_SHAPE = 1.5  # above 1, or there is no mean; below 2, so that the variance is infinite
 JITTER = 0.1  # of a regular gap, either way
 MIXTURE = (0.6, 0.3, 0.1)  # poisson, pareto, regular
 
 
-class Process(enum.StrEnum):
+class ChangeProcess(enum.StrEnum):
     """How the gaps between two changes of a document are distributed."""
 
     POISSON = "poisson"
@@ -44,67 +44,67 @@ class Process(enum.StrEnum):
     REGULAR = "regular"
 
 
-Choice = Literal["poisson", "pareto", "regular", "mixture"]
+ProcessName = Literal["poisson", "pareto", "regular", "mixture"]
 
 
 @dataclass(slots=True, frozen=True)
-class Life:
+class ChangeTimes:
     """All changes of one document."""
 
     before: float  # the last one at or before time 0; minus infinity if there never was one
     after: Floats  # those after time 0, ascending
 
 
-def choose(choice: str, chance: Chance) -> Process:
+def choose_process(choice: str, chance: Rng) -> ChangeProcess:
     """The process of one document; a mixture rolls a die."""
     if choice != "mixture":
-        return Process(choice)
-    return list(Process)[int(np.searchsorted(np.cumsum(MIXTURE[:-1]), chance.random(), side="right"))]
+        return ChangeProcess(choice)
+    return list(ChangeProcess)[int(np.searchsorted(np.cumsum(MIXTURE[:-1]), chance.random(), side="right"))]
 
 
-def live(process: Process, rate: float, until: float, chance: Chance) -> Life:
+def draw_changes(process: ChangeProcess, rate: float, until: float, chance: Rng) -> ChangeTimes:
     """One document from time 0 to `until`; a rate of 0 never changes."""
     if rate <= 0.0:
-        return Life(-math.inf, np.empty(0))
+        return ChangeTimes(-math.inf, np.empty(0))
     covering = _COVERING[process](rate, chance)
     cut = chance.random()
     first = covering * (1.0 - cut)
     parts: list[Floats] = [np.array([first])]
     reached = first
     while reached < until:
-        parts.append(reached + np.cumsum(gaps(process, rate, _enough(rate * (until - reached)), chance)))
+        parts.append(reached + np.cumsum(draw_gaps(process, rate, _gaps_to_draw(rate * (until - reached)), chance)))
         reached = float(parts[-1][-1])
     after = np.concatenate(parts)
-    return Life(-covering * cut, after[: int(np.searchsorted(after, until, side="right"))])
+    return ChangeTimes(-covering * cut, after[: int(np.searchsorted(after, until, side="right"))])
 
 
-def lives(processes: Sequence[Process], rates: Sequence[float], until: float, seed: int) -> list[Life]:
+def draw_all_changes(processes: Sequence[ChangeProcess], rates: Sequence[float], until: float, seed: int) -> list[ChangeTimes]:
     """Every document with chance of its own: what one does depends on the seed and its number alone."""
     return [
-        live(process, rate, until, np.random.default_rng((seed, number)))
+        draw_changes(process, rate, until, np.random.default_rng((seed, number)))
         for number, (process, rate) in enumerate(zip(processes, rates, strict=True))
     ]
 
 
-def gaps(process: Process, rate: float, count: int, chance: Chance) -> Floats:
+def draw_gaps(process: ChangeProcess, rate: float, count: int, chance: Rng) -> Floats:
     """So many ordinary gaps, their mean 1 / rate."""
     return _GAPS[process](rate, count, chance)
 
 
-def _enough(expected: float) -> int:
+def _gaps_to_draw(expected: float) -> int:
     """How many gaps to draw at once: hardly ever too few, never many too many."""
     return int(expected + 4.0 * math.sqrt(expected)) + 4
 
 
-def _exponential(rate: float, count: int, chance: Chance) -> Floats:
+def _exponential(rate: float, count: int, chance: Rng) -> Floats:
     return chance.exponential(1.0 / rate, count)
 
 
-def _pareto(rate: float, count: int, chance: Chance) -> Floats:
+def _pareto(rate: float, count: int, chance: Rng) -> Floats:
     return _least(rate) * (1.0 - chance.random(count)) ** (-1.0 / PARETO_SHAPE)
 
 
-def _regular(rate: float, count: int, chance: Chance) -> Floats:
+def _regular(rate: float, count: int, chance: Rng) -> Floats:
     return chance.uniform(1.0 - JITTER, 1.0 + JITTER, count) / rate
 
 
@@ -113,26 +113,26 @@ def _least(rate: float) -> float:
     return (PARETO_SHAPE - 1.0) / PARETO_SHAPE / rate
 
 
-def _covering_exponential(rate: float, chance: Chance) -> float:
+def _covering_exponential(rate: float, chance: Rng) -> float:
     return float(chance.gamma(2.0)) / rate
 
 
-def _covering_pareto(rate: float, chance: Chance) -> float:
+def _covering_pareto(rate: float, chance: Rng) -> float:
     return float(_least(rate) * (1.0 - chance.random()) ** (-1.0 / (PARETO_SHAPE - 1.0)))
 
 
-def _covering_regular(rate: float, chance: Chance) -> float:
+def _covering_regular(rate: float, chance: Rng) -> float:
     low, high = 1.0 - JITTER, 1.0 + JITTER
     return math.sqrt(low * low + (high * high - low * low) * chance.random()) / rate
 
 
-_GAPS: dict[Process, Callable[[float, int, Chance], Floats]] = {
-    Process.POISSON: _exponential,
-    Process.PARETO: _pareto,
-    Process.REGULAR: _regular,
+_GAPS: dict[ChangeProcess, Callable[[float, int, Rng], Floats]] = {
+    ChangeProcess.POISSON: _exponential,
+    ChangeProcess.PARETO: _pareto,
+    ChangeProcess.REGULAR: _regular,
 }
-_COVERING: dict[Process, Callable[[float, Chance], float]] = {
-    Process.POISSON: _covering_exponential,
-    Process.PARETO: _covering_pareto,
-    Process.REGULAR: _covering_regular,
+_COVERING: dict[ChangeProcess, Callable[[float, Rng], float]] = {
+    ChangeProcess.POISSON: _covering_exponential,
+    ChangeProcess.PARETO: _covering_pareto,
+    ChangeProcess.REGULAR: _covering_regular,
 }

@@ -16,28 +16,28 @@ import heapq
 import math
 from collections.abc import Iterator
 
-from tarrafa.revisit.policy import History, Policy, choose
+from tarrafa.revisit.policy import PageHistory, RevisitPolicy, choose_shelf
 
 BUCKET_S, BUCKET_MIN = 3600.0, 2.0  # so much of the budget may be saved for later, as the live frontier has it
-WHOLE = 1.0 - 1e-9  # a token, but for rounding
+WHOLE_TOKEN = 1.0 - 1e-9  # a token, but for rounding
 
 
-class Quick:
+class CachedPolicy:
     """A policy that remembers when shelves are due. Every policy's due moment moves with the key alone; `Index`
     inverts a function to find it, once here instead of once per head and decision."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: RevisitPolicy) -> None:
         self.behind = policy
         self._offsets: dict[int, float] = {}
 
-    def place(self, page: History) -> tuple[int, float]:
+    def place(self, page: PageHistory) -> tuple[int, float]:
         return self.behind.place(page)
 
     def urgency(self, shelf: int, key: float, now: float) -> float:
         return self.behind.urgency(shelf, key, now)
 
-    def explored(self, shelf: int, key: float) -> float:
-        return self.behind.explored(shelf, key)
+    def explore_from(self, shelf: int, key: float) -> float:
+        return self.behind.explore_from(shelf, key)
 
     def due(self, shelf: int, key: float) -> float:
         offset = self._offsets.get(shelf)
@@ -46,7 +46,7 @@ class Quick:
         return key + offset
 
 
-class Shelves:
+class ServerShelves:
     """The documents of one server that were visited before."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Shelves:
     def heads(self) -> Iterator[tuple[int, float]]:
         return ((shelf, heap[0][0]) for shelf, heap in self._heaps.items())
 
-    def due(self, policy: Policy) -> float:
+    def due(self, policy: RevisitPolicy) -> float:
         """From when on a head is worth a visit."""
         soonest_s, due = math.inf, policy.due
         for shelf, heap in self._heaps.items():
@@ -77,10 +77,10 @@ class Shelves:
         return soonest_s
 
 
-class Pool:
+class WaitingServers:
     """Servers that may be visited now and wait for a crawler."""
 
-    def __init__(self, shelves: list[Shelves]) -> None:
+    def __init__(self, shelves: list[ServerShelves]) -> None:
         self._shelves = shelves
         self._stamps = [0] * len(shelves)
         self._waiting: dict[int, None] = {}
@@ -101,7 +101,7 @@ class Pool:
             self._arrived.clear()
             self._common.clear()
 
-    def best(self, policy: Policy, now_s: float) -> int | None:
+    def best(self, policy: RevisitPolicy, now_s: float) -> int | None:
         """The server with the most urgent document, if any is due; alone, a server would not be here without."""
         if len(self._waiting) == 1:
             (server,) = self._waiting
@@ -111,7 +111,7 @@ class Pool:
                 for shelf, key in self._shelves[server].heads():
                     heapq.heappush(self._common.setdefault(shelf, []), (key, server, stamp))
         self._arrived.clear()
-        shelf_chosen = choose(policy, self._heads(), now_s)
+        shelf_chosen = choose_shelf(policy, self._heads(), now_s)
         return None if shelf_chosen is None else self._common[shelf_chosen][0][1]
 
     def _heads(self) -> Iterator[tuple[int, float]]:
@@ -125,7 +125,7 @@ class Pool:
                 del self._common[shelf]
 
 
-class Bucket:
+class BudgetBucket:
     """The budget: tokens drop in evenly, a visit takes one, few are kept."""
 
     def __init__(self, per_s: float) -> None:
@@ -140,7 +140,7 @@ class Bucket:
             return now_s
         self._tokens = min(self._most, self._tokens + (now_s - self._at_s) * self._per_s)
         self._at_s = now_s
-        return now_s if self._tokens >= WHOLE else now_s + (1.0 - self._tokens) / self._per_s
+        return now_s if self._tokens >= WHOLE_TOKEN else now_s + (1.0 - self._tokens) / self._per_s
 
     def take(self) -> None:
         self._tokens -= 1.0

@@ -27,16 +27,16 @@ from numba.extending import register_jitable
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import staleness as formulas
 from tarrafa.revisit.allocation import allocate
-from tarrafa.revisit.slots import Pages, Schedule, merge, own_times
-from tarrafa.simulate.queue import compiled, walk
-from tarrafa.simulate.workload import Floats, Numbers, Workload, workload
+from tarrafa.revisit.slots import Pages, VisitSchedule, merge, own_times
+from tarrafa.simulate.queue import compiled, execute_plan
+from tarrafa.simulate.workload import Floats, Numbers, Workload, make_workload
 
 THETAS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5)
 THETA_MAX = 10.0
 SERVERS_THETA = 1.0  # where it is not what varies
 DOCUMENTS_MAX = 20_000_000
 BUDGET_MAX = 100_000_000  # a visit takes some 60 bytes of memory
-STEPS = 5  # of work in a row, for progress
+STEPS_PER_ROW = 5  # of work in a row, for progress
 
 staleness = register_jitable(formulas.staleness)
 stale_time = register_jitable(formulas.stale_time)
@@ -45,7 +45,7 @@ Axis = Literal["servers", "rates", "weights"]
 Progress = Callable[[int, int], None]
 
 
-class Row(msgspec.Struct, frozen=True):
+class ClassicResult(msgspec.Struct, frozen=True):
     """Mean staleness of each policy and bound at one theta."""
 
     theta: float
@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True):
     non_polite: float
 
 
-class Excess(msgspec.Struct, frozen=True):
+class MWolfExcess(msgspec.Struct, frozen=True):
     """By how much M-Wolf is staler than PSP: the mean of m_wolf / psp - 1 over rows of a range of theta."""
 
     whole: float | None  # 0 … 1.5; None when rows are missing
@@ -65,7 +65,7 @@ class Excess(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True, frozen=True)
-class Setting:
+class ClassicSetting:
     """What does not vary within an experiment; the defaults are the study's, as we read it."""
 
     documents: int = 1_000_000
@@ -89,7 +89,7 @@ class Setting:
 
 
 @dataclass(slots=True, frozen=True)
-class Point:
+class ClassicPoint:
     """One Web of an experiment."""
 
     servers_theta: float
@@ -98,15 +98,15 @@ class Point:
 
 
 @dataclass(slots=True, frozen=True)
-class Experiment:
+class ClassicExperiment:
     """Which theta varies, and the Webs that it makes."""
 
     axis: Axis
     thetas: tuple[float, ...]
-    points: tuple[Point, ...]
+    points: tuple[ClassicPoint, ...]
 
 
-def experiment(servers: Sequence[float] = (), rates: Sequence[float] = (), weights: Sequence[float] = ()) -> Experiment:
+def make_experiment(servers: Sequence[float] = (), rates: Sequence[float] = (), weights: Sequence[float] = ()) -> ClassicExperiment:
     """From thetas of server sizes, rates and weights, at most one of them several: that one varies.
 
     Nothing given: the study's first experiment. Rates or weights given: server sizes stay at theta 1 unless told.
@@ -120,7 +120,7 @@ def experiment(servers: Sequence[float] = (), rates: Sequence[float] = (), weigh
     if not servers:
         servers = (SERVERS_THETA,) if rates or weights else THETAS
     points = tuple(
-        Point(of_servers, of_rates, of_weights)
+        ClassicPoint(of_servers, of_rates, of_weights)
         for of_servers in servers
         for of_rates in (rates or (None,))
         for of_weights in (weights or (0.0,))
@@ -129,52 +129,52 @@ def experiment(servers: Sequence[float] = (), rates: Sequence[float] = (), weigh
     if len(servers) == 1 and (rates or weights):
         axis = "weights" if weights and len(rates) <= 1 else "rates"
     varying = {"servers": servers, "rates": rates, "weights": weights}[axis]
-    return Experiment(axis, tuple(float(theta) for theta in varying), points)
+    return ClassicExperiment(axis, tuple(float(theta) for theta in varying), points)
 
 
-def run(what: Experiment, setting: Setting, progress: Progress = lambda done, total: None) -> list[Row]:
+def run_experiment(what: ClassicExperiment, setting: ClassicSetting, progress: Progress = lambda done, total: None) -> list[ClassicResult]:
     """One row for each theta; `progress` hears of steps done and steps in all."""
-    total = STEPS * len(what.points)
+    total = STEPS_PER_ROW * len(what.points)
     done = 0
     rows = []
     for theta, point in zip(what.thetas, what.points, strict=True):
-        web = workload(setting.documents, setting.servers, point.servers_theta, point.rates_theta, point.weights_theta)
+        web = make_workload(setting.documents, setting.servers, point.servers_theta, point.rates_theta, point.weights_theta)
         found: dict[str, float] = {}
-        for names_and_values in compare(web, setting):
+        for names_and_values in compare_policies(web, setting):
             found.update(names_and_values)
             done += 1
             progress(done, total)
-        rows.append(Row(theta=theta, **found))
+        rows.append(ClassicResult(theta=theta, **found))
     return rows
 
 
-def compare(web: Workload, setting: Setting) -> Iterator[dict[str, float]]:
+def compare_policies(web: Workload, setting: ClassicSetting) -> Iterator[dict[str, float]]:
     """The six numbers of one Web, in five steps of work."""
     rates, servers, horizon_s = web.rates_per_s, web.servers, setting.horizon_s
     free = allocate(rates, servers, None, setting.budget, horizon_s, web.weights)
-    yield {"non_polite": _evenly(web, free, horizon_s)}
+    yield {"non_polite": _ideal_staleness(web, free, horizon_s)}
     capped = allocate(rates, servers, setting.caps, setting.budget, horizon_s, web.weights)
-    yield {"wp": _evenly(web, capped, horizon_s)}
+    yield {"wp": _ideal_staleness(web, capped, horizon_s)}
     slots = merge(capped, servers, web.n_servers, horizon_s)
     yield {
         "inf_crawlers": mean_staleness(web, slots.page, slots.due, horizon_s),
-        "psp": _walked(web, slots, setting),
+        "psp": _executed_staleness(web, slots, setting),
     }
-    mp2 = _walked(web, own_times(capped, servers, web.n_servers, horizon_s), setting)
+    mp2 = _executed_staleness(web, own_times(capped, servers, web.n_servers, horizon_s), setting)
     yield {"mp2": mp2}
     if np.array_equal(free, capped):  # the caps bind nowhere: it is the same plan
         yield {"m_wolf": mp2}
     else:
-        yield {"m_wolf": _walked(web, own_times(free, servers, web.n_servers, horizon_s), setting)}
+        yield {"m_wolf": _executed_staleness(web, own_times(free, servers, web.n_servers, horizon_s), setting)}
 
 
-def _walked(web: Workload, plan: Schedule, setting: Setting) -> float:
+def _executed_staleness(web: Workload, plan: VisitSchedule, setting: ClassicSetting) -> float:
     """Mean staleness when the queue has walked the plan."""
-    done = walk(plan.start, plan.due, setting.politeness_s, setting.crawlers, setting.download_s, setting.horizon_s)
+    done = execute_plan(plan.start, plan.due, setting.politeness_s, setting.crawlers, setting.download_s, setting.horizon_s)
     return mean_staleness(web, plan.page, done.starts_s, setting.horizon_s)
 
 
-def _evenly(web: Workload, visits: Numbers, horizon_s: float) -> float:
+def _ideal_staleness(web: Workload, visits: Numbers, horizon_s: float) -> float:
     """Mean staleness when every page is visited at its own ideal times: evenly spaced, all gaps alike."""
     return float(np.average(_even_staleness(web.rates_per_s, visits, horizon_s), weights=web.weights))
 
@@ -208,7 +208,7 @@ def _stale_seconds(rates_per_s, pages, starts_s, horizon_s):  # type: ignore[no-
     return stale_s
 
 
-def excess(rows: Sequence[Row]) -> Excess:
+def m_wolf_excess(rows: Sequence[ClassicResult]) -> MWolfExcess:
     """A published study says 9.5 % without saying over which range: both that it may mean."""
 
     def mean(low: float, high: float) -> float | None:
@@ -216,4 +216,4 @@ def excess(rows: Sequence[Row]) -> Excess:
         chosen = {row.theta: row.m_wolf / row.psp - 1.0 for row in rows if row.theta in wanted}
         return sum(chosen.values()) / len(chosen) if chosen.keys() == wanted else None
 
-    return Excess(whole=mean(0.0, 1.5), inner=mean(0.25, 1.25))
+    return MWolfExcess(whole=mean(0.0, 1.5), inner=mean(0.25, 1.25))

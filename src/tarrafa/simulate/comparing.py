@@ -12,20 +12,20 @@ import numpy as np
 
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.simulate import changes, engine, falseweb
-from tarrafa.simulate.bounds import Bounds, bounds
-from tarrafa.simulate.falseweb import Crawler, Document, Server, Web
-from tarrafa.simulate.measuring import Summary
-from tarrafa.simulate.policies import Name, Settings
+from tarrafa.simulate.bounds import FreshnessBounds, freshness_bounds
+from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
+from tarrafa.simulate.measuring import SimulationSummary
+from tarrafa.simulate.policies import PolicyName, SimulationSettings
 from tarrafa.simulate.scenario import Scenario
 
-MIXING = 0x6D6978  # sets the dice for mixtures apart from those for changes
+MIXTURE_SEED = 0x6D6978  # sets the dice for mixtures apart from those for changes
 
 HEADINGS = ("policy", "freshness", "staleness", "expected staleness", "age", "visits", "violations")
 
 Progress = Callable[[int, int], None]
 
 
-class Report(msgspec.Struct, frozen=True):
+class ScenarioReport(msgspec.Struct, frozen=True):
     """What became of a scenario."""
 
     days: float
@@ -35,19 +35,19 @@ class Report(msgspec.Struct, frozen=True):
     crawlers: int
     servers: int
     documents: int
-    bounds: Bounds  # of staleness
-    runs: tuple[Summary, ...]
+    bounds: FreshnessBounds  # of staleness
+    runs: tuple[SimulationSummary, ...]
 
 
-def simulate(scenario: Scenario, progress: Progress = lambda done, total: None) -> Report:
+def run_scenario(scenario: Scenario, progress: Progress = lambda done, total: None) -> ScenarioReport:
     """Run each policy of a scenario; `progress` hears of policies done and policies in all."""
-    run, web = scenario.run, web_of(scenario)
+    run, web = scenario.run, build_web(scenario)
     progress(0, len(run.policies))
     runs = []
     for policy in run.policies:
         runs.append(engine.run(web, settings_of(scenario, policy)).summary)
         progress(len(runs), len(run.policies))
-    return Report(
+    return ScenarioReport(
         days=run.days,
         seed=run.seed,
         learn=run.learn,
@@ -55,14 +55,14 @@ def simulate(scenario: Scenario, progress: Progress = lambda done, total: None) 
         crawlers=len(web.crawlers),
         servers=len(web.servers),
         documents=len(web.documents),
-        bounds=bounds(web, run.budget),
+        bounds=freshness_bounds(web, run.budget),
         runs=tuple(runs),
     )
 
 
-def settings_of(scenario: Scenario, policy: Name) -> Settings:
+def settings_of(scenario: Scenario, policy: PolicyName) -> SimulationSettings:
     run = scenario.run
-    return Settings(
+    return SimulationSettings(
         policy=policy,
         budget=run.budget,
         learn=run.learn,
@@ -75,34 +75,34 @@ def settings_of(scenario: Scenario, policy: Name) -> Settings:
     )
 
 
-def web_of(scenario: Scenario) -> Web:
+def build_web(scenario: Scenario) -> WebModel:
     """Crawlers, servers and documents one by one; those of a group are dealt to the servers of a name in turn."""
-    crawlers = [Crawler(group.speed or math.inf) for group in scenario.crawlers for _ in range(group.count)]
-    servers: list[Server] = []
+    crawlers = [SimulatedCrawler(group.speed or math.inf) for group in scenario.crawlers for _ in range(group.count)]
+    servers: list[SimulatedServer] = []
     numbers: dict[str, range] = {}
     for group in scenario.servers:
         numbers[group.name] = range(len(servers), len(servers) + group.count)
-        one = Server(float(group.pause), group.speed or math.inf, group.pause_from, group.dates)
+        one = SimulatedServer(float(group.pause), group.speed or math.inf, group.pause_from, group.dates)
         servers += [one] * group.count
     dealt = dict.fromkeys(numbers, 0)
-    dice = np.random.default_rng((scenario.run.seed, MIXING))
+    dice = np.random.default_rng((scenario.run.seed, MIXTURE_SEED))
     documents = []
     for described in scenario.documents:
         among = numbers[described.server]
         for _ in range(described.count):
             server = among[dealt[described.server] % len(among)]
             dealt[described.server] += 1
-            process = changes.choose(described.process, dice)
-            documents.append(Document(server, described.rate_per_s, described.size, described.importance, process))
-    return falseweb.make(crawlers, servers, documents, scenario.run.days * DAY_S, scenario.run.seed)
+            process = changes.choose_process(described.process, dice)
+            documents.append(SimulatedDocument(server, described.rate_per_s, described.size, described.importance, process))
+    return falseweb.make_web_model(crawlers, servers, documents, scenario.run.days * DAY_S, scenario.run.seed)
 
 
-def rows(report: Report) -> list[tuple[str, ...]]:
+def report_rows(report: ScenarioReport) -> list[tuple[str, ...]]:
     """Lines of a table under `HEADINGS`, the freshest first; bounds stand among them."""
     found: list[tuple[float, tuple[str, ...]]] = []
     for run in report.runs:
         expected = "" if run.expected_freshness is None else f"{1.0 - run.expected_freshness:.4f}"
-        numbers = (f"{run.freshness:.4f}", f"{run.staleness:.4f}", expected, hours(run.age_s))
+        numbers = (f"{run.freshness:.4f}", f"{run.staleness:.4f}", expected, format_hours(run.age_s))
         found.append((run.staleness, (run.policy, *numbers, f"{run.visits:,}", f"{run.violations}")))
     for name, bound in (("wp (bound)", report.bounds.wp), ("non_polite (bound)", report.bounds.non_polite)):
         if bound is not None:
@@ -110,11 +110,11 @@ def rows(report: Report) -> list[tuple[str, ...]]:
     return [row for _, row in sorted(found)]
 
 
-def hours(seconds: float) -> str:
+def format_hours(seconds: float) -> str:
     return f"{seconds / 3600:.2f} h"
 
 
-def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A table for people who read text."""
     ruled = [headings, ["---"] * len(headings), *lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in ruled)

@@ -38,20 +38,20 @@ import numpy as np
 
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.revisit.policy import EXPLORE_EVERY, History, choose
+from tarrafa.revisit.policy import EXPLORE_EVERY, PageHistory, choose_shelf
 from tarrafa.simulate import falseweb, measuring
-from tarrafa.simulate.changes import Floats, Life
-from tarrafa.simulate.choosing import Bucket, Pool, Quick, Shelves
-from tarrafa.simulate.falseweb import Crawler, Document, Server, Web
-from tarrafa.simulate.knowing import Knowing, Knowledge, Learning
-from tarrafa.simulate.measuring import Gauge, Interval, Log, Summary
-from tarrafa.simulate.policies import Scheme, Settings, scheme, stretch
+from tarrafa.simulate.changes import Floats, ChangeTimes
+from tarrafa.simulate.choosing import BudgetBucket, WaitingServers, CachedPolicy, ServerShelves
+from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer, WebModel
+from tarrafa.simulate.knowing import TrueKnowledge, CrawlerKnowledge, LearnedKnowledge
+from tarrafa.simulate.measuring import FreshnessGauge, IntervalMeans, VisitLog, SimulationSummary
+from tarrafa.simulate.policies import PolicyController, SimulationSettings, make_controller, interval_stretch
 
 RENEW, TOKEN = -2, -1  # in place of a server's number
 ONCE = 1  # a statistic that no other follows
 
 
-class Kind(enum.IntEnum):
+class EventKind(enum.IntEnum):
     """Of events; the order of those at one moment."""
 
     MODIFIED = 0
@@ -62,65 +62,65 @@ class Kind(enum.IntEnum):
 
 
 @dataclass(slots=True, frozen=True)
-class Outcome:
+class SimulationResult:
     """What became of a run."""
 
-    summary: Summary
-    log: Log
+    summary: SimulationSummary
+    log: VisitLog
 
 
-def run(web: Web, settings: Settings, by: Scheme | None = None) -> Outcome:
+def run(web: WebModel, settings: SimulationSettings, by: PolicyController | None = None) -> SimulationResult:
     """Crawl a Web until its end; `by` stands in for the policy that the settings name."""
     if not settings.from_s < web.until_s:
         raise ConfigError(f"nothing is left to measure from {settings.from_s:g} s on: the end is at {web.until_s:g} s")
-    knowledge: Knowledge = Learning(web) if settings.learn else Knowing(web, stretch(web, settings))
-    crawl = _Crawl(web, settings, by or scheme(web, settings), knowledge)
-    crawl.go()
+    knowledge: CrawlerKnowledge = LearnedKnowledge(web) if settings.learn else TrueKnowledge(web, interval_stretch(web, settings))
+    crawl = _Simulation(web, settings, by or make_controller(web, settings), knowledge)
+    crawl.run()
     log = crawl.log()
     server_of = np.array([document.server for document in web.documents])[log.documents]
     violations = measuring.count_violations(web.servers, server_of, log)
     if violations:
         raise AssertionError(f"{violations} of {len(log.documents)} downloads started too soon: the engine is wrong")
-    return Outcome(_summary(web, settings, crawl.intervals, log, violations), log)
+    return SimulationResult(_summary(web, settings, crawl.intervals, log, violations), log)
 
 
-class _Crawl:
+class _Simulation:
     """The state of a run."""
 
-    def __init__(self, web: Web, settings: Settings, by: Scheme, knowledge: Knowledge) -> None:
-        self.intervals: list[Interval] = []
+    def __init__(self, web: WebModel, settings: SimulationSettings, by: PolicyController, knowledge: CrawlerKnowledge) -> None:
+        self.intervals: list[IntervalMeans] = []
         self._web, self._settings, self._scheme, self._knowledge = web, settings, by, knowledge
         servers, documents = len(web.servers), len(web.documents)
-        self._events: list[tuple[float, Kind, int]] = []
-        self._gauge = Gauge([document.weight for document in web.documents])
+        self._events: list[tuple[float, EventKind, int]] = []
+        self._gauge = FreshnessGauge([document.weight for document in web.documents])
         self._coming = [iter(life.after.tolist()) for life in web.lives]
         self._modified_s = [life.before for life in web.lives]  # the version that stands there now
         self._copied_s: list[float | None] = [None] * documents  # the version that there is a copy of
         self._new: list[deque[int]] = [deque() for _ in range(servers)]  # never visited, of each server
-        self._shelves = [Shelves() for _ in range(servers)]
-        self._pool = Pool(self._shelves)  # ready for a revisit
+        self._shelves = [ServerShelves() for _ in range(servers)]
+        self._pool = WaitingServers(self._shelves)  # ready for a revisit
         self._spare: dict[int, None] = {}  # those of the pool that have new documents, too
         self._ready: dict[int, None] = {}  # for a new document
         self._credit = [0.0] * servers  # towards the next revisit, while there are new documents
         self._may_s = [0.0] * servers  # by politeness
         self._wake_s = [math.nan] * servers  # when its ready event is
         self._revisits = 0
-        self._policy: Quick  # the first renewal makes it
+        self._policy: CachedPolicy  # the first renewal makes it
         self._idle = [(-crawler.speed, number) for number, crawler in enumerate(web.crawlers)]
-        self._bucket = Bucket(settings.budget_per_s if by.is_metered else math.inf)
+        self._bucket = BudgetBucket(settings.budget_per_s if by.is_metered else math.inf)
         self._token_s = math.nan
         self._starts, self._ends, self._whom, self._changed = array("d"), array("d"), array("q"), array("b")
         self._counted = 0
 
-    def go(self) -> None:
+    def run(self) -> None:
         """From the first event to the end."""
         self._begin()
         events, modified_s, coming, gauge = self._events, self._modified_s, self._coming, self._gauge
         while True:
             now_s, kind, number = events[0]
-            if kind is Kind.MODIFIED:
+            if kind is EventKind.MODIFIED:
                 modified_s[number] = now_s
-                gauge.change(number, now_s)
+                gauge.record_change(number, now_s)
                 following_s = next(coming[number], None)
                 if following_s is None:
                     heapq.heappop(events)
@@ -128,14 +128,14 @@ class _Crawl:
                     heapq.heapreplace(events, (following_s, kind, number))
                 continue
             heapq.heappop(events)
-            if kind is Kind.READY:
+            if kind is EventKind.READY:
                 self._be_ready(number, now_s)
-            elif kind is Kind.FREE:
+            elif kind is EventKind.FREE:
                 heapq.heappush(self._idle, (-self._web.crawlers[number].speed, number))
-            elif kind is Kind.STATISTIC:
+            elif kind is EventKind.STATISTIC:
                 self._measure(now_s)
                 if number != ONCE:
-                    self._push(now_s + self._settings.statistic_s, Kind.STATISTIC)
+                    self._push(now_s + self._settings.statistic_s, EventKind.STATISTIC)
             else:
                 self._measure(now_s)
                 return
@@ -147,18 +147,18 @@ class _Crawl:
         for number, coming in enumerate(self._coming):
             first_s = next(coming, None)
             if first_s is not None:
-                self._push(first_s, Kind.MODIFIED, number)
+                self._push(first_s, EventKind.MODIFIED, number)
         for number, document in enumerate(self._web.documents):
             if self._settings.start == "fresh":
                 self._copy(number, 0.0)
             else:
                 self._new[document.server].append(number)
         self._renew(0.0, self._settings.start == "fresh")
-        self._push(self._settings.statistic_s, Kind.STATISTIC)
-        self._push(self._settings.from_s, Kind.STATISTIC, ONCE)
-        self._push(self._web.until_s, Kind.END)
+        self._push(self._settings.statistic_s, EventKind.STATISTIC)
+        self._push(self._settings.from_s, EventKind.STATISTIC, ONCE)
+        self._push(self._web.until_s, EventKind.END)
 
-    def _push(self, at_s: float, kind: Kind, number: int = 0) -> None:
+    def _push(self, at_s: float, kind: EventKind, number: int = 0) -> None:
         heapq.heappush(self._events, (at_s, kind, number))
 
     def _be_ready(self, number: int, now_s: float) -> None:
@@ -174,10 +174,10 @@ class _Crawl:
         """A new policy: what is due, and when, may all be different."""
         turn = self._scheme.renew(now_s, self._knowledge.pages, self._revisits)
         if turn.again_s < math.inf:
-            self._push(turn.again_s, Kind.READY, RENEW)
+            self._push(turn.again_s, EventKind.READY, RENEW)
         if now_s > 0.0 and turn.plan is None and turn.policy == self._policy.behind:
             return
-        self._policy = Quick(turn.policy)
+        self._policy = CachedPolicy(turn.policy)
         if turn.plan is not None:
             for shelves in self._shelves:
                 shelves.clear()
@@ -196,7 +196,7 @@ class _Crawl:
         due_s = 0.0 if self._new[server] else self._shelves[server].due(self._policy)
         self._wake_s[server] = max(self._may_s[server], due_s, now_s)
         if self._wake_s[server] < math.inf:
-            self._push(self._wake_s[server], Kind.READY, server)
+            self._push(self._wake_s[server], EventKind.READY, server)
 
     def _enter(self, server: int, now_s: float) -> None:
         """A server is ready: for a new document, or for a revisit?"""
@@ -237,7 +237,7 @@ class _Crawl:
             else:
                 if self._token_s != token_s:
                     self._token_s = token_s
-                    self._push(token_s, Kind.READY, TOKEN)
+                    self._push(token_s, EventKind.READY, TOKEN)
                 return
 
     def _visit(self, server: int, now_s: float, is_new: bool) -> None:
@@ -250,7 +250,7 @@ class _Crawl:
                 self._credit[server] -= 1.0
             self._revisits += 1
             explore = self._scheme.explores and self._revisits % EXPLORE_EVERY == 0
-            shelf = choose(self._policy, self._shelves[server].heads(), now_s, explore)
+            shelf = choose_shelf(self._policy, self._shelves[server].heads(), now_s, explore)
             assert shelf is not None, "a server was sent for whose documents are not due"
             document = self._shelves[server].take(shelf)
         crawler = heapq.heappop(self._idle)[1]
@@ -261,8 +261,8 @@ class _Crawl:
         self._whom.append(document)
         self._changed.append(self._copy(document, now_s))
         self._shelves[server].put(*self._policy.place(_page(self._knowledge, document)), document)
-        self._may_s[server] = where.may_again(now_s, end_s)
-        self._push(end_s, Kind.FREE, crawler)
+        self._may_s[server] = where.next_start_s(now_s, end_s)
+        self._push(end_s, EventKind.FREE, crawler)
         self._sleep(server, now_s)
 
     def _copy(self, document: int, now_s: float) -> bool:
@@ -270,8 +270,8 @@ class _Crawl:
         found_s, had_s = self._modified_s[document], self._copied_s[document]
         changed = had_s is not None and found_s != had_s
         self._copied_s[document] = found_s
-        self._gauge.copy(document, now_s)
-        self._knowledge.visit(document, now_s, changed, found_s)
+        self._gauge.record_visit(document, now_s)
+        self._knowledge.record_visit(document, now_s, changed, found_s)
         return changed
 
     def _measure(self, now_s: float) -> None:
@@ -280,8 +280,8 @@ class _Crawl:
             self.intervals.append(self._gauge.close(now_s, len(self._starts) - self._counted))
             self._counted = len(self._starts)
 
-    def log(self) -> Log:
-        return Log(
+    def log(self) -> VisitLog:
+        return VisitLog(
             np.array(self._whom, np.int64),
             np.array(self._starts, np.float64),
             np.array(self._ends, np.float64),
@@ -289,37 +289,37 @@ class _Crawl:
         )
 
 
-def predict(
-    pages: Sequence[Document],
+def predict_crawl(
+    pages: Sequence[SimulatedDocument],
     hosts: int,
     delay_s: float,
     days: float,
-    settings: Settings,
+    settings: SimulationSettings,
     *,
     dated: Collection[int] = (),
     seed: int = 0,
-    lives: list[Life] | None = None,
-) -> Outcome:
+    lives: list[ChangeTimes] | None = None,
+) -> SimulationResult:
     """What a live crawl of so many hosts will do: one request at a time to each, `delay_s` from the end of an answer to
     the next request, answers that take no time, a crawler for every host. `dated` hosts send a truthful Last-Modified;
     `lives` are the changes of each page where they are known beforehand."""
-    servers = [Server(delay_s, pause_from="end", dated=host in dated) for host in range(hosts)]
-    web = falseweb.make([Crawler()] * hosts, servers, pages, days * DAY_S, seed)
+    servers = [SimulatedServer(delay_s, pause_from="end", dated=host in dated) for host in range(hosts)]
+    web = falseweb.make_web_model([SimulatedCrawler()] * hosts, servers, pages, days * DAY_S, seed)
     return run(web if lives is None else replace(web, lives=lives), settings)
 
 
-def _page(knowledge: Knowledge, document: int) -> History:
+def _page(knowledge: CrawlerKnowledge, document: int) -> PageHistory:
     page = knowledge.pages[document]
     assert page is not None, "only documents that were visited are placed"
     return page
 
 
-def _summary(web: Web, settings: Settings, intervals: list[Interval], log: Log, violations: int) -> Summary:
+def _summary(web: WebModel, settings: SimulationSettings, intervals: list[IntervalMeans], log: VisitLog, violations: int) -> SimulationSummary:
     """The means of the whole run from those of its intervals."""
     edges_s = np.array([0.0] + [interval.until_s for interval in intervals])
     spans_s = np.diff(edges_s) * (edges_s[:-1] >= settings.from_s)
     if web.is_poisson:
-        freshness, ages_s = measuring.expect(web, log, edges_s, settings.start == "fresh")
+        freshness, ages_s = measuring.expected_means(web, log, edges_s, settings.start == "fresh")
         intervals = [
             msgspec.structs.replace(interval, expected_freshness=float(fresh), expected_age_s=float(age_s))
             for interval, fresh, age_s in zip(intervals, freshness, ages_s, strict=True)
@@ -332,7 +332,7 @@ def _summary(web: Web, settings: Settings, intervals: list[Interval], log: Log, 
         return float(np.average(np.array(values, np.float64), weights=spans_s))
 
     fresh = mean([interval.freshness for interval in intervals], spans_s) or 0.0
-    return Summary(
+    return SimulationSummary(
         policy=settings.policy,
         freshness=fresh,
         staleness=1.0 - fresh,

@@ -16,47 +16,47 @@ import msgspec
 
 from tarrafa.revisit import belief, estimate, policy
 from tarrafa.revisit.estimate import AGE_MAX_S, ALPHA_MAX, DAY_S
-from tarrafa.revisit.policy import History
-from tarrafa.simulate.falseweb import Web
+from tarrafa.revisit.policy import PageHistory
+from tarrafa.simulate.falseweb import WebModel
 
 RATE_LEAST = policy.RATE_CHANGES_MIN / policy.RATE_DAYS_MAX  # between these rateupdate holds its rates, a day
 RATE_MOST = policy.RATE_CHANGES_MAX / policy.RATE_DAYS_MIN
 
 
-class Knowledge(Protocol):
+class CrawlerKnowledge(Protocol):
     """Of all documents; None of one that was never visited."""
 
-    pages: list[History | None]
+    pages: list[PageHistory | None]
 
-    def visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> History:
+    def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
         """After a visit that found a version made at `modified_s`."""
 
 
-class Learning:
+class LearnedKnowledge:
     """Rates from what visits saw."""
 
-    def __init__(self, web: Web) -> None:
-        self.pages: list[History | None] = [None] * len(web.documents)
+    def __init__(self, web: WebModel) -> None:
+        self.pages: list[PageHistory | None] = [None] * len(web.documents)
         self._web = web
         self._dates_s = [0.0] * len(web.documents)  # as the last visit gave them
-        self._records = [belief.Record()] * len(web.servers)
+        self._records = [belief.DateTrust()] * len(web.servers)
         self._counts = [0] * len(web.servers)
         self._means = [0.0] * len(web.servers)  # sums over the pages of a server, as `estimate.prior` wants them
         self._squares = [0.0] * len(web.servers)
 
-    def visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> History:
+    def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
         page, server = self.pages[document], self._web.documents[document].server
         claimed_s = max(modified_s, -AGE_MAX_S) if self._web.servers[server].dated else 0.0
         if page is None:
-            alpha, beta = estimate.prior(self._counts[server], self._means[server], self._squares[server])
-            seen = policy.meet(at_s, alpha, beta, self._web.documents[document].weight, claimed_s)
+            alpha, beta = estimate.site_prior(self._counts[server], self._means[server], self._squares[server])
+            seen = policy.record_first_visit(at_s, alpha, beta, self._web.documents[document].weight, claimed_s)
             self._counts[server] += 1
         else:
             if changed:
-                verdict = belief.modified(True, self._dates_s[document], claimed_s, page.last, at_s)
-                self._records[server] = self._records[server].with_(verdict)
-            believed = bool(claimed_s) and self._records[server].is_believed
-            seen = policy.see(page, at_s, changed, claimed_s if believed else None, believed)
+                verdict = belief.check_last_modified(True, self._dates_s[document], claimed_s, page.last, at_s)
+                self._records[server] = self._records[server].updated(verdict)
+            believed = bool(claimed_s) and self._records[server].is_trusted
+            seen = policy.record_visit(page, at_s, changed, claimed_s if believed else None, believed)
             self._means[server] -= page.estimate
             self._squares[server] -= estimate.second_moment(page.alpha, page.beta)
         self._means[server] += seen.estimate
@@ -66,16 +66,16 @@ class Learning:
         return seen
 
 
-class Knowing:
+class TrueKnowledge:
     """The true rates, as histories that every policy reads them from.
 
     `stretch` is for `proportional`, which has no budget of its own: it is shown so many times the true intervals.
     """
 
-    def __init__(self, web: Web, stretch: float = 1.0) -> None:
-        self.pages: list[History | None] = [None] * len(web.documents)
+    def __init__(self, web: WebModel, stretch: float = 1.0) -> None:
+        self.pages: list[PageHistory | None] = [None] * len(web.documents)
         self._patterns = [
-            History(
+            PageHistory(
                 first=-stretch / one.rate if one.rate > 0.0 else -math.inf,
                 last=0.0,
                 alpha=ALPHA_MAX,
@@ -87,7 +87,7 @@ class Knowing:
             for one in web.documents
         ]
 
-    def visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> History:
+    def record_visit(self, document: int, at_s: float, changed: bool, modified_s: float) -> PageHistory:
         pattern = self._patterns[document]
         page = msgspec.structs.replace(pattern, first=pattern.first + at_s, last=at_s)
         self.pages[document] = page

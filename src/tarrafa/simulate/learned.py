@@ -33,17 +33,17 @@ from tarrafa.revisit import estimate
 from tarrafa.revisit.policy import EXPLORE_EVERY
 from tarrafa.simulate.shelves import (
     LONG_AGO_S,
-    Shelves,
-    best,
+    IndexQueues,
+    best_class,
     classes_between,
     compiled,
-    eldest,
-    number_of,
-    numbers_of,
-    put,
-    shelve,
+    oldest_class,
+    class_number,
+    class_numbers,
+    append_page,
+    make_queues,
     stale_time,
-    take,
+    take_head,
 )
 from tarrafa.simulate.workload import HOUR_S, RATE_MIN_PER_HOUR, RATE_SPAN_PER_HOUR, Floats, uniform_rates
 
@@ -55,15 +55,15 @@ ESTIMATE_MIN_PER_S, ESTIMATE_MAX_PER_S = 1e-5 / HOUR_S, 20 / HOUR_S  # estimates
 WEIGHT = 1.0
 ROUNDS_MAX = 10_000
 
-unchanged = compiled(estimate.unchanged)
-dated = compiled(estimate.dated)
-cautious = compiled(estimate.cautious)
-changed = compiled(estimate.changed)
+update_unchanged = compiled(estimate.update_unchanged)
+update_dated = compiled(estimate.update_dated)
+cautious_rate = compiled(estimate.cautious_rate)
+update_changed = compiled(estimate.update_changed)
 
 Progress = Callable[[int, int], None]
 
 
-class Learned(msgspec.Struct, frozen=True):
+class LearningCurve(msgspec.Struct, frozen=True):
     """How much staler learned rates leave the pages than known ones, as the visits add up."""
 
     pages: int
@@ -82,7 +82,7 @@ class Learned(msgspec.Struct, frozen=True):
         return dict(self.curve)[visits]
 
 
-def learn(
+def measure_learning_cost(
     pages: int = 20_000,
     visits_per_day: float = 8.64,
     last_modified: bool = False,
@@ -93,7 +93,7 @@ def learn(
     prior_alpha: float = PRIOR_ALPHA,
     first_seed: int = 0,
     progress: Progress = lambda done, total: None,
-) -> Learned:
+) -> LearningCurve:
     """The excess after 1, 2, 3 … mean visits; `progress` hears of runs done and runs in all."""
     rounds = int(visits_per_day * days)
     if not WINDOW < rounds <= ROUNDS_MAX:
@@ -104,51 +104,51 @@ def learn(
     slot_s = estimate.DAY_S / visits_per_day / pages
 
     def run(seed: int | None) -> Floats:
-        shelves = _shelves(pages)
+        shelves = _initial_queues(pages)
         belief = (prior_alpha, prior_alpha / MEAN_PER_S)
         rng = np.random.default_rng(seed)
         learner = (seed is not None, last_modified, explore_every, caution)
-        found = _rounds(shelves, rates_per_s, slot_s, rounds, learner, belief, rng)
+        found = _run_rounds(shelves, rates_per_s, slot_s, rounds, learner, belief, rng)
         progress(1 if seed is None else seed - first_seed + 2, seeds + 1)
         return np.asarray(found)
 
     known = run(None)
-    seen = [100 * (_windows(run(first_seed + number)) / _windows(known) - 1) for number in range(seeds)]
+    seen = [100 * (_window_means(run(first_seed + number)) / _window_means(known) - 1) for number in range(seeds)]
     means = np.mean(seen, axis=0)
     errors = np.std(seen, axis=0, ddof=1) / math.sqrt(seeds) if seeds > 1 else []
     curve = tuple((number + 1, float(value)) for number, value in enumerate(means))
-    return Learned(
+    return LearningCurve(
         pages, visits_per_day, last_modified, explore_every, caution, prior_alpha, seeds,
         float(known[1:].mean()), curve, tuple(map(float, errors)),
     )  # fmt: skip
 
 
-def _shelves(pages: int) -> Shelves:
+def _initial_queues(pages: int) -> IndexQueues:
     """All pages in the class of the prior, none visited yet."""
     classes = classes_between(ESTIMATE_MIN_PER_S, ESTIMATE_MAX_PER_S, WEIGHT)
-    numbers = numbers_of(classes, np.full(pages, MEAN_PER_S), np.full(pages, WEIGHT))
-    return shelve(classes, numbers, np.zeros(pages, np.int64), 1, np.full(pages, LONG_AGO_S))
+    numbers = class_numbers(classes, np.full(pages, MEAN_PER_S), np.full(pages, WEIGHT))
+    return make_queues(classes, numbers, np.zeros(pages, np.int64), 1, np.full(pages, LONG_AGO_S))
 
 
-def _windows(staleness: Floats) -> Floats:
+def _window_means(staleness: Floats) -> Floats:
     """Means over WINDOW rounds, from each round after the first on."""
     return np.convolve(staleness[1:], np.full(WINDOW, 1 / WINDOW), "valid")
 
 
 @compiled
-def _seen(alpha, beta, gap_s, quiet_s, is_first, last_modified):  # type: ignore[no-untyped-def]
+def _updated_belief(alpha, beta, gap_s, quiet_s, is_first, last_modified):  # type: ignore[no-untyped-def]
     """What is believed after a visit; the page last changed `quiet_s` ago. A first visit learns from a date only."""
     if not is_first and quiet_s >= gap_s:
-        return unchanged(alpha, beta, gap_s)
+        return update_unchanged(alpha, beta, gap_s)
     if last_modified:
-        return dated(alpha, beta, quiet_s)
+        return update_dated(alpha, beta, quiet_s)
     if is_first:
         return alpha, beta
-    return changed(alpha, beta, gap_s)
+    return update_changed(alpha, beta, gap_s)
 
 
 @compiled
-def _rounds(shelves, rates_per_s, slot_s, rounds, learner, belief, rng):  # type: ignore[no-untyped-def]
+def _run_rounds(shelves, rates_per_s, slot_s, rounds, learner, belief, rng):  # type: ignore[no-untyped-def]
     """Mean staleness of each round. A Poisson process looks the same backwards: one exponential draw says when a page
     last changed, and so whether it did since the last visit."""
     is_learning, last_modified, explore_every, caution = learner
@@ -159,14 +159,14 @@ def _rounds(shelves, rates_per_s, slot_s, rounds, learner, belief, rng):  # type
         now_s = (slot + 1) * slot_s
         is_first = slot < pages
         explores = is_learning and explore_every > 0 and slot % explore_every == 0
-        page = take(shelves, 0, eldest(shelves, 0) if is_first or explores else best(shelves, 0, now_s, 0.0))
+        page = take_head(shelves, 0, oldest_class(shelves, 0) if is_first or explores else best_class(shelves, 0, now_s, 0.0))
         gap_s, rate = now_s - shelves.last_s[page], rates_per_s[page]
         past_s += now_s if is_first else stale_time(rate, gap_s)  # a page never visited is stale
         if is_learning:
             quiet_s = -math.log1p(-rng.random()) / rate
-            alphas[page], betas[page] = _seen(alphas[page], betas[page], gap_s, quiet_s, is_first, last_modified)
-            rate = cautious(alphas[page], betas[page], caution)
-        put(shelves, 0, number_of(shelves.classes, rate, WEIGHT), page, now_s)
+            alphas[page], betas[page] = _updated_belief(alphas[page], betas[page], gap_s, quiet_s, is_first, last_modified)
+            rate = cautious_rate(alphas[page], betas[page], caution)
+        append_page(shelves, 0, class_number(shelves.classes, rate, WEIGHT), page, now_s)
         if (slot + 1) % pages == 0:
             until_s = past_s
             for other in range(pages):

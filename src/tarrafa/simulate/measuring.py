@@ -22,13 +22,13 @@ import msgspec
 import numpy as np
 
 from tarrafa.simulate.changes import Floats
-from tarrafa.simulate.falseweb import Server, Web
+from tarrafa.simulate.falseweb import SimulatedServer, WebModel
 
 SLACK_S = 1e-6  # of the politeness check alone: seconds of a month are kept to some 1e-9 s
 SMALL = 1e-2  # expected changes below which differences of exponentials lose digits
 
 
-class Interval(msgspec.Struct, frozen=True):
+class IntervalMeans(msgspec.Struct, frozen=True):
     """Means over the time since the interval before."""
 
     until_s: float
@@ -40,7 +40,7 @@ class Interval(msgspec.Struct, frozen=True):
     expected_age_s: float | None = None
 
 
-class Summary(msgspec.Struct, frozen=True):
+class SimulationSummary(msgspec.Struct, frozen=True):
     """One policy's run; the means are over the time from `from_s` on."""
 
     policy: str
@@ -51,13 +51,13 @@ class Summary(msgspec.Struct, frozen=True):
     changes_seen: int  # visits that found a new version
     violations: int  # of politeness; always 0
     from_s: float
-    intervals: tuple[Interval, ...]
+    intervals: tuple[IntervalMeans, ...]
     expected_freshness: float | None = None
     expected_age_s: float | None = None
 
 
 @dataclass(slots=True, frozen=True)
-class Log:
+class VisitLog:
     """Every visit, in the order of starts."""
 
     documents: np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -65,13 +65,13 @@ class Log:
     ends_s: Floats
     changed: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
-    def of(self, document: int) -> Floats:
+    def visits_of(self, document: int) -> Floats:
         """When a document was visited."""
         found: Floats = self.starts_s[self.documents == document]
         return found
 
 
-class Gauge:
+class FreshnessGauge:
     """Freshness and age, summed over time."""
 
     def __init__(self, weights: list[float]) -> None:
@@ -90,7 +90,7 @@ class Gauge:
         self._age_area += (self._stale * (now_s + self._now_s) / 2 - self._stale_since) * span_s
         self._now_s = now_s
 
-    def change(self, document: int, now_s: float) -> None:
+    def record_change(self, document: int, now_s: float) -> None:
         """A document changed."""
         if self._since[document] == math.inf:
             self.advance(now_s)
@@ -100,7 +100,7 @@ class Gauge:
             self._stale += weight
             self._stale_since += weight * now_s
 
-    def copy(self, document: int, now_s: float) -> None:
+    def record_visit(self, document: int, now_s: float) -> None:
         """A document was visited."""
         since_s = self._since[document]
         if since_s == math.inf:
@@ -115,18 +115,18 @@ class Gauge:
             self._stale -= weight
             self._stale_since -= weight * since_s
 
-    def close(self, now_s: float, visits: int) -> Interval:
+    def close(self, now_s: float, visits: int) -> IntervalMeans:
         """The means since the last close."""
         self.advance(now_s)
         whole = self._total * (now_s - self._opened_s)
         age_s = max(0.0, self._age_area / self._kept_area) if self._kept_area else 0.0
-        interval = Interval(now_s, self._fresh_area / whole, age_s, self._kept_area / whole, visits)
+        interval = IntervalMeans(now_s, self._fresh_area / whole, age_s, self._kept_area / whole, visits)
         self._fresh_area = self._kept_area = self._age_area = 0.0
         self._opened_s = now_s
         return interval
 
 
-def expect(web: Web, log: Log, edges_s: Floats, fetched_at_0: bool) -> tuple[Floats, Floats]:
+def expected_means(web: WebModel, log: VisitLog, edges_s: Floats, fetched_at_0: bool) -> tuple[Floats, Floats]:
     """Expected freshness and age of each interval between two edges, from the times of the visits alone.
 
     Every document's visits and all edges are put in order; between two neighbours nothing happens but time.
@@ -168,7 +168,7 @@ def _areas(rates: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     return fresh, np.where(rates * high < SMALL, early(high) - early(low), age)
 
 
-def count_violations(servers: tuple[Server, ...], server_of: Floats, log: Log) -> int:
+def count_violations(servers: tuple[SimulatedServer, ...], server_of: Floats, log: VisitLog) -> int:
     """Downloads that started too soon after the one before on the same server. Shares no code with the scheduling."""
     order = np.lexsort((log.starts_s, server_of))
     server, start_s, end_s = server_of[order].astype(np.int64), log.starts_s[order], log.ends_s[order]

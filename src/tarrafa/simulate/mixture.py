@@ -20,20 +20,20 @@ import numpy as np
 
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.simulate import changes, engine, falseweb
-from tarrafa.simulate.bounds import bounds
-from tarrafa.simulate.changes import Choice
-from tarrafa.simulate.comparing import MIXING, markdown
-from tarrafa.simulate.falseweb import Crawler, Document, Server
-from tarrafa.simulate.policies import NAMES, Name, Settings
-from tarrafa.simulate.workload import largest_remainder, zipf
+from tarrafa.simulate.bounds import freshness_bounds
+from tarrafa.simulate.changes import ProcessName
+from tarrafa.simulate.comparing import MIXTURE_SEED, markdown_table
+from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer
+from tarrafa.simulate.policies import POLICY_NAMES, PolicyName, SimulationSettings
+from tarrafa.simulate.workload import largest_remainder, zipf_shares
 
-PROCESSES: tuple[Choice, ...] = ("poisson", "pareto", "regular", "mixture")
+PROCESS_NAMES: tuple[ProcessName, ...] = ("poisson", "pareto", "regular", "mixture")
 RATE_MIN_PER_DAY, RATE_MAX_PER_DAY = 1 / 30, 10.0
 
 Progress = Callable[[int, int], None]
 
 
-class Cell(msgspec.Struct, frozen=True):
+class ComparisonCell(msgspec.Struct, frozen=True):
     """One policy under one process."""
 
     policy: str
@@ -44,9 +44,9 @@ class Cell(msgspec.Struct, frozen=True):
     visits: int | None = None
 
 
-def compare(
-    policies: Sequence[Name] = NAMES,
-    processes: Sequence[Choice] = PROCESSES,
+def compare_processes(
+    policies: Sequence[PolicyName] = POLICY_NAMES,
+    processes: Sequence[ProcessName] = PROCESS_NAMES,
     *,
     documents: int = 2_000,
     servers: int = 50,
@@ -58,35 +58,35 @@ def compare(
     learn: bool = False,
     seed: int = 1,
     progress: Progress = lambda done, total: None,
-) -> list[Cell]:
+) -> list[ComparisonCell]:
     """Every policy under every process; `budget` is in visits a day, server sizes follow Zipf(servers_theta). Where the
     process is Poisson a last cell is the bound."""
-    chance = np.random.default_rng((seed, MIXING))
+    chance = np.random.default_rng((seed, MIXTURE_SEED))
     span = np.log(RATE_MAX_PER_DAY / RATE_MIN_PER_DAY)
     rates = RATE_MIN_PER_DAY * np.exp(span * chance.random(documents)) / DAY_S
-    sizes = largest_remainder(documents, zipf(servers, servers_theta))
+    sizes = largest_remainder(documents, zipf_shares(servers, servers_theta))
     where = chance.permutation(np.repeat(np.arange(servers), sizes))
-    cells: list[Cell] = []
-    bound: Cell | None = None
+    cells: list[ComparisonCell] = []
+    bound: ComparisonCell | None = None
     for process in processes:
-        dice = np.random.default_rng((seed, MIXING, 1))
+        dice = np.random.default_rng((seed, MIXTURE_SEED, 1))
         pages = [
-            Document(int(server), float(rate), process=changes.choose(process, dice))
+            SimulatedDocument(int(server), float(rate), process=changes.choose_process(process, dice))
             for server, rate in zip(where, rates, strict=True)
         ]
-        web = falseweb.make([Crawler()] * 10, [Server(pause_s)] * servers, pages, days * DAY_S, seed)
+        web = falseweb.make_web_model([SimulatedCrawler()] * 10, [SimulatedServer(pause_s)] * servers, pages, days * DAY_S, seed)
         for policy in policies:
-            how = Settings(policy, budget, learn, start="fresh", from_s=warmup_days * DAY_S)
+            how = SimulationSettings(policy, budget, learn, start="fresh", from_s=warmup_days * DAY_S)
             done = engine.run(web, how).summary
-            cells.append(Cell(policy, process, done.staleness, done.freshness, done.age_s, done.visits))
+            cells.append(ComparisonCell(policy, process, done.staleness, done.freshness, done.age_s, done.visits))
             progress(len(cells), len(processes) * len(policies))
-        least = bounds(web, budget).wp
+        least = freshness_bounds(web, budget).wp
         if least is not None:
-            bound = Cell("wp (bound)", process, least, 1.0 - least)
+            bound = ComparisonCell("wp (bound)", process, least, 1.0 - least)
     return cells if bound is None else [*cells, bound]
 
 
-def table(cells: Sequence[Cell]) -> str:
+def comparison_table(cells: Sequence[ComparisonCell]) -> str:
     """Markdown: a row for each policy, a column for each process, staleness (and freshness)."""
     policies = list(dict.fromkeys(cell.policy for cell in cells))
     processes = list(dict.fromkeys(cell.process for cell in cells))
@@ -97,4 +97,4 @@ def table(cells: Sequence[Cell]) -> str:
         numbers = [f"{cell.staleness:.3f} ({cell.freshness:.3f})" if cell else "" for cell in row]
         visits = [f"{cell.visits:,}" for cell in row if cell and cell.visits is not None]
         lines.append([policy, *numbers, visits[0] if visits else ""])
-    return markdown(["policy", *processes, "visits"], lines)
+    return markdown_table(["policy", *processes, "visits"], lines)

@@ -30,7 +30,7 @@ from numpy.typing import ArrayLike
 
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.revisit.staleness import age_worth, staleness
+from tarrafa.revisit.staleness import age_at_price, staleness
 from tarrafa.simulate import plots
 from tarrafa.simulate.changes import Floats
 
@@ -39,7 +39,7 @@ POINTS = 240  # of a period
 
 
 @dataclass(slots=True, frozen=True)
-class Curves:
+class FreshnessCurves:
     """Freshness over time; steady and best do not move."""
 
     times_s: Floats
@@ -53,9 +53,9 @@ class Curves:
         return float(np.trapezoid(curve, self.times_s) / (self.times_s[-1] - self.times_s[0]))
 
 
-def periodic(
+def periodic_freshness(
     rates: ArrayLike, period_s: float, burst_s: float, periods: int = 3, *, from_empty: bool = False
-) -> Curves:
+) -> FreshnessCurves:
     """The curves of several periods. `from_empty` begins before the first crawl, else as if it had gone on for ever."""
     values, counts = _groups(np.asarray(rates, np.float64))
     if not 0.0 < burst_s <= period_s:
@@ -77,15 +77,15 @@ def periodic(
             in_place[moment] += 0.0 if first else (1.0 - done) * _mean(values, counts, after - burst_s, period_s)
         shadow[moment] = 0.0 if first and not is_over else shown
     steady = _mean(values, counts, 0.0, period_s)
-    return Curves(times_s, in_place, shadow, steady, best(values, counts, float(counts.sum()) / period_s))
+    return FreshnessCurves(times_s, in_place, shadow, steady, best_freshness(values, counts, float(counts.sum()) / period_s))
 
 
-def best(rates: Floats, counts: Floats, visits_per_s: float) -> float:
+def best_freshness(rates: Floats, counts: Floats, visits_per_s: float) -> float:
     """The highest freshness that so many visits can buy: at one price for all, each document is visited whenever a
     visit is worth it. The price is found by bisection of its logarithm."""
 
     def ages(price: float) -> Floats:
-        return np.array([age_worth(rate, 1.0, price) for rate in rates])
+        return np.array([age_at_price(rate, 1.0, price) for rate in rates])
 
     if not np.any(rates > 0.0):
         return 1.0
@@ -126,11 +126,11 @@ def _groups(rates: Floats) -> tuple[Floats, Floats]:
     return np.array([part.mean() for part in parts]), np.array([float(len(part)) for part in parts])
 
 
-def draw(curves: Curves, stem: Path, title: str = "The same visits, in bursts or all the time") -> None:
+def draw_curves(curves: FreshnessCurves, stem: Path, title: str = "The same visits, in bursts or all the time") -> None:
     """As STEM.png and STEM.svg."""
     days = (curves.times_s / DAY_S).tolist()
     ends = [days[0], days[-1]]
-    plots.lines(
+    plots.draw_lines(
         stem,
         [
             plots.Series("in place", days, curves.in_place.tolist(), markers=False),

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tarrafa.errors import ConfigError, from_os
+from tarrafa.errors import ConfigError, data_error_from_os
 
 if TYPE_CHECKING:
-    from tarrafa.simulate.classic import Row
+    from tarrafa.simulate.classic import ClassicResult
 
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
 MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
@@ -61,7 +61,7 @@ class Series:
         return len(self.x) == 1 or (self.markers and not self.bound)
 
 
-def require(stem: Path) -> None:
+def check_can_plot(stem: Path) -> None:
     """Say what is missing before a long computation, not after it."""
     try:
         import matplotlib as _  # noqa: F401
@@ -72,9 +72,9 @@ def require(stem: Path) -> None:
 
 
 @contextmanager
-def drawing(stem: Path, title: str, x_label: str, y_label: str, *, percent: bool = False) -> Iterator[Any]:
+def figure_axes(stem: Path, title: str, x_label: str, y_label: str, *, percent: bool = False) -> Iterator[Any]:
     """Axes in the house's style; when the block ends, STEM.png and STEM.svg are written."""
-    require(stem)
+    check_can_plot(stem)
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.ticker import PercentFormatter
@@ -96,10 +96,10 @@ def drawing(stem: Path, title: str, x_label: str, y_label: str, *, percent: bool
             try:
                 figure.savefig(path, format=form, metadata=metadata)
             except OSError as error:
-                raise from_os(error, path) from None
+                raise data_error_from_os(error, path) from None
 
 
-def lines(
+def draw_lines(
     stem: Path,
     series: Sequence[Series],
     title: str,
@@ -111,7 +111,7 @@ def lines(
     x_ticks: Sequence[float] | None = None,
 ) -> None:
     """Draw curves, each labelled at its right end; `y_from` None lets the axis begin where the numbers do."""
-    with drawing(stem, title, x_label, y_label, percent=percent) as axes:
+    with figure_axes(stem, title, x_label, y_label, percent=percent) as axes:
         for number, one in enumerate(series):
             axes.plot(
                 one.x,
@@ -130,7 +130,7 @@ def lines(
         _label_ends(axes, series)
 
 
-def bars(
+def draw_bars(
     stem: Path,
     labels: Sequence[str],
     values: Sequence[float],
@@ -141,7 +141,7 @@ def bars(
     percent: bool = False,
 ) -> None:
     """Draw one bar for each label, from zero, with its number on it; `bound` is a dashed line across."""
-    with drawing(stem, title, "", y_label, percent=percent) as axes:
+    with figure_axes(stem, title, "", y_label, percent=percent) as axes:
         drawn = axes.bar(labels, values, color=COLOURS[0], width=0.65)
         axes.bar_label(drawn, [f"{value:.2%}" if percent else f"{value:.4g}" for value in values], padding=2)
         axes.grid(visible=False, axis="x")
@@ -162,7 +162,7 @@ def _label_ends(axes: Any, series: Sequence[Series]) -> None:
     axes.set_ylim(low, high)
     height_points = SIZE_INCHES[1] * 72 * 0.78  # of the axes, about: title and labels take the rest
     per_point = (high - low) / height_points
-    places = spread([one.y[-1] for one in series], LABEL_POINTS * 1.3 * per_point, low)
+    places = spread_labels([one.y[-1] for one in series], LABEL_POINTS * 1.3 * per_point, low)
     for number, (one, place) in enumerate(zip(series, places, strict=True)):
         colour = COLOURS[number % len(COLOURS)]
         dark = tuple(0.7 * part for part in to_rgb(colour))  # letters need more contrast than lines
@@ -176,7 +176,7 @@ def _label_ends(axes: Any, series: Sequence[Series]) -> None:
         )  # fmt: skip
 
 
-def spread(places: Sequence[float], least: float, lowest: float = -math.inf) -> list[float]:
+def spread_labels(places: Sequence[float], least: float, lowest: float = -math.inf) -> list[float]:
     """The same places in the same order, at least so far apart, each group centred on where it wanted to be.
 
     None lies lower than `lowest`.
@@ -202,7 +202,7 @@ def spread(places: Sequence[float], least: float, lowest: float = -math.inf) -> 
     return found
 
 
-CURVES = (
+CLASSIC_CURVES = (
     ("M-Wolf", "m_wolf", False),
     ("MP2", "mp2", False),
     ("PSP", "psp", False),
@@ -212,13 +212,13 @@ CURVES = (
 )
 
 
-def draw_classic(rows: "Sequence[Row]", stem: Path, title: str, x_label: str, y_label: str) -> None:
+def draw_classic(rows: "Sequence[ClassicResult]", stem: Path, title: str, x_label: str, y_label: str) -> None:
     """The classic policies (solid) and their bounds (dashed), against theta."""
     rows = sorted(rows, key=lambda row: row.theta)
     thetas = [row.theta for row in rows]
-    curves = [Series(label, thetas, [getattr(row, name) for row in rows], bound) for label, name, bound in CURVES]
+    curves = [Series(label, thetas, [getattr(row, name) for row in rows], bound) for label, name, bound in CLASSIC_CURVES]
     lowest = min(min(curve.y) for curve in curves)
-    lines(
+    draw_lines(
         stem,
         curves,
         title,

@@ -28,8 +28,8 @@ import numpy as np
 from tarrafa.errors import ConfigError
 from tarrafa.revisit import longrun
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.revisit.policy import History, Index, Planned, Policy, Proportional, RateUpdate, Uniform, class_of
-from tarrafa.simulate.falseweb import Web
+from tarrafa.revisit.policy import PageHistory, IndexPolicy, PlannedPolicy, RevisitPolicy, ProportionalPolicy, RateUpdatePolicy, UniformPolicy, class_of
+from tarrafa.simulate.falseweb import WebModel
 
 RENEW_EVERY_S = (
     3600.0  # prices and scales; the live frontier does it six times as often, which costs more than it tells
@@ -38,16 +38,16 @@ EXPERIENCE_MIN = 10.0  # revisits to be expected before what was made of them sa
 SPENT_GOAL = 0.97  # of the budget
 FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
-Name = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"]
-NAMES: tuple[Name, ...] = get_args(Name)
-Pages = Sequence[History | None]
+PolicyName = Literal["index", "psp", "mp2", "m-wolf", "uniform", "proportional", "rateupdate"]
+POLICY_NAMES: tuple[PolicyName, ...] = get_args(PolicyName)
+Pages = Sequence[PageHistory | None]
 
 
 @dataclass(slots=True, frozen=True)
-class Settings:
+class SimulationSettings:
     """How a Web is crawled."""
 
-    policy: Name = "index"
+    policy: PolicyName = "index"
     budget: float | None = None  # revisits a day; None: what politeness allows
     learn: bool = True  # or are the true rates known?
     start: Literal["sweep", "fresh"] = "sweep"  # nothing is there yet, or a copy of everything was made at time 0
@@ -60,7 +60,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, value, fits, allowed in (
-            ("policy", self.policy, self.policy in NAMES, f"one of {', '.join(NAMES)}"),
+            ("policy", self.policy, self.policy in POLICY_NAMES, f"one of {', '.join(POLICY_NAMES)}"),
             ("budget", self.budget, self.budget is None or self.budget > 0, "above 0 visits a day"),
             ("share", self.share, 0 <= self.share <= 1, "0 to 1"),
             ("horizon", self.horizon_s, self.horizon_s > 0, "above 0"),
@@ -76,39 +76,39 @@ class Settings:
 
 
 @dataclass(slots=True, frozen=True)
-class Turn:
+class PolicyTurn:
     """What the scheduler goes by until it asks again."""
 
-    policy: Policy
+    policy: RevisitPolicy
     plan: Sequence[tuple[float, int]] | None = None  # all visits of a plan, due and document; None: no plan
     again_s: float = math.inf
 
 
-class Scheme(Protocol):
+class PolicyController(Protocol):
     """Makes policies."""
 
     explores: bool  # does every so many-th visit explore?
     is_metered: bool  # or does the plan keep to the budget by itself?
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> Turn:
+    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
         """`revisits` is how many were made so far."""
 
 
-def scheme(web: Web, settings: Settings) -> Scheme:
+def make_controller(web: WebModel, settings: SimulationSettings) -> PolicyController:
     """The one that the settings name."""
     if settings.policy == "index":
-        return Priced(web, settings)
+        return PriceController(web, settings)
     if settings.policy in ("psp", "mp2", "m-wolf"):
-        return Plans(web, settings)
-    return Intervals(settings)
+        return PlanController(web, settings)
+    return IntervalController(settings)
 
 
-def stretch(web: Web, settings: Settings) -> float:
+def interval_stretch(web: WebModel, settings: SimulationSettings) -> float:
     """By which proportional's true intervals are multiplied to spend the budget."""
     return math.fsum(one.rate for one in web.documents) / settings.budget_per_s if settings.budget else 1.0
 
 
-def steps(web: Web) -> list[float]:
+def server_intervals_s(web: WebModel) -> list[float]:
     """How long a server's visits follow each other at the soonest, start to start, in the mean over its documents."""
     fastest = max(crawler.speed for crawler in web.crawlers)
     sizes, counts = [0.0] * len(web.servers), [0] * len(web.servers)
@@ -116,52 +116,52 @@ def steps(web: Web) -> list[float]:
         sizes[one.server] += one.size
         counts[one.server] += 1
     return [
-        server.step_s(size / max(count, 1) / min(fastest, server.speed))
+        server.shortest_interval_s(size / max(count, 1) / min(fastest, server.speed))
         for server, size, count in zip(web.servers, sizes, counts, strict=True)
     ]
 
 
-class Intervals:
+class IntervalController:
     """uniform, proportional and rateupdate."""
 
     explores = False
     is_metered = True
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: SimulationSettings) -> None:
         self._settings = settings
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> Turn:
+    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
         settings, least_s = self._settings, self._settings.interval_min_s
         learning_s = now_s + RENEW_EVERY_S if settings.learn or settings.start == "sweep" else math.inf
         if settings.policy == "uniform":
             known = sum(page is not None for page in pages)
             again_s = learning_s if known < len(pages) else math.inf
-            return Turn(Uniform(max(least_s, known / settings.budget_per_s)), again_s=again_s)
+            return PolicyTurn(UniformPolicy(max(least_s, known / settings.budget_per_s)), again_s=again_s)
         if settings.policy == "proportional":
-            return Turn(Proportional(least_s))
+            return PolicyTurn(ProportionalPolicy(least_s))
         if settings.scale_s is not None or settings.budget is None:
-            return Turn(RateUpdate(settings.scale_s or DAY_S, least_s))
+            return PolicyTurn(RateUpdatePolicy(settings.scale_s or DAY_S, least_s))
         asked = math.fsum(page.rate for page in pages if page is not None)
-        return Turn(RateUpdate(max(asked, 1.0) / settings.budget_per_s, least_s), again_s=learning_s)
+        return PolicyTurn(RateUpdatePolicy(max(asked, 1.0) / settings.budget_per_s, least_s), again_s=learning_s)
 
 
-class Plans:
+class PlanController:
     """psp, mp2 and m-wolf. A plan takes every copy for fresh when it begins; that none is, is what it pays for being a
     plan."""
 
     explores = False
     is_metered = False
 
-    def __init__(self, web: Web, settings: Settings) -> None:
+    def __init__(self, web: WebModel, settings: SimulationSettings) -> None:
         self._web = web
         self._settings = settings
         self._made = 0
         often = settings.horizon_s / max(settings.interval_min_s, 1.0)
         documents = np.bincount([document.server for document in web.documents], minlength=len(web.servers))
-        caps = np.minimum(settings.horizon_s / np.maximum(steps(web), 1e-3), often * documents)
+        caps = np.minimum(settings.horizon_s / np.maximum(server_intervals_s(web), 1e-3), often * documents)
         self._caps = np.floor(caps).astype(np.int64)
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> Turn:
+    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
         from tarrafa.revisit.allocation import allocate
         from tarrafa.revisit.slots import merge, own_times
 
@@ -170,7 +170,7 @@ class Plans:
         self._made += 1
         end_s = now_s + horizon_s
         if not known:
-            return Turn(Planned(self._made, end_s), [], end_s)
+            return PolicyTurn(PlannedPolicy(self._made, end_s), [], end_s)
         servers = np.array([self._web.documents[number].server for number, _ in known])
         budget = int(min(settings.budget_per_s * horizon_s, self._caps.sum()))
         visits = allocate(
@@ -186,10 +186,10 @@ class Plans:
         plan = [
             (now_s + due_s, known[row][0]) for due_s, row in zip(slots.due.tolist(), slots.page.tolist(), strict=True)
         ]
-        return Turn(Planned(self._made, end_s), plan, end_s)
+        return PolicyTurn(PlannedPolicy(self._made, end_s), plan, end_s)
 
 
-class Priced:
+class PriceController:
     """index. Documents of one server and class are one row to the long run, so that a price costs milliseconds.
 
     The long run knows neither of exploring, which comes on top, nor that a document which is due waits for its server's
@@ -200,24 +200,24 @@ class Priced:
     explores = True
     is_metered = True
 
-    def __init__(self, web: Web, settings: Settings) -> None:
+    def __init__(self, web: WebModel, settings: SimulationSettings) -> None:
         self._servers = [document.server for document in web.documents]
-        self._caps = 1.0 / np.array(steps(web))
+        self._caps = 1.0 / np.array(server_intervals_s(web))
         self._settings = settings
         self._solved: float | None = None
         self._factor = 1.0
         self._at_s, self._revisits = 0.0, 0
 
-    def renew(self, now_s: float, pages: Pages, revisits: int) -> Turn:
+    def renew(self, now_s: float, pages: Pages, revisits: int) -> PolicyTurn:
         settings = self._settings
         if not settings.budget:
-            return Turn(Index(0.0, settings.interval_min_s))
-        self._steer(now_s, revisits)
+            return PolicyTurn(IndexPolicy(0.0, settings.interval_min_s))
+        self._adjust_factor(now_s, revisits)
         if self._solved is None or settings.learn or settings.start == "sweep":
             self._solved = self._price(pages)
-        return Turn(Index(self._solved * self._factor, settings.interval_min_s), again_s=now_s + RENEW_EVERY_S)
+        return PolicyTurn(IndexPolicy(self._solved * self._factor, settings.interval_min_s), again_s=now_s + RENEW_EVERY_S)
 
-    def _steer(self, now_s: float, revisits: int) -> None:
+    def _adjust_factor(self, now_s: float, revisits: int) -> None:
         expected = self._settings.budget_per_s * (now_s - self._at_s)
         if expected >= EXPERIENCE_MIN:
             spent = (revisits - self._revisits) / (SPENT_GOAL * expected)

@@ -29,7 +29,7 @@ compiled = njit(cache=True, nogil=True)
 
 
 @dataclass(slots=True, frozen=True)
-class Walk:
+class PlanExecution:
     """What became of a plan."""
 
     starts_s: Floats  # of each visit, in the plan's order; infinite where it was not made
@@ -37,15 +37,15 @@ class Walk:
     violations: int  # of politeness, counted from the starts; always 0
 
 
-def walk(
+def execute_plan(
     offsets: Numbers, due_s: Floats, politeness_s: float, crawlers: int, download_s: float, horizon_s: float
-) -> Walk:
+) -> PlanExecution:
     """Walk through a plan; the visits of server s are due_s[offsets[s]:offsets[s + 1]], ascending."""
     starts_s = np.full(len(due_s), NOT_MADE)
-    made = _walk(offsets, due_s, float(politeness_s), crawlers, float(download_s), float(horizon_s), starts_s)
+    made = _execute_plan(offsets, due_s, float(politeness_s), crawlers, float(download_s), float(horizon_s), starts_s)
     violations = count_violations(offsets, starts_s, politeness_s)
     assert violations == 0, f"{violations} visits started less than {politeness_s} s after the one before"
-    return Walk(starts_s, int(made), violations)
+    return PlanExecution(starts_s, int(made), violations)
 
 
 def count_violations(offsets: Numbers, starts_s: Floats, politeness_s: float) -> int:
@@ -60,7 +60,7 @@ def count_violations(offsets: Numbers, starts_s: Floats, politeness_s: float) ->
 
 
 @compiled
-def _walk(offsets, due_s, politeness_s, crawlers, download_s, horizon_s, starts_s):  # type: ignore[no-untyped-def]
+def _execute_plan(offsets, due_s, politeness_s, crawlers, download_s, horizon_s, starts_s):  # type: ignore[no-untyped-def]
     """Fills `starts_s`; returns how many visits were made."""
     n_servers = len(offsets) - 1
     wait_keys, wait_servers, waiting = np.empty(n_servers), np.empty(n_servers, np.int64), 0

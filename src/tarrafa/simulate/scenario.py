@@ -15,11 +15,11 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from tarrafa.config import NUMBER_MAX, Seconds, Size, decode_amount, plainly, read_text, size
+from tarrafa.config import NUMBER_MAX, Seconds, ByteSize, decode_quantity, plain_message, read_user_file, parse_size
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.simulate.changes import Choice
-from tarrafa.simulate.policies import Name
+from tarrafa.simulate.changes import ProcessName
+from tarrafa.simulate.policies import PolicyName
 
 DAYS_MAX = 3650.0
 CRAWLERS_MAX, SERVERS_MAX, DOCUMENTS_MAX = 100_000, 100_000, 1_000_000
@@ -27,15 +27,15 @@ COLUMNS = ("server", "rate_per_day", "size", "importance")  # of a documents fil
 COLUMN_PROCESS = "process"
 
 
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _ScenarioSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
 
 
-class Run(_Section, frozen=True):
+class ScenarioRun(_ScenarioSection, frozen=True):
     """How the Web is crawled, and for how long."""
 
     days: float
-    policy: Name | tuple[Name, ...] = "index"
+    policy: PolicyName | tuple[PolicyName, ...] = "index"
     budget: float | None = None
     seed: int = 0
     learn: bool = True
@@ -47,58 +47,58 @@ class Run(_Section, frozen=True):
     warmup: Seconds = Seconds(0)
 
     @property
-    def policies(self) -> tuple[Name, ...]:
+    def policies(self) -> tuple[PolicyName, ...]:
         return self.policy if isinstance(self.policy, tuple) else (self.policy,)
 
 
-class Crawlers(_Section, frozen=True):
+class ScenarioCrawlers(_ScenarioSection, frozen=True):
     """So many alike; speed in bytes a second, absent: no limit."""
 
     count: int = 1
-    speed: Size | None = None
+    speed: ByteSize | None = None
 
 
-class Servers(_Section, frozen=True):
+class ScenarioServers(_ScenarioSection, frozen=True):
     """So many alike, under one name: documents of that name are dealt out to them in turn."""
 
     name: str
     pause: Seconds
     count: int = 1
-    speed: Size | None = None
+    speed: ByteSize | None = None
     pause_from: Literal["start", "end"] = "end"
     dates: bool = False
 
 
-class Documents(_Section, frozen=True):
+class ScenarioDocuments(_ScenarioSection, frozen=True):
     """So many alike; either rate, in changes a day, or interval, the mean time between two changes."""
 
     server: str
     count: int = 1
     rate: float | None = None
     interval: Seconds | None = None
-    size: Size = Size(10_000)
+    size: ByteSize = ByteSize(10_000)
     importance: float = 1.0
-    process: Choice = "poisson"
+    process: ProcessName = "poisson"
 
     @property
     def rate_per_s(self) -> float:
         return self.rate / DAY_S if self.rate is not None else 1.0 / (self.interval or math.inf)
 
 
-class Scenario(_Section, frozen=True):
+class Scenario(_ScenarioSection, frozen=True):
     """A file, defaults filled in; the documents of a documents file are among the others."""
 
-    run: Run
-    servers: tuple[Servers, ...]
-    crawlers: tuple[Crawlers, ...] = (Crawlers(),)
-    documents: tuple[Documents, ...] = ()
+    run: ScenarioRun
+    servers: tuple[ScenarioServers, ...]
+    crawlers: tuple[ScenarioCrawlers, ...] = (ScenarioCrawlers(),)
+    documents: tuple[ScenarioDocuments, ...] = ()
     documents_file: str | None = None
 
 
-def read(path: Path) -> Scenario:
+def read_scenario(path: Path) -> Scenario:
     """The scenario that a file describes."""
     try:
-        table = tomllib.loads(read_text(path))
+        table = tomllib.loads(read_user_file(path))
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     try:
@@ -111,7 +111,7 @@ def read(path: Path) -> Scenario:
     if scenario.documents_file is not None:
         names = {server.name for server in scenario.servers}
         listed = path.parent / scenario.documents_file
-        scenario = msgspec.structs.replace(scenario, documents=(*scenario.documents, *_listed(listed, names)))
+        scenario = msgspec.structs.replace(scenario, documents=(*scenario.documents, *_read_documents_file(listed, names)))
     count = sum(group.count for group in scenario.documents)
     if not 1 <= count <= DOCUMENTS_MAX:
         raise ConfigError(f"{path}: documents must be 1 to {DOCUMENTS_MAX:,} in all, got {count:,}")
@@ -122,15 +122,15 @@ def read(path: Path) -> Scenario:
 
 def _decode(kind: type, value: Any) -> Any:
     """As collections have them, but never below zero."""
-    amount = decode_amount(kind, value)
+    amount = decode_quantity(kind, value)
     if amount < 0:
         raise ValueError(f"expected 0 or more, got {amount:g}")
     return amount
 
 
-def _listed(path: Path, servers: set[str]) -> Iterator[Documents]:
+def _read_documents_file(path: Path, servers: set[str]) -> Iterator[ScenarioDocuments]:
     """One document for each line of a CSV file."""
-    rows = csv.DictReader(read_text(path).splitlines(), strict=True)
+    rows = csv.DictReader(read_user_file(path).splitlines(), strict=True)
     given = tuple(rows.fieldnames or ())
     if given not in (COLUMNS, (*COLUMNS, COLUMN_PROCESS)):
         allowed = f"{','.join(COLUMNS)} and perhaps {COLUMN_PROCESS}"
@@ -140,12 +140,12 @@ def _listed(path: Path, servers: set[str]) -> Iterator[Documents]:
             where = f"{path}:{rows.line_num}"
             if None in row or None in row.values():
                 raise ConfigError(f"{where}: expected {len(given)} columns")
-            yield _line(row, servers, where)
+            yield _parse_document_line(row, servers, where)
     except csv.Error as error:
         raise ConfigError(f"{path}:{rows.reader.line_num}: not valid CSV: {error}") from None
 
 
-def _line(row: dict[str, str], servers: set[str], where: str) -> Documents:
+def _parse_document_line(row: dict[str, str], servers: set[str], where: str) -> ScenarioDocuments:
     numbers = {}
     for column in ("rate_per_day", "importance"):
         try:
@@ -155,45 +155,45 @@ def _line(row: dict[str, str], servers: set[str], where: str) -> Documents:
         if not 0.0 <= numbers[column] <= NUMBER_MAX:
             raise ConfigError(f"{where}: {column} must be 0 or more, got {row[column]}")
     try:
-        amount = size(row["size"])
+        amount = parse_size(row["size"])
     except ValueError as error:
         raise ConfigError(f"{where}: size: {error}") from None
     if row["server"] not in servers:
         raise ConfigError(f"{where}: server: there is no {row['server']!r} (allowed: {', '.join(sorted(servers))})")
     process = row.get(COLUMN_PROCESS) or "poisson"
-    if process not in get_args(Choice):
-        raise ConfigError(f"{where}: process: unknown {process!r} (allowed: {', '.join(get_args(Choice))})")
-    return Documents(
+    if process not in get_args(ProcessName):
+        raise ConfigError(f"{where}: process: unknown {process!r} (allowed: {', '.join(get_args(ProcessName))})")
+    return ScenarioDocuments(
         server=row["server"],
         rate=numbers["rate_per_day"],
-        size=Size(amount),
+        size=ByteSize(amount),
         importance=numbers["importance"],
         process=process,  # type: ignore[arg-type]
     )
 
 
-PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
-STEP = re.compile(r"^\.?(?P<section>\w+)(?:\[(?P<number>\d+|\.\.\.)\])?(?:\.(?P<key>\w+))?")
-FIELD = re.compile(r"Object (?P<why>contains unknown|missing required) field `(?P<key>[^`]*)`")
-SECTIONS: dict[str, type[_Section]] = {"run": Run, "crawlers": Crawlers, "servers": Servers, "documents": Documents}
+ERROR_PLACE = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>[^`]*)`)?$", re.DOTALL)
+ERROR_STEP = re.compile(r"^\.?(?P<section>\w+)(?:\[(?P<number>\d+|\.\.\.)\])?(?:\.(?P<key>\w+))?")
+ERROR_FIELD = re.compile(r"Object (?P<why>contains unknown|missing required) field `(?P<key>[^`]*)`")
+SECTIONS: dict[str, type[_ScenarioSection]] = {"run": ScenarioRun, "crawlers": ScenarioCrawlers, "servers": ScenarioServers, "documents": ScenarioDocuments}
 
 
 def _explain(message: str) -> str:
     """msgspec's sentence, with section and key in front as they stand in the file."""
-    place = PLACE.match(message)
+    place = ERROR_PLACE.match(message)
     assert place is not None
-    step = STEP.match(place["path"] or "")
+    step = ERROR_STEP.match(place["path"] or "")
     section, number, key = (step["section"], step["number"], step["key"] or "") if step else ("", None, "")
     name = f"[{section}]" if section in SECTIONS and number is None else section
     if number is not None and section in SECTIONS:
         name = f"[[{section}]] number {int(number) + 1}:"
-    field = FIELD.match(place["what"])
+    field = ERROR_FIELD.match(place["what"])
     fields = {one.name: one for one in msgspec.structs.fields(SECTIONS.get(section, Scenario))}
     if field and field["why"] == "contains unknown":
         return f"{name} unknown key {field['key']!r} (allowed: {', '.join(fields)})".lstrip()
     if field:
         return f"{name} {field['key']} is missing".lstrip()
-    what = plainly(place["what"])
+    what = plain_message(place["what"])
     allowed = f" (allowed: {', '.join(_choices(fields[key].type))})" if "enum value" in what else ""
     if what.startswith("expected a list") and section in SECTIONS and not key:
         allowed = f" (write [[{section}]])"
@@ -225,7 +225,7 @@ def _complaints(scenario: Scenario) -> Iterator[tuple[bool, str]]:
     yield between("[[crawlers]] count, in all,", sum(group.count for group in scenario.crawlers), 1, CRAWLERS_MAX)
     yield between("[[servers]] count, in all,", sum(group.count for group in scenario.servers), 1, SERVERS_MAX)
     names = [server.name for server in scenario.servers]
-    groups: list[tuple[str, Sequence[Crawlers | Servers]]]
+    groups: list[tuple[str, Sequence[ScenarioCrawlers | ScenarioServers]]]
     groups = [("crawlers", scenario.crawlers), ("servers", scenario.servers)]
     for kind, some in groups:
         for number, group in enumerate(some, 1):

@@ -28,20 +28,20 @@ from numba.extending import register_jitable
 from tarrafa.revisit import policy, staleness
 from tarrafa.simulate.workload import Floats, Numbers
 
-NOBODY = -1
+NO_PAGE = -1
 LONG_AGO_S = -1e9  # the last visit of a page never visited: thirty years before the start
 
 compiled = njit(cache=True, nogil=True)
 
 
-for _function in (staleness.staleness, staleness.grown):
+for _function in (staleness.staleness, staleness.value_growth):
     register_jitable(_function)  # may now be called from compiled code, under its own name
-worth = compiled(staleness.worth)
+compiled_visit_value = compiled(staleness.visit_value)
 stale_time = compiled(staleness.stale_time)
 shelf_of = compiled(policy.shelf_of)
 
 
-class Classes(NamedTuple):
+class PageClasses(NamedTuple):
     """The classes in use, numbered from 0 by rate, then weight."""
 
     shelves: Numbers  # what the policy calls each
@@ -52,10 +52,10 @@ class Classes(NamedTuple):
     numbers: Numbers  # shelf - first -> number of the class; NOBODY where there is none
 
 
-class Shelves(NamedTuple):
+class IndexQueues(NamedTuple):
     """Pages in queues, per server and class."""
 
-    classes: Classes
+    classes: PageClasses
     heads: Numbers  # [server, class] -> page visited longest ago, or NOBODY
     tails: Numbers  # [server, class] -> page visited last; says nothing where the class is empty
     oldest_s: Floats  # [server, class] -> last visit of the head, so that a decision reads side by side what it needs
@@ -63,88 +63,88 @@ class Shelves(NamedTuple):
     last_s: Floats  # page -> when it was last visited
 
 
-def classes_between(rate_min: float, rate_max: float, weight: float = 1.0) -> Classes:
+def classes_between(rate_min: float, rate_max: float, weight: float = 1.0) -> PageClasses:
     """Every class from one rate to the other: for rates that are not known yet."""
     low, high = policy.shelf_of(rate_min, weight), policy.shelf_of(rate_max, weight)
-    return _classes(np.arange(low, high + 1, policy.CLASSES, dtype=np.int64))
+    return _classes(np.arange(low, high + 1, policy.WEIGHT_CLASSES, dtype=np.int64))
 
 
-def classes_of(rates_per_s: Floats, weights: Floats) -> Classes:
+def classes_of(rates_per_s: Floats, weights: Floats) -> PageClasses:
     """The classes of these pages."""
     return _classes(np.unique(_shelves_of(rates_per_s, weights)))
 
 
-def _classes(shelves: Numbers) -> Classes:
+def _classes(shelves: Numbers) -> PageClasses:
     pairs = np.array([policy.class_of(int(shelf)) for shelf in shelves])
-    numbers = np.full(int(shelves[-1] - shelves[0]) + 1, NOBODY, np.int64)
+    numbers = np.full(int(shelves[-1] - shelves[0]) + 1, NO_PAGE, np.int64)
     numbers[shelves - shelves[0]] = np.arange(len(shelves))
     rates, weights = pairs.T.copy()
-    return Classes(shelves, rates, weights, weights / rates, int(shelves[0]), numbers)
+    return PageClasses(shelves, rates, weights, weights / rates, int(shelves[0]), numbers)
 
 
-def shelve(classes: Classes, numbers: Numbers, servers: Numbers, n_servers: int, last_s: Floats) -> Shelves:
+def make_queues(classes: PageClasses, numbers: Numbers, servers: Numbers, n_servers: int, last_s: Floats) -> IndexQueues:
     """Put every page into the queue of its class (`numbers`) and server, the one visited longest ago first; of equals
     the first."""
-    heads = np.full((n_servers, len(classes.shelves)), NOBODY, np.int64)
-    following = np.full(len(last_s), NOBODY, np.int64)
-    shelves = Shelves(classes, heads, heads.copy(), np.zeros(heads.shape), following, last_s.copy())
+    heads = np.full((n_servers, len(classes.shelves)), NO_PAGE, np.int64)
+    following = np.full(len(last_s), NO_PAGE, np.int64)
+    shelves = IndexQueues(classes, heads, heads.copy(), np.zeros(heads.shape), following, last_s.copy())
     _fill(shelves, numbers, servers, np.argsort(last_s, kind="stable"))
     return shelves
 
 
-def numbers_of(classes: Classes, rates_per_s: Floats, weights: Floats) -> Numbers:
+def class_numbers(classes: PageClasses, rates_per_s: Floats, weights: Floats) -> Numbers:
     """The class of each page."""
     return np.asarray(classes.numbers[_shelves_of(rates_per_s, weights) - classes.first])
 
 
 @compiled
-def number_of(classes, rate, weight):  # type: ignore[no-untyped-def]
+def class_number(classes, rate, weight):  # type: ignore[no-untyped-def]
     """The class of a page; the nearest one of this weight, if there is none of its rate."""
     rate = min(max(rate, classes.rates[0]), classes.rates[-1])
     return classes.numbers[shelf_of(rate, weight) - classes.first]
 
 
 @compiled
-def best(shelves, server, now_s, price):  # type: ignore[no-untyped-def]
+def best_class(shelves, server, now_s, price):  # type: ignore[no-untyped-def]
     """The class whose head is worth most, and at least the price; NOBODY if there is none. Of equals the first."""
-    chosen, most = NOBODY, -1.0
+    chosen, most = NO_PAGE, -1.0
     classes, heads, oldest_s = shelves.classes, shelves.heads[server], shelves.oldest_s[server]
     for number in range(len(heads)):
         ceiling = classes.ceilings[number]
-        if heads[number] != NOBODY and ceiling > most and ceiling >= price:
-            value = worth(classes.rates[number], classes.weights[number], now_s - oldest_s[number])
+        if heads[number] != NO_PAGE and ceiling > most and ceiling >= price:
+            value = compiled_visit_value(classes.rates[number], classes.weights[number], now_s - oldest_s[number])
             if value > most and value >= price:
                 chosen, most = number, value
     return chosen
 
 
 @compiled
-def eldest(shelves, server):  # type: ignore[no-untyped-def]
+def oldest_class(shelves, server):  # type: ignore[no-untyped-def]
     """The class whose head was left alone longest, whatever it is worth; NOBODY if there are no pages."""
-    chosen, oldest_s = NOBODY, np.inf
+    chosen, oldest_s = NO_PAGE, np.inf
     for number in range(shelves.heads.shape[1]):
-        if shelves.heads[server, number] != NOBODY and shelves.oldest_s[server, number] < oldest_s:
+        if shelves.heads[server, number] != NO_PAGE and shelves.oldest_s[server, number] < oldest_s:
             chosen, oldest_s = number, shelves.oldest_s[server, number]
     return chosen
 
 
 @compiled
-def take(shelves, server, number):  # type: ignore[no-untyped-def]
+def take_head(shelves, server, number):  # type: ignore[no-untyped-def]
     """Take the head of a class off its queue."""
     page = shelves.heads[server, number]
     following = shelves.following[page]
     shelves.heads[server, number] = following
-    if following != NOBODY:
+    if following != NO_PAGE:
         shelves.oldest_s[server, number] = shelves.last_s[following]
     return page
 
 
 @compiled
-def put(shelves, server, number, page, now_s):  # type: ignore[no-untyped-def]
+def append_page(shelves, server, number, page, now_s):  # type: ignore[no-untyped-def]
     """A page was visited now, and no page of this class later: to the tail."""
     shelves.last_s[page] = now_s
-    shelves.following[page] = NOBODY
-    if shelves.heads[server, number] == NOBODY:
+    shelves.following[page] = NO_PAGE
+    if shelves.heads[server, number] == NO_PAGE:
         shelves.heads[server, number] = page
         shelves.oldest_s[server, number] = now_s
     else:
@@ -155,7 +155,7 @@ def put(shelves, server, number, page, now_s):  # type: ignore[no-untyped-def]
 @compiled
 def _fill(shelves, numbers, servers, order):  # type: ignore[no-untyped-def]
     for page in order:
-        put(shelves, servers[page], numbers[page], page, shelves.last_s[page])
+        append_page(shelves, servers[page], numbers[page], page, shelves.last_s[page])
 
 
 @compiled

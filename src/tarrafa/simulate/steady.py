@@ -32,24 +32,24 @@ import numpy as np
 from tarrafa.errors import ConfigError
 from tarrafa.revisit.allocation import allocate
 from tarrafa.revisit.estimate import DAY_S
-from tarrafa.revisit.longrun import LongRun, solve
+from tarrafa.revisit.longrun import OptimalFrequencies, solve
 from tarrafa.revisit.slots import merge
-from tarrafa.simulate.queue import walk
+from tarrafa.simulate.queue import execute_plan
 from tarrafa.simulate.shelves import (
     LONG_AGO_S,
-    NOBODY,
-    best,
+    NO_PAGE,
+    best_class,
     classes_of,
     compiled,
-    numbers_of,
-    put,
-    shelve,
+    class_numbers,
+    append_page,
+    make_queues,
     stale_time,
-    take,
+    take_head,
 )
-from tarrafa.simulate.workload import HOUR_S, Floats, Numbers, largest_remainder, uniform, uniform_rates, zipf
+from tarrafa.simulate.workload import HOUR_S, Floats, Numbers, largest_remainder, uniform_numbers, uniform_rates, zipf_shares
 
-WARM = 0.5  # share of the days that is not measured
+WARMUP_SHARE = 0.5  # share of the days that is not measured
 TOLERANCE_S = 1e-6  # seconds of forty days are kept to some 1e-9 s
 DAYS_MIN = 4
 ROUNDS_MIN = 2.0  # of round robin in the measured days: else nothing is steady
@@ -60,7 +60,7 @@ Unit = Literal["hour", "day"]
 Progress = Callable[[int, int], None]
 
 
-class Steady(msgspec.Struct, frozen=True):
+class SteadyStateResult(msgspec.Struct, frozen=True):
     """Mean staleness over pages."""
 
     bound: float
@@ -70,7 +70,7 @@ class Steady(msgspec.Struct, frozen=True):
     violations: int  # of politeness; always 0, for the judge refuses any
 
 
-class Visits(NamedTuple):
+class ServerVisits(NamedTuple):
     """Of one server, in the order of time."""
 
     times_s: Floats
@@ -78,7 +78,7 @@ class Visits(NamedTuple):
 
 
 @dataclass(slots=True, frozen=True)
-class Web:
+class SteadyWeb:
     """Pages, contiguous by server, and what may be asked of the servers."""
 
     rates_per_s: Floats
@@ -106,7 +106,7 @@ class Web:
         return self.days * DAY_S
 
 
-def steady(
+def compare_steady(
     pages: int,
     slots_per_day: int,
     rates: Unit = "hour",
@@ -115,28 +115,28 @@ def steady(
     budget: float | None = None,
     theta: float = 0.0,
     progress: Progress = lambda done, total: None,
-) -> Steady:
+) -> SteadyStateResult:
     """Compare the policies; `budget` is visits a day in all, by default what politeness allows; `theta` makes some
     servers larger than others; `progress` hears of servers done and servers in all, over all policies."""
     web = make_web(pages, slots_per_day, rates, servers, days, budget, theta)
-    bound = float(solve_longrun(web, web.rates_per_s, web.servers).staleness)
+    bound = float(solve_frequencies(web, web.rates_per_s, web.servers).staleness)
     timetables = {
-        "index": index(web),
-        "psp": psp(web),
-        "uniform": uniformly(web),
-        "proportional": proportionally(web),
+        "index": index_timetable(web),
+        "psp": psp_timetable(web),
+        "uniform": uniform_timetable(web),
+        "proportional": proportional_timetable(web),
     }
     found, made = {}, {}
     for number, (name, timetable) in enumerate(timetables.items()):
-        heard = _heard(timetable, number * servers, len(timetables) * servers, progress)
-        found[name], made[name] = judge(web, heard)
+        heard = _with_progress(timetable, number * servers, len(timetables) * servers, progress)
+        found[name], made[name] = measure_staleness(web, heard)
     excess = {name: 100.0 * (value / bound - 1.0) for name, value in found.items()}
-    return Steady(bound, found, excess, made, violations=0)
+    return SteadyStateResult(bound, found, excess, made, violations=0)
 
 
 def make_web(
     pages: int, slots_per_day: int, rates: Unit, servers: int, days: int, budget: float | None, theta: float
-) -> Web:
+) -> SteadyWeb:
     """The portable workload: lambda = 0.01 + 0.99 u, a unit."""
     for name, value, least in (
         ("pages", pages, 1), ("slots_per_day", slots_per_day, 1), ("servers", servers, 1), ("days", days, DAYS_MIN),
@@ -149,26 +149,26 @@ def make_web(
         raise ConfigError(f"rates must be hour or day, got {rates}")
     capacity = float(servers * slots_per_day)
     budget = capacity if budget is None else min(budget, capacity)
-    if not budget * days * (1 - WARM) >= ROUNDS_MIN * pages:
+    if not budget * days * (1 - WARMUP_SHARE) >= ROUNDS_MIN * pages:
         raise ConfigError(f"{pages} pages need more than {days} days at {budget:g} visits a day to be steady")
     rates_per_s = uniform_rates(pages) * (1.0 if rates == "hour" else HOUR_S / DAY_S)
-    sizes = largest_remainder(pages, zipf(servers, theta))
+    sizes = largest_remainder(pages, zipf_shares(servers, theta))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
-    return Web(rates_per_s, np.repeat(np.arange(servers), sizes), offsets, slots_per_day, budget, days)
+    return SteadyWeb(rates_per_s, np.repeat(np.arange(servers), sizes), offsets, slots_per_day, budget, days)
 
 
-def judge(web: Web, timetable: Iterator[Visits]) -> tuple[float, float]:
+def measure_staleness(web: SteadyWeb, timetable: Iterator[ServerVisits]) -> tuple[float, float]:
     """Mean staleness over the measured days, and visits a day in them; an impolite visit is an error."""
     stale_s, visits = np.zeros(len(web.rates_per_s)), 0
     last_s = np.full(len(web.rates_per_s), LONG_AGO_S)
-    from_s = web.end_s * WARM
+    from_s = web.end_s * WARMUP_SHARE
     for server, (times_s, pages) in enumerate(timetable):
         impolite = count_violations(times_s, web.politeness_s)
         if impolite:
             raise AssertionError(f"server {server}: {impolite} visits less than {web.politeness_s} s after another")
         visits += int(np.count_nonzero(times_s >= from_s))
-        _judge(web.rates_per_s, times_s, pages, from_s, last_s, stale_s)
-    _close(web.rates_per_s, from_s, web.end_s, last_s, stale_s)
+        _add_stale_time(web.rates_per_s, times_s, pages, from_s, last_s, stale_s)
+    _add_last_gaps(web.rates_per_s, from_s, web.end_s, last_s, stale_s)
     measured_s = web.end_s - from_s
     return float(stale_s.mean()) / measured_s, visits / measured_s * DAY_S
 
@@ -178,23 +178,23 @@ def count_violations(times_s: Floats, politeness_s: float) -> int:
     return int(np.count_nonzero(np.diff(times_s) < politeness_s - TOLERANCE_S))
 
 
-def index(web: Web) -> Iterator[Visits]:
+def index_timetable(web: SteadyWeb) -> Iterator[ServerVisits]:
     """The index policy, at the price that spends the budget."""
     if web.budget_per_day >= web.capacity_per_day:
-        return index_above(web, 0.0)
-    return index_above(web, spending_price(web))
+        return index_timetable_at_price(web, 0.0)
+    return index_timetable_at_price(web, spending_price(web))
 
 
-def index_above(web: Web, price: float) -> Iterator[Visits]:
+def index_timetable_at_price(web: SteadyWeb, price: float) -> Iterator[ServerVisits]:
     """The index policy at a price."""
     weights = np.ones(len(web.rates_per_s))
     classes = classes_of(web.rates_per_s, weights)
-    numbers = numbers_of(classes, web.rates_per_s, weights)
-    shelves = shelve(classes, numbers, web.servers, web.n_servers, np.full(len(weights), LONG_AGO_S))
+    numbers = class_numbers(classes, web.rates_per_s, weights)
+    shelves = make_queues(classes, numbers, web.servers, web.n_servers, np.full(len(weights), LONG_AGO_S))
     times_s = np.arange(web.slots_per_day * web.days) * web.politeness_s
     for server in range(web.n_servers):
         pages = _index(shelves, numbers, server, times_s, price)
-        yield Visits(times_s[pages != NOBODY], pages[pages != NOBODY])
+        yield ServerVisits(times_s[pages != NO_PAGE], pages[pages != NO_PAGE])
 
 
 # What a visit must be worth, so that the budget is spent. The first guess is the long run's price for the classes'
@@ -202,12 +202,12 @@ def index_above(web: Web, price: float) -> Iterator[Visits]:
 # That ignores that a page waits for a slot while others are served; where nearly all slots are needed the wait is
 # long and the visits too few. So the price is corrected by what it spent, as a live crawl corrects its own: strides
 # that double until one price spends too much and another does not, then halves. Weakness: that takes whole runs.
-def spending_price(web: Web) -> float:
+def spending_price(web: SteadyWeb) -> float:
     price, stride = class_price(web), STRIDE
     dear: float | None = None  # spends no more than the budget
     cheap: float | None = None  # spends more
     for _ in range(TRIES):
-        spent = judge(web, index_above(web, price))[1] / web.budget_per_day
+        spent = measure_staleness(web, index_timetable_at_price(web, price))[1] / web.budget_per_day
         if 1.0 - SPENT_TOLERANCE <= spent <= 1.0:
             return price
         if spent > 1.0:
@@ -222,17 +222,17 @@ def spending_price(web: Web) -> float:
     return price if dear is None else dear
 
 
-def class_price(web: Web) -> float:
+def class_price(web: SteadyWeb) -> float:
     """The long run's price if every page had the rate of its class."""
     weights = np.ones(len(web.rates_per_s))
     classes = classes_of(web.rates_per_s, weights)
-    rows = web.servers * len(classes.rates) + numbers_of(classes, web.rates_per_s, weights)
+    rows = web.servers * len(classes.rates) + class_numbers(classes, web.rates_per_s, weights)
     rows, counts = np.unique(rows, return_counts=True)
     servers, numbers = np.divmod(rows, len(classes.rates))
-    return float(solve_longrun(web, classes.rates[numbers], servers, counts).price)
+    return float(solve_frequencies(web, classes.rates[numbers], servers, counts).price)
 
 
-def solve_longrun(web: Web, rates_per_s: Floats, servers: Numbers, counts: Numbers | None = None) -> LongRun:
+def solve_frequencies(web: SteadyWeb, rates_per_s: Floats, servers: Numbers, counts: Numbers | None = None) -> OptimalFrequencies:
     caps = np.full(web.n_servers, web.slots_per_day / DAY_S)
     return solve(rates_per_s, np.ones(len(rates_per_s)), servers, caps, web.budget_per_day / DAY_S, counts)
 
@@ -241,41 +241,41 @@ def solve_longrun(web: Web, rates_per_s: Floats, servers: Numbers, counts: Numbe
 # no visit in the plan never gets one, and a page with x visits has gaps of T/(x+1) but one, over midnight, that is
 # twice as long. Where a server's slots are all used MERGE asks for a little more than politeness gives; the classic
 # queue then delays visits, never beyond midnight.
-def psp(web: Web) -> Iterator[Visits]:
+def psp_timetable(web: SteadyWeb) -> Iterator[ServerVisits]:
     caps = np.full(web.n_servers, web.slots_per_day)
     visits = allocate(web.rates_per_s, web.servers, caps, int(web.budget_per_day), DAY_S)
     plan = merge(visits, web.servers, web.n_servers, DAY_S)
-    starts_s = walk(plan.start, plan.due, web.politeness_s, web.n_servers, 0.0, DAY_S).starts_s
+    starts_s = execute_plan(plan.start, plan.due, web.politeness_s, web.n_servers, 0.0, DAY_S).starts_s
     midnights_s = np.arange(web.days)[:, None] * DAY_S
     for server in range(web.n_servers):
         mine = slice(plan.start[server], plan.start[server + 1])
         is_made = np.isfinite(starts_s[mine])
         pages = np.asarray(plan.page[mine][is_made], np.int64)
-        yield Visits((midnights_s + starts_s[mine][is_made]).ravel(), np.tile(pages, web.days))
+        yield ServerVisits((midnights_s + starts_s[mine][is_made]).ravel(), np.tile(pages, web.days))
 
 
-def uniformly(web: Web) -> Iterator[Visits]:
+def uniform_timetable(web: SteadyWeb) -> Iterator[ServerVisits]:
     sizes = np.diff(web.offsets)
-    for server, per_day in enumerate(shared(web, sizes.astype(np.float64))):
-        times_s = _evenly(web, per_day)
-        yield Visits(times_s, web.offsets[server] + np.arange(len(times_s)) % max(1, sizes[server]))
+    for server, per_day in enumerate(share_budget(web, sizes.astype(np.float64))):
+        times_s = _even_times_s(web, per_day)
+        yield ServerVisits(times_s, web.offsets[server] + np.arange(len(times_s)) % max(1, sizes[server]))
 
 
-def proportionally(web: Web) -> Iterator[Visits]:
+def proportional_timetable(web: SteadyWeb) -> Iterator[ServerVisits]:
     rates = web.rates_per_s
     demands: Floats = np.bincount(web.servers, rates, web.n_servers).astype(np.float64)
-    phases = uniform(len(rates), first=len(rates) + 1)
-    for server, per_day in enumerate(shared(web, demands)):
+    phases = uniform_numbers(len(rates), first=len(rates) + 1)
+    for server, per_day in enumerate(share_budget(web, demands)):
         mine = slice(web.offsets[server], web.offsets[server + 1])
-        times_s = _evenly(web, per_day)
+        times_s = _even_times_s(web, per_day)
         if not len(times_s):
-            yield Visits(times_s, np.empty(0, np.int64))
+            yield ServerVisits(times_s, np.empty(0, np.int64))
             continue
         intervals = demands[server] / rates[mine]  # in slots
-        yield Visits(times_s, web.offsets[server] + _in_turn(intervals, phases[mine], len(times_s)))
+        yield ServerVisits(times_s, web.offsets[server] + _in_turn(intervals, phases[mine], len(times_s)))
 
 
-def shared(web: Web, demands: Floats) -> Floats:
+def share_budget(web: SteadyWeb, demands: Floats) -> Floats:
     """Visits a day of each server: in proportion to its demand, as far as politeness allows, the budget in all."""
     low, high = 0.0, web.slots_per_day / demands[demands > 0].min()
     for _ in range(100):
@@ -287,7 +287,7 @@ def shared(web: Web, demands: Floats) -> Floats:
     return np.asarray(np.minimum(web.slots_per_day, high * demands))
 
 
-def _evenly(web: Web, per_day: float) -> Floats:
+def _even_times_s(web: SteadyWeb, per_day: float) -> Floats:
     """The moments of a server's visits."""
     if per_day * web.days < 1e-9:
         return np.empty(0)
@@ -295,7 +295,7 @@ def _evenly(web: Web, per_day: float) -> Floats:
     return np.asarray(times_s, np.float64)
 
 
-def _heard(timetable: Iterator[Visits], done: int, total: int, progress: Progress) -> Iterator[Visits]:
+def _with_progress(timetable: Iterator[ServerVisits], done: int, total: int, progress: Progress) -> Iterator[ServerVisits]:
     for number, visits in enumerate(timetable):
         yield visits
         progress(done + number + 1, total)
@@ -304,12 +304,12 @@ def _heard(timetable: Iterator[Visits], done: int, total: int, progress: Progres
 @compiled
 def _index(shelves, numbers, server, times_s, price):  # type: ignore[no-untyped-def]
     """The page visited at each slot, or NOBODY."""
-    pages = np.full(len(times_s), NOBODY, np.int64)
+    pages = np.full(len(times_s), NO_PAGE, np.int64)
     for slot in range(len(times_s)):
-        number = best(shelves, server, times_s[slot], price)
-        if number != NOBODY:
-            page = take(shelves, server, number)
-            put(shelves, server, numbers[page], page, times_s[slot])
+        number = best_class(shelves, server, times_s[slot], price)
+        if number != NO_PAGE:
+            page = take_head(shelves, server, number)
+            append_page(shelves, server, numbers[page], page, times_s[slot])
             pages[slot] = page
     return pages
 
@@ -328,7 +328,7 @@ def _in_turn(intervals, phases, slots):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _judge(rates_per_s, times_s, pages, from_s, last_s, stale_s):  # type: ignore[no-untyped-def]
+def _add_stale_time(rates_per_s, times_s, pages, from_s, last_s, stale_s):  # type: ignore[no-untyped-def]
     """Add the expected stale time, from `from_s` on, of every gap that a visit ends."""
     for visit in range(len(times_s)):
         page, now_s = pages[visit], times_s[visit]
@@ -337,7 +337,7 @@ def _judge(rates_per_s, times_s, pages, from_s, last_s, stale_s):  # type: ignor
 
 
 @compiled
-def _close(rates_per_s, from_s, end_s, last_s, stale_s):  # type: ignore[no-untyped-def]
+def _add_last_gaps(rates_per_s, from_s, end_s, last_s, stale_s):  # type: ignore[no-untyped-def]
     """Add the gaps that no visit ends."""
     for page in range(len(rates_per_s)):
         stale_s[page] += _stale_since(rates_per_s[page], last_s[page], from_s, end_s)

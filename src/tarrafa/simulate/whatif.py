@@ -22,19 +22,19 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from tarrafa.config import Collection, decode
+from tarrafa.config import Collection, decode_collection
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError
-from tarrafa.frontier.address import connect, local
-from tarrafa.frontier.planner import read_pages as all_pages
-from tarrafa.frontier.protocol import PageFacts
-from tarrafa.frontier.store.sqlite import read_pages
+from tarrafa.frontier.address import connect, local_address
+from tarrafa.frontier.planner import fetch_revisit_pages as all_pages
+from tarrafa.frontier.protocol import RevisitPage
+from tarrafa.frontier.store.sqlite import read_revisit_pages
 from tarrafa.revisit import longrun
 from tarrafa.revisit.estimate import DAY_S
 from tarrafa.revisit.staleness import staleness
 from tarrafa.simulate import engine, falseweb
-from tarrafa.simulate.falseweb import Crawler, Document, Server
-from tarrafa.simulate.policies import NAMES, Name, Settings
+from tarrafa.simulate.falseweb import SimulatedCrawler, SimulatedDocument, SimulatedServer
+from tarrafa.simulate.policies import POLICY_NAMES, PolicyName, SimulationSettings
 
 SAMPLE_MIN, SAMPLE_MAX = 50, 1_500
 DAYS_MIN, DAYS_MAX = 3.0, 365.0
@@ -42,13 +42,13 @@ ROUNDS = 8.0  # so many visits to each page, in the mean; the first half of them
 PAUSE_MIN_S = 0.05
 MULTIPLES = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 VISITS_MAX, CHANGES_MAX = 60_000, 300_000  # in one run: beyond them the sample shrinks
-OFTEN_S = 300.0  # visits that follow each other faster than this are not simulated: it is fresh enough by then
+INTERVAL_MIN_S = 300.0  # visits that follow each other faster than this are not simulated: it is fresh enough by then
 
 Floats = npt.NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 
-class Prospect(msgspec.Struct, frozen=True):
+class PolicyForecast(msgspec.Struct, frozen=True):
     """What to expect of one policy."""
 
     policy: str
@@ -56,7 +56,7 @@ class Prospect(msgspec.Struct, frozen=True):
     twice: float  # with twice the visits
 
 
-class Bought(msgspec.Struct, frozen=True):
+class BudgetForecast(msgspec.Struct, frozen=True):
     """What a budget buys, in the long run."""
 
     visits_per_day: float
@@ -64,7 +64,7 @@ class Bought(msgspec.Struct, frozen=True):
     uniform: float
 
 
-class WhatIf(msgspec.Struct, frozen=True):
+class CollectionForecast(msgspec.Struct, frozen=True):
     """The answer of `simulate --collection --json`."""
 
     collection: str
@@ -77,12 +77,12 @@ class WhatIf(msgspec.Struct, frozen=True):
     changes_per_day: float  # expected, of all pages
     fresh_now: float
     best: str
-    policies: tuple[Prospect, ...]
-    curve: tuple[Bought, ...]
+    policies: tuple[PolicyForecast, ...]
+    curve: tuple[BudgetForecast, ...]
 
 
 @dataclass(slots=True, frozen=True)
-class Stock:
+class PageArrays:
     """The pages as arrays; hosts are numbered."""
 
     rates: Floats
@@ -93,7 +93,7 @@ class Stock:
     dated: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, pages: Sequence[PageFacts], now: float) -> "Stock":
+    def of(cls, pages: Sequence[RevisitPage], now: float) -> "PageArrays":
         numbers: dict[int, int] = {}
         servers = np.array([numbers.setdefault(page.host, len(numbers)) for page in pages], dtype=np.int64)
         pauses, dated = np.zeros(len(numbers)), np.zeros(len(numbers), dtype=bool)
@@ -114,51 +114,51 @@ class Stock:
         return np.minimum(1.0 / self.pauses, often)
 
 
-async def learned(data: DataDirectory, name: str) -> tuple[Collection, list[PageFacts]]:
+async def read_collection_pages(data: DataDirectory, name: str) -> tuple[Collection, list[RevisitPage]]:
     """The collection and what was learned of its pages: from whoever owns the frontier, else from its file."""
     data.check_version()
     try:
-        frontier = await connect(local(data))
+        frontier = await connect(local_address(data))
     except FrontierError:
-        row, pages = read_pages(data.frontier, name)
-        return decode(row.config), pages
+        row, pages = read_revisit_pages(data.frontier, name)
+        return decode_collection(row.config), pages
     try:
         rows = await frontier.collections()
         found = next((row for row in rows if row.name == name), None)
         if found is None:
             raise DataError(f"no collection is named {name!r} (there are: {', '.join(row.name for row in rows)})")
-        return decode(found.config), await all_pages(frontier, found.id)
+        return decode_collection(found.config), await all_pages(frontier, found.id)
     finally:
         await frontier.close()
 
 
-def what_if(
+def forecast(
     collection: Collection,
-    pages: Sequence[PageFacts],
+    pages: Sequence[RevisitPage],
     now: float,
-    policy: Name | None = None,
+    policy: PolicyName | None = None,
     per_day: float | None = None,
     progress: Progress = lambda done, total: None,
-) -> WhatIf:
+) -> CollectionForecast:
     """`policy` and `per_day` stand in for what the collection says."""
     if not pages:
         raise DataError(f"{collection.name}: no page of it is kept fresh yet: give it a [revisit] section and crawl")
-    stock, least = Stock.of(pages, now), max(OFTEN_S, float(collection.revisit.interval_min))
+    stock, least = PageArrays.of(pages, now), max(INTERVAL_MIN_S, float(collection.revisit.interval_min))
     polite = float(stock.caps(least).sum()) * DAY_S
     budget = min(per_day or collection.revisit.rate or polite, polite)
     chosen = policy or (collection.revisit.policy if collection.revisit.policy != "never" else "index")
-    runs = {(name, times): 0.0 for name in NAMES for times in (1.0, 2.0)}
+    runs = {(name, times): 0.0 for name in POLICY_NAMES for times in (1.0, 2.0)}
     days = min(max(DAYS_MIN, ROUNDS * len(pages) / budget), DAYS_MAX)
     sample = _sample(stock, days, 2 * budget)
     for done, (name, times) in enumerate(runs):
         progress(done, len(runs))
-        runs[name, times] = _simulated(sample, name, min(times * budget, polite) / polite, least, days)
+        runs[name, times] = _simulated_freshness(sample, name, min(times * budget, polite) / polite, least, days)
     progress(len(runs), len(runs))
     prospects = sorted(
-        (Prospect(name, round(runs[name, 1.0], 4), round(runs[name, 2.0], 4)) for name in NAMES),
+        (PolicyForecast(name, round(runs[name, 1.0], 4), round(runs[name, 2.0], 4)) for name in POLICY_NAMES),
         key=lambda one: -one.freshness,
     )
-    return WhatIf(
+    return CollectionForecast(
         collection=collection.name,
         policy=chosen,
         visits_per_day=round(budget, 2),
@@ -170,7 +170,7 @@ def what_if(
         fresh_now=round(_mean(np.exp(-stock.rates * stock.ages), stock.weights), 4),
         best=prospects[0].policy,
         policies=tuple(prospects),
-        curve=tuple(_bought(stock, times * budget, least) for times in MULTIPLES if times * budget <= polite * 1.001),
+        curve=tuple(_budget_forecast(stock, times * budget, least) for times in MULTIPLES if times * budget <= polite * 1.001),
     )
 
 
@@ -178,7 +178,7 @@ def _mean(values: Floats, weights: Floats) -> float:
     return float(np.average(values, weights=weights))
 
 
-def _sample(stock: Stock, days: float, per_day: float) -> Stock:
+def _sample(stock: PageArrays, days: float, per_day: float) -> PageArrays:
     """Some pages of each host, spread evenly over its rates; a host's pause grows as its pages become fewer."""
     expected = float(stock.rates.sum()) * days * DAY_S
     part = min(CHANGES_MAX / max(expected, 1.0), VISITS_MAX / max(per_day * days, 1.0), 1.0)
@@ -191,7 +191,7 @@ def _sample(stock: Stock, days: float, per_day: float) -> Stock:
     there = np.flatnonzero(after)
     numbers = np.zeros(len(stock.pauses), dtype=np.int64)
     numbers[there] = np.arange(len(there))
-    return Stock(
+    return PageArrays(
         stock.rates[kept],
         stock.weights[kept],
         stock.ages[kept],
@@ -201,16 +201,16 @@ def _sample(stock: Stock, days: float, per_day: float) -> Stock:
     )
 
 
-def _simulated(stock: Stock, policy: Name, share: float, interval_min: float, days: float) -> float:
+def _simulated_freshness(stock: PageArrays, policy: PolicyName, share: float, interval_min: float, days: float) -> float:
     """Freshness in the long run, with so much of what politeness allows."""
-    servers = [Server(float(pause), dated=bool(dated)) for pause, dated in zip(stock.pauses, stock.dated, strict=True)]
+    servers = [SimulatedServer(float(pause), dated=bool(dated)) for pause, dated in zip(stock.pauses, stock.dated, strict=True)]
     documents = [
-        Document(int(server), float(rate), size=0.0, weight=float(weight))
+        SimulatedDocument(int(server), float(rate), size=0.0, weight=float(weight))
         for server, rate, weight in zip(stock.servers, stock.rates, stock.weights, strict=True)
     ]
-    web = falseweb.make([Crawler()] * len(servers), servers, documents, days * DAY_S, seed=1)
+    web = falseweb.make_web_model([SimulatedCrawler()] * len(servers), servers, documents, days * DAY_S, seed=1)
     budget = None if share >= 1.0 else share * float(stock.caps(interval_min).sum()) * DAY_S
-    settings = Settings(
+    settings = SimulationSettings(
         policy, budget, learn=False, start="fresh", interval_min_s=interval_min, from_s=days / 2 * DAY_S
     )
     found = engine.run(web, settings).summary
@@ -226,9 +226,9 @@ def _level(most: Floats, sizes: npt.NDArray[np.int64], rate: float) -> Floats:
     return np.minimum(most, high)
 
 
-def _bought(stock: Stock, per_day: float, interval_min: float) -> Bought:
+def _budget_forecast(stock: PageArrays, per_day: float, interval_min: float) -> BudgetForecast:
     caps, rate = stock.caps(interval_min), per_day / DAY_S
     solved = longrun.solve(stock.rates, stock.weights, stock.servers, caps, rate)
     each = _level(caps / np.bincount(stock.servers), np.bincount(stock.servers), rate)[stock.servers]
     stale = np.array([staleness(y) for y in (stock.rates / np.maximum(each, 1e-300)).tolist()])
-    return Bought(round(per_day, 2), round(1.0 - solved.staleness, 4), round(1.0 - _mean(stale, stock.weights), 4))
+    return BudgetForecast(round(per_day, 2), round(1.0 - solved.staleness, 4), round(1.0 - _mean(stale, stock.weights), 4))

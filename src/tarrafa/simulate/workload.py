@@ -41,13 +41,13 @@ def splitmix64(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return z ^ (z >> np.uint64(31))
 
 
-def uniform(count: int, first: int = 1) -> Floats:
+def uniform_numbers(count: int, first: int = 1) -> Floats:
     """Numbers in [0, 1): u_i = (splitmix64(i) >> 11) 2^-53 for `count` numbers i from `first` on."""
     numbers = np.arange(first, first + count, dtype=np.uint64)
     return (splitmix64(numbers) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def zipf(count: int, theta: float) -> Floats:
+def zipf_shares(count: int, theta: float) -> Floats:
     """Shares proportional to rank^-theta; theta 0: all the same."""
     powers: Floats = np.arange(1, count + 1, dtype=np.float64) ** -theta
     shares: Floats = powers / powers.sum()
@@ -65,12 +65,12 @@ def largest_remainder(total: int, shares: Floats) -> Numbers:
 
 def uniform_rates(pages: int) -> Floats:
     """First experiment: evenly spread from 0.01 to 1 change per hour."""
-    return (RATE_MIN_PER_HOUR + RATE_SPAN_PER_HOUR * uniform(pages)) / HOUR_S
+    return (RATE_MIN_PER_HOUR + RATE_SPAN_PER_HOUR * uniform_numbers(pages)) / HOUR_S
 
 
 def zipf_rates(pages: int, theta: float) -> Floats:
     """Second experiment: 0.01 k changes per hour, k = 1 … 100, P(k) ~ k^-theta; by the inverse of the distribution."""
-    steps = np.searchsorted(np.cumsum(zipf(RATE_STEPS, theta)), uniform(pages), side="right") + 1
+    steps = np.searchsorted(np.cumsum(zipf_shares(RATE_STEPS, theta)), uniform_numbers(pages), side="right") + 1
     return np.minimum(steps, RATE_STEPS) * 0.01 / HOUR_S
 
 
@@ -81,11 +81,11 @@ def zipf_weights(pages: int, theta: float) -> Floats:
     """
     weights = np.empty(pages)
     order = np.argsort(splitmix64(np.arange(pages + 1, 2 * pages + 1, dtype=np.uint64)), kind="stable")
-    weights[order] = zipf(pages, theta) * pages
+    weights[order] = zipf_shares(pages, theta) * pages
     return weights
 
 
-def workload(
+def make_workload(
     pages: int,
     n_servers: int,
     servers_theta: float,
@@ -93,7 +93,7 @@ def workload(
     weights_theta: float = 0.0,
 ) -> Workload:
     """A Web of so many pages; server sizes follow Zipf(servers_theta), rates are even unless `rates_theta` is given."""
-    sizes = largest_remainder(pages, zipf(n_servers, servers_theta))
+    sizes = largest_remainder(pages, zipf_shares(n_servers, servers_theta))
     rates = uniform_rates(pages) if rates_theta is None else zipf_rates(pages, rates_theta)
     servers = np.repeat(np.arange(n_servers, dtype=np.int64), sizes)
     return Workload(rates, servers, n_servers, zipf_weights(pages, weights_theta))

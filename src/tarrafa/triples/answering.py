@@ -24,16 +24,16 @@ import msgspec
 from pyoxigraph import NamedNode, QueryBoolean, QuerySolutions, QueryTriples, Store
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import ConfigError, DataError, QueryError, TarrafaError, TooCostly
+from tarrafa.errors import ConfigError, DataError, QueryError, TarrafaError, QueryLimitExceeded
 from tarrafa.index.shards import parts
 from tarrafa.parse.prefixes import PREFIXES
-from tarrafa.process import READY, become_child, give_up_rights, hear, limit_memory, resident_bytes, say
-from tarrafa.triples.publishing import Snapshot, folder, newest
-from tarrafa.triples.wording import Skeleton, read
-from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, Solutions, Statements, Truth
+from tarrafa.process import READY, die_with_parent, drop_privileges, receive_message, limit_memory, resident_bytes, send_message
+from tarrafa.triples.publishing import TripleSnapshot, folder, newest_number
+from tarrafa.triples.wording import QuerySkeleton, check_query
+from tarrafa.triples.writing import GRAPH_FORMATS, SOLUTION_FORMATS, SolutionResults, GraphResults, BooleanResult
 
 GROWN_BYTES = 512 << 20  # a process that has so much after a question is replaced
-LOOK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
+CHECK_EVERY_S = 5.0  # whether something newer was published: what we hold takes space on the disk
 MESSAGE_CHARS_MAX = 1_000
 MEMORY_BYTES = 1 << 30  # for one question, beyond what the process has when it comes
 
@@ -44,10 +44,10 @@ _together = re.compile(
 _letters = re.compile(r",?\s*\[(?:_|'(?:\\u\{[0-9A-F]+\}|.)'[^\]]*)\]").sub
 _other_kinds = re.compile("CONSTRUCT|DESCRIBE|ASK")
 
-Found = QuerySolutions | QueryBoolean | QueryTriples
+QueryResults = QuerySolutions | QueryBoolean | QueryTriples
 
 
-class Trouble(StrEnum):
+class SparqlFailure(StrEnum):
     """Why there is no answer."""
 
     MALFORMED = "malformed"  # or refused: the question is at fault
@@ -56,7 +56,7 @@ class Trouble(StrEnum):
     DATA = "data"
 
 
-class Question(msgspec.Struct, frozen=True, array_like=True):
+class SparqlRequest(msgspec.Struct, frozen=True, array_like=True):
     """A query, and in which form its answer is wanted: as it is one of solutions or one of statements; an empty form
     is none. `default_graphs` and `named_graphs`, where given, are the dataset (SPARQL 1.1 Protocol, section 2.1.4)."""
 
@@ -69,7 +69,7 @@ class Question(msgspec.Struct, frozen=True, array_like=True):
     part: str = ""
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
+class SparqlResponse(msgspec.Struct, frozen=True, array_like=True):
     """What was found, in the form `form`; `is_cut`: there is more than may be told. Or what is in the way of it.
     `is_spent`: whoever answered has grown too large to be asked again."""
 
@@ -77,22 +77,22 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     form: str = ""
     count: int = 0
     is_cut: bool = False
-    trouble: Trouble | None = None
+    trouble: SparqlFailure | None = None
     sentence: str = ""
     is_spent: bool = False
 
 
-class _Held(NamedTuple):
-    snapshot: Snapshot
+class _HeldSnapshot(NamedTuple):
+    snapshot: TripleSnapshot
     inode: int  # when everything is made again, numbers begin anew
 
 
-class Shelf:
+class SnapshotCache:
     """The newest of what is published of each part."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _HeldSnapshot] = {}
 
     def stores(self, part: str = "") -> list[Store]:
         """One for each part, or for the one that is named; empty ones where nothing is published."""
@@ -108,12 +108,12 @@ class Shelf:
         with contextlib.suppress(TarrafaError, OSError):
             self.stores(part)
 
-    def let_go(self) -> None:
+    def drop_outdated(self) -> None:
         """Do not keep what is no longer the newest."""
         for name in [name for name, held in self._held.items() if not self._is_newest(name, held)]:
             self._drop(name)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         for name in list(self._held):
             self._drop(name)
 
@@ -121,15 +121,15 @@ class Shelf:
         held = self._held.get(data.part)
         if held is None or not self._is_newest(data.part, held):
             self._drop(data.part)
-            snapshot = Snapshot.newest(data)
+            snapshot = TripleSnapshot.open_newest(data)
             if snapshot is None:
                 return Store()
-            held = self._held[data.part] = _Held(snapshot, _inode(data, snapshot.number))
+            held = self._held[data.part] = _HeldSnapshot(snapshot, _inode(data, snapshot.number))
         return held.snapshot.store
 
-    def _is_newest(self, part: str, held: _Held) -> bool:
+    def _is_newest(self, part: str, held: _HeldSnapshot) -> bool:
         data, number = DataDirectory(self._data.root, part), held.snapshot.number
-        return newest(data) == number and _inode(data, number) == held.inode
+        return newest_number(data) == number and _inode(data, number) == held.inode
 
     def _drop(self, part: str) -> None:
         held = self._held.pop(part, None)
@@ -144,37 +144,37 @@ def _inode(data: DataDirectory, number: int) -> int:
         return 0
 
 
-def answer(question: Question, shelf: Shelf) -> Answer:
+def answer_query(question: SparqlRequest, shelf: SnapshotCache) -> SparqlResponse:
     """What the stores answer, or one sentence."""
     try:
-        skeleton = read(question.text)
+        skeleton = check_query(question.text)
         try:
-            return _asked(question, skeleton, shelf)
+            return _run_query(question, skeleton, shelf)
         except OSError:  # what we held was taken away under us: it is being made again
-            shelf.forget()
-            return _asked(question, skeleton, shelf)
+            shelf.clear()
+            return _run_query(question, skeleton, shelf)
     except (SyntaxError, ValueError, RuntimeError) as error:
-        return Answer(trouble=Trouble.MALFORMED, sentence=_complaint(str(error)))
+        return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=_syntax_message(str(error)))
     except (QueryError, ConfigError) as error:
-        return Answer(trouble=Trouble.MALFORMED, sentence=str(error))
-    except TooCostly as error:
-        return Answer(trouble=Trouble.COSTLY, sentence=str(error))
+        return SparqlResponse(trouble=SparqlFailure.MALFORMED, sentence=str(error))
+    except QueryLimitExceeded as error:
+        return SparqlResponse(trouble=SparqlFailure.COSTLY, sentence=str(error))
     except (DataError, OSError) as error:
-        return Answer(trouble=Trouble.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
+        return SparqlResponse(trouble=SparqlFailure.DATA, sentence=str(error)[:MESSAGE_CHARS_MAX])
 
 
-def _complaint(said: str) -> str:
+def _syntax_message(said: str) -> str:
     """What the parser says, in one line, without the tables of letters that it would have taken."""
     plain = " ".join(_letters("", said).split()).replace("expected one of,", "expected one of").rstrip(", ")
     plain = re.sub("expected(?: one of)?$", "something else was expected", plain)
     return re.sub(r"^error at (\d+):(\d+): ", r"line \1, column \2: ", plain)[:MESSAGE_CHARS_MAX]
 
 
-def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
+def _run_query(question: SparqlRequest, skeleton: QuerySkeleton, shelf: SnapshotCache) -> SparqlResponse:
     stores = shelf.stores(question.part)
     if len(stores) > 1:
         _check_parts(skeleton, len(stores))
-    taken: Solutions | Statements | Truth | None = None
+    taken: SolutionResults | GraphResults | BooleanResult | None = None
     for store in stores:
         found = _query(store, question, skeleton)
         if taken is None:
@@ -182,27 +182,27 @@ def _asked(question: Question, skeleton: Skeleton, shelf: Shelf) -> Answer:
         if not taken.take(found):
             break
     assert taken is not None  # there is always a part
-    is_graph = isinstance(taken, Statements)
+    is_graph = isinstance(taken, GraphResults)
     form = question.graph_as if is_graph else question.solutions_as
     if not form:
         kind = "statements" if is_graph else "solutions, or yes or no"
         formats = list(GRAPH_FORMATS if is_graph else SOLUTION_FORMATS)
         sentence = f"the answer is one of {kind}, which can be had as {', '.join(formats)}; none of these is wanted"
-        return Answer(trouble=Trouble.UNWANTED, sentence=sentence)
+        return SparqlResponse(trouble=SparqlFailure.UNWANTED, sentence=sentence)
     count = len(taken)  # before they are written, which lets go of them
-    return Answer(taken.written(form), form, count, taken.is_cut)
+    return SparqlResponse(taken.written(form), form, count, taken.is_cut)
 
 
-def _collector(found: Found, most: int, skeleton: Skeleton, several: bool) -> Solutions | Statements | Truth:
+def _collector(found: QueryResults, most: int, skeleton: QuerySkeleton, several: bool) -> SolutionResults | GraphResults | BooleanResult:
     if isinstance(found, QueryBoolean):
-        return Truth()
+        return BooleanResult()
     if isinstance(found, QuerySolutions):
         limit = skeleton.limit if several else None
-        return Solutions(most, limit, distinct=several and skeleton.has("DISTINCT"))
-    return Statements(most)
+        return SolutionResults(most, limit, distinct=several and skeleton.has("DISTINCT"))
+    return GraphResults(most)
 
 
-def _query(store: Store, question: Question, skeleton: Skeleton) -> Found:
+def _query(store: Store, question: SparqlRequest, skeleton: QuerySkeleton) -> QueryResults:
     default, named = question.default_graphs, question.named_graphs
     if default is None and named is None:  # FROM would not be heard beside the union
         return store.query(question.text, prefixes=PREFIXES, use_default_graph_as_union=not skeleton.has("FROM"))
@@ -221,7 +221,7 @@ def _iri(text: str) -> NamedNode:
         raise QueryError(f"{text[:100]!r} is no IRI that a graph could be named by") from None
 
 
-def _check_parts(skeleton: Skeleton, count: int) -> None:
+def _check_parts(skeleton: QuerySkeleton, count: int) -> None:
     """Refuse what the parts cannot answer one by one."""
     found = skeleton.first(_together)
     is_select = not skeleton.first(_other_kinds)
@@ -239,25 +239,25 @@ def _check_parts(skeleton: Skeleton, count: int) -> None:
 
 def main() -> None:
     descriptor, parent, root = int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
-    become_child(parent)
+    die_with_parent(parent)
     line = socket.socket(fileno=descriptor)
-    give_up_rights()
-    decoder, encode = msgspec.msgpack.Decoder(Question), msgspec.msgpack.Encoder().encode
-    shelf = Shelf(DataDirectory(root))
+    drop_privileges()
+    decoder, encode = msgspec.msgpack.Decoder(SparqlRequest), msgspec.msgpack.Encoder().encode
+    shelf = SnapshotCache(DataDirectory(root))
     waiting = select.poll()  # not select(): the number of our end may be any
     waiting.register(line, select.POLLIN)
     line.sendall(READY)
     while True:
-        while not waiting.poll(LOOK_EVERY_S * 1_000):
-            shelf.let_go()
-        question = decoder.decode(hear(line))
+        while not waiting.poll(CHECK_EVERY_S * 1_000):
+            shelf.drop_outdated()
+        question = decoder.decode(receive_message(line))
         limit_memory(None)
         shelf.prepare(question.part)  # what an open store takes, half a gigabyte of addresses, is not the question's
         limit_memory(MEMORY_BYTES)
         try:
-            answered = answer(question, shelf)
+            answered = answer_query(question, shelf)
             has_grown = resident_bytes() > GROWN_BYTES
-            say(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
+            send_message(line, encode(msgspec.structs.replace(answered, is_spent=has_grown)))
         except MemoryError:
             os._exit(1)  # its memory is in pieces
 

@@ -11,22 +11,22 @@ import asyncio
 
 import msgspec
 
-from tarrafa.beside import Beside
+from tarrafa.beside import SandboxProcess
 from tarrafa.data import DataDirectory
-from tarrafa.errors import Busy, DataError, QueryError, TooCostly
-from tarrafa.triples.answering import MEMORY_BYTES, Answer, Question, Trouble
-from tarrafa.triples.writing import ANSWER_BYTES_MAX
+from tarrafa.errors import Busy, DataError, QueryError, QueryLimitExceeded
+from tarrafa.triples.answering import MEMORY_BYTES, SparqlResponse, SparqlRequest, SparqlFailure
+from tarrafa.triples.writing import RESULT_BYTES_MAX
 
 PROCESSES = 2
 TIME_MAX_S = 10.0
 RESULTS_MAX = 10_000
 WAITING_MAX = 16
 WAIT_MAX_S = 3.0
-MODULE = "tarrafa.triples.answering"
-ROOM_BYTES = 4_096  # around the body of an answer
+PROCESS_MODULE = "tarrafa.triples.answering"
+ENVELOPE_BYTES = 4_096  # around the body of an answer
 
 
-class Limits(msgspec.Struct, frozen=True):
+class SparqlLimits(msgspec.Struct, frozen=True):
     """What a question may take. `results`: solutions or statements; of more, only so many are told."""
 
     time_s: float = TIME_MAX_S
@@ -36,59 +36,59 @@ class Limits(msgspec.Struct, frozen=True):
     wait_s: float = WAIT_MAX_S
 
 
-class Unwanted(QueryError):
+class NoAcceptableFormat(QueryError):
     """There is an answer, but in no form that is wanted."""
 
 
-class Asking:
+class SparqlPool:
     """Asks the store of a data directory. One per process that serves; to be closed in the end."""
 
-    def __init__(self, data: DataDirectory, limits: Limits | None = None) -> None:
-        self._data, self.limits = data, limits or Limits()
+    def __init__(self, data: DataDirectory, limits: SparqlLimits | None = None) -> None:
+        self._data, self.limits = data, limits or SparqlLimits()
         self._places = asyncio.Semaphore(self.limits.processes)
         self._waiting = 0
         self._is_closed = False
-        self._idle: list[Beside] = []
-        self._all: list[Beside] = []
+        self._idle: list[SandboxProcess] = []
+        self._all: list[SandboxProcess] = []
         self._encode = msgspec.msgpack.Encoder().encode
-        self._decoder = msgspec.msgpack.Decoder(Answer)
+        self._decoder = msgspec.msgpack.Decoder(SparqlResponse)
 
-    async def ask(self, question: Question) -> Answer:
+    async def ask(self, question: SparqlRequest) -> SparqlResponse:
         """The answer; its trouble is raised. `results_max` of the question can only lower that of the limits."""
         most = max(0, min(question.results_max, self.limits.results))
         try:
             content = self._encode(msgspec.structs.replace(question, results_max=most))
         except UnicodeEncodeError:
             raise QueryError("the query holds what is no text: it must be UTF-8") from None
-        await self._wait_for_a_place()
+        await self._wait_for_slot()
         try:
             self._check_open()
             process = self._idle.pop() if self._idle else self._another()
             try:
-                return _without_trouble(await self._answered(process, content))
+                return _raise_failure(await self._answered(process, content))
             finally:
                 self._idle.append(process)
         finally:
             self._places.release()
 
-    async def _answered(self, process: Beside, content: bytes) -> Answer:
+    async def _answered(self, process: SandboxProcess, content: bytes) -> SparqlResponse:
         try:
-            await process.be_ready()  # the time that it takes to start is not the question's
+            await process.ensure_started()  # the time that it takes to start is not the question's
             self._check_open()  # one that was killed while it started has been started again
             async with asyncio.timeout(self.limits.time_s):
-                answer = self._decoder.decode(await process.ask(content))
+                answer = self._decoder.decode(await process.request(content))
             if answer.is_spent:
                 process.kill()
             return answer
         except TimeoutError:
             process.kill()
-            raise TooCostly(
+            raise QueryLimitExceeded(
                 f"the query took more than {self.limits.time_s:g} s and was stopped; ask for less, or more exactly"
             ) from None
         except (asyncio.IncompleteReadError, ConnectionError, msgspec.MsgspecError):
             process.kill()
             self._check_open()
-            raise TooCostly(
+            raise QueryLimitExceeded(
                 f"the query was too much for the process that answered it (it may use {MEMORY_BYTES >> 20} MB); "
                 "ask for less, or more simply"
             ) from None
@@ -96,7 +96,7 @@ class Asking:
             process.kill()
             raise
 
-    async def _wait_for_a_place(self) -> None:
+    async def _wait_for_slot(self) -> None:
         if self._waiting >= self.limits.waiting and self._places.locked():
             raise Busy(f"{self._waiting} queries are waiting already; ask again in some seconds")
         self._waiting += 1
@@ -108,8 +108,8 @@ class Asking:
         finally:
             self._waiting -= 1
 
-    def _another(self) -> Beside:
-        process = Beside(MODULE, ANSWER_BYTES_MAX + ROOM_BYTES, str(self._data.root), quiet=True)
+    def _another(self) -> SandboxProcess:
+        process = SandboxProcess(PROCESS_MODULE, RESULT_BYTES_MAX + ENVELOPE_BYTES, str(self._data.root), quiet=True)
         self._all.append(process)
         return process
 
@@ -123,32 +123,32 @@ class Asking:
         for process in self._all:
             process.kill()
 
-    def __enter__(self) -> "Asking":
+    def __enter__(self) -> "SparqlPool":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _without_trouble(answer: Answer) -> Answer:
+def _raise_failure(answer: SparqlResponse) -> SparqlResponse:
     match answer.trouble:
         case None:
             return answer
-        case Trouble.MALFORMED:
+        case SparqlFailure.MALFORMED:
             raise QueryError(answer.sentence)
-        case Trouble.UNWANTED:
-            raise Unwanted(answer.sentence)
-        case Trouble.COSTLY:
-            raise TooCostly(answer.sentence)
-        case Trouble.DATA:
+        case SparqlFailure.UNWANTED:
+            raise NoAcceptableFormat(answer.sentence)
+        case SparqlFailure.COSTLY:
+            raise QueryLimitExceeded(answer.sentence)
+        case SparqlFailure.DATA:
             raise DataError(answer.sentence)
 
 
-def ask(data: DataDirectory, question: Question, limits: Limits | None = None) -> Answer:
+def ask_sparql(data: DataDirectory, question: SparqlRequest, limits: SparqlLimits | None = None) -> SparqlResponse:
     """One question, for those who have no loop."""
 
-    async def once() -> Answer:
-        with Asking(data, limits) as asking:
+    async def once() -> SparqlResponse:
+        with SparqlPool(data, limits) as asking:
             return await asking.ask(question)
 
     return asyncio.run(once())

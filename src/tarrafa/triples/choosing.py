@@ -17,13 +17,13 @@ import msgspec
 from tarrafa.errors import QueryError
 from tarrafa.graph.store import rows
 from tarrafa.parse.statements import iri, literal
-from tarrafa.parse.things import one_spelling
+from tarrafa.parse.things import normalize_iri
 from tarrafa.triples.counts import ANY, CLASS, PROPERTY, VOCABULARY
-from tarrafa.triples.moments import span
-from tarrafa.triples.things import number_in
+from tarrafa.triples.moments import date_range
+from tarrafa.triples.things import parse_number
 
 
-class Condition(msgspec.Struct, frozen=True):
+class EntityCondition(msgspec.Struct, frozen=True):
     """A thing has that property, with these words in one value of it. No words: with whatever value; no property: in
     whichever. `=` is a whole text, IRI, number or date; the others are for numbers and dates (2026, 2026-01-31...)."""
 
@@ -32,23 +32,23 @@ class Condition(msgspec.Struct, frozen=True):
     operator: Literal["words", "=", "<", "<=", ">", ">="] = "words"
 
 
-class ThingQuery(msgspec.Struct, frozen=True, rename={"of_class": "class"}):
+class EntityQuery(msgspec.Struct, frozen=True, rename={"of_class": "class"}):
     """All of it must hold. `not_class`: things that do have classes, but not that one."""
 
     of_class: str = ""
     not_class: str = ""
     vocabulary: str = ""
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[EntityCondition, ...] = ()
     collection: str = ""
     offset: int = 0
     n: int = 10
 
 
-NAMED = (
+TERM_COUNTS_SQL = (
     "SELECT n.iri, c.things, c.pages, c.uses FROM counts c JOIN names n USING (name)"
     " WHERE c.kind = ?1 AND (?2 IS NULL OR n.vocabulary = (SELECT name FROM names WHERE iri = ?2))"
 )
-NAMED_WITH = (
+CLASS_PROPERTIES_SQL = (
     "SELECT n.iri, 0, t.pages, t.uses FROM together t JOIN names n ON n.name = t.property"
     " WHERE t.class = (SELECT name FROM names WHERE iri = ?1)"
     " AND (?2 IS NULL OR n.vocabulary = (SELECT name FROM names WHERE iri = ?2))"
@@ -82,7 +82,7 @@ _word = re.compile(r"[^\W_]+\*?")
 Bindings = tuple[object, ...]
 
 
-class Piece(NamedTuple):
+class EntityQueryPart(NamedTuple):
     """A part of a question: who it names, and how it is asked of one; the smaller `rank`, the fewer it names."""
 
     rank: int
@@ -94,7 +94,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class EntityQueryPlan:
     """A question as SQLite reads it."""
 
     sql: str
@@ -117,31 +117,31 @@ class Question:
         return [key for (key,) in rows(connection, sql, (*self.bindings, n, offset))]
 
 
-def question(connection: apsw.Connection, query: ThingQuery) -> Question | None:
+def plan_query(connection: apsw.Connection, query: EntityQuery) -> EntityQueryPlan | None:
     """What to ask a part of the store; None: it can have no answer."""
-    pieces: list[Piece] = []
+    pieces: list[EntityQueryPart] = []
     for kind, text in ((CLASS, query.of_class), (VOCABULARY, query.vocabulary)):
         if text:
             name = _name(connection, text)
             if name is None:
                 return None
-            pieces.append(_having(connection, kind, name))
+            pieces.append(_member_part(connection, kind, name))
     for condition in query.conditions:
-        piece = _asked(connection, condition)
+        piece = _condition_part(connection, condition)
         if piece is None:
             return None
         pieces.append(piece)
     unless = _name(connection, query.not_class) if query.not_class else None
     if query.not_class:
-        pieces.append(_having(connection, CLASS, ANY))
+        pieces.append(_member_part(connection, CLASS, ANY))
     if not pieces:
         total = rows(connection, "SELECT value FROM totals WHERE name = 'things'")[0][0]
-        pieces.append(Piece(9, "SELECT thing FROM things", (), "1", (), total))
+        pieces.append(EntityQueryPart(9, "SELECT thing FROM things", (), "1", (), total))
     pieces.sort(key=lambda piece: (piece.rank, piece.things or 0))
     return _joined(pieces, unless, query.collection)
 
 
-def _joined(pieces: list[Piece], unless: int | None, collection: str) -> Question:
+def _joined(pieces: list[EntityQueryPart], unless: int | None, collection: str) -> EntityQueryPlan:
     tests = [(piece.test, piece.testing) for piece in pieces[1:]]
     if unless is not None:
         tests.append((f"NOT {_IS}", (CLASS, unless)))
@@ -150,20 +150,20 @@ def _joined(pieces: list[Piece], unless: int | None, collection: str) -> Questio
     known = pieces[0].things if not tests else None
     where = " AND ".join(test for test, _ in tests) or "1"
     bindings = (*pieces[0].driving, *(value for _, several in tests for value in several))
-    return Question(f"SELECT t.thing AS thing FROM ({pieces[0].driver}) t WHERE {where}", bindings, known)  # noqa: S608
+    return EntityQueryPlan(f"SELECT t.thing AS thing FROM ({pieces[0].driver}) t WHERE {where}", bindings, known)  # noqa: S608
 
 
 def _name(connection: apsw.Connection, text: str) -> int | None:
-    found = rows(connection, "SELECT name FROM names WHERE iri = ?", (one_spelling(text.strip()),))
+    found = rows(connection, "SELECT name FROM names WHERE iri = ?", (normalize_iri(text.strip()),))
     return found[0][0] if found else None
 
 
-def _having(connection: apsw.Connection, kind: int, name: int) -> Piece:
+def _member_part(connection: apsw.Connection, kind: int, name: int) -> EntityQueryPart:
     found = rows(connection, "SELECT things FROM counts WHERE kind = ? AND name = ?", (kind, name))
-    return Piece(2, _HAS, (kind, name), _IS, (kind, name), found[0][0] if found else 0)
+    return EntityQueryPart(2, _HAS, (kind, name), _IS, (kind, name), found[0][0] if found else 0)
 
 
-def _asked(connection: apsw.Connection, condition: Condition) -> Piece | None:
+def _condition_part(connection: apsw.Connection, condition: EntityCondition) -> EntityQueryPart | None:
     name: int | None = None
     if condition.property:
         name = _name(connection, condition.property)
@@ -173,7 +173,7 @@ def _asked(connection: apsw.Connection, condition: Condition) -> Piece | None:
     if condition.operator != "words":
         return _compared(name, condition.operator, text)
     if not text:
-        return _having(connection, PROPERTY, name) if name is not None else _having(connection, CLASS, ANY)
+        return _member_part(connection, PROPERTY, name) if name is not None else _member_part(connection, CLASS, ANY)
     words = _word.findall(text)
     if not words:
         return None
@@ -181,19 +181,19 @@ def _asked(connection: apsw.Connection, condition: Condition) -> Piece | None:
     return _matched(name, match)
 
 
-def _matched(name: int | None, match: str, more: str = "", bound: Bindings = ()) -> Piece:
+def _matched(name: int | None, match: str, more: str = "", bound: Bindings = ()) -> EntityQueryPart:
     """Words are looked up once for all candidates, whoever drives."""
     of = " AND f.property = ?" if name is not None else ""
     driver, driving = f"{_BY_WORDS}{of}{more}", (match, *(() if name is None else (name,)), *bound)
-    return Piece(0, driver, driving, f"t.thing IN ({driver})", driving)
+    return EntityQueryPart(0, driver, driving, f"t.thing IN ({driver})", driving)
 
 
 _MOMENTS = {"<": ("<", 0), "<=": ("<", 1), ">": (">=", 1), ">=": (">=", 0)}
 
 
-def _compared(name: int | None, operator: str, text: str) -> Piece:
+def _compared(name: int | None, operator: str, text: str) -> EntityQueryPart:
     """A number is compared with numbers, a date with dates; a year with both."""
-    number, when = number_in(text), span(text)
+    number, when = parse_number(text), date_range(text)
     if number is None and when is None:
         if operator == "=":
             return _equal(name, text)
@@ -222,17 +222,17 @@ def _compared(name: int | None, operator: str, text: str) -> Piece:
     elif name is not None:
         return _either(of, tests, (name,), bound, looked_up)
     else:
-        return Piece(9, "SELECT thing FROM things t WHERE " + looked_up, tuple(bound), looked_up, tuple(bound))  # noqa: S608
-    return Piece(1, driver, (*whose, *bound), looked_up, (*whose, *bound))
+        return EntityQueryPart(9, "SELECT thing FROM things t WHERE " + looked_up, tuple(bound), looked_up, tuple(bound))  # noqa: S608
+    return EntityQueryPart(1, driver, (*whose, *bound), looked_up, (*whose, *bound))
 
 
-def _either(of: str, tests: list[str], whose: Bindings, bound: list[object], looked_up: str) -> Piece:
+def _either(of: str, tests: list[str], whose: Bindings, bound: list[object], looked_up: str) -> EntityQueryPart:
     """What may be meant as a number or as a date: both indices are asked."""
     driver = f"{_BY_NUMBER} AND {of}{tests[0]} UNION {_BY_MOMENT} AND {of}{tests[1]}"
-    return Piece(1, driver, (*whose, bound[0], *whose, *bound[1:]), looked_up, (*whose, *bound))
+    return EntityQueryPart(1, driver, (*whose, bound[0], *whose, *bound[1:]), looked_up, (*whose, *bound))
 
 
-def _equal(name: int | None, text: str) -> Piece:
+def _equal(name: int | None, text: str) -> EntityQueryPart:
     """The whole text, in whichever language; or the whole IRI."""
     words = _word.findall(text)
     if not words:

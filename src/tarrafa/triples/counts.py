@@ -21,7 +21,7 @@ CLASS, PROPERTY, VOCABULARY = range(3)
 ANY = 0  # the name that is nobody's: whatever has a class, has this one
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True):
+class EntityUsage(msgspec.Struct, frozen=True, array_like=True):
     """What a page says of one thing, as numbers. `properties` with how often."""
 
     thing: int
@@ -29,7 +29,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     properties: tuple[tuple[int, int], ...]
     vocabularies: tuple[int, ...]
 
-    def has(self) -> Iterator[tuple[int, int]]:
+    def memberships(self) -> Iterator[tuple[int, int]]:
         if self.classes:
             yield CLASS, ANY
         for name in self.classes:
@@ -40,19 +40,19 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
             yield VOCABULARY, name
 
 
-class Share(msgspec.Struct, frozen=True, array_like=True):
+class PageUsage(msgspec.Struct, frozen=True, array_like=True):
     """What a page adds to the counts."""
 
     statements: int = 0
     inferred: int = 0
-    parts: tuple[Part, ...] = ()
+    parts: tuple[EntityUsage, ...] = ()
 
 
 encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Share).decode
+decode = msgspec.msgpack.Decoder(PageUsage).decode
 
 
-class Names:
+class TermNumbers:
     """Numbers for classes, properties and vocabularies; one that was given is never given again."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -75,10 +75,10 @@ class Names:
         return self._connection.last_insert_rowid()
 
 
-def change(connection: apsw.Connection, share: Share, sign: int, alone: frozenset[int]) -> None:
+def apply_usage(connection: apsw.Connection, share: PageUsage, sign: int, alone: frozenset[int]) -> None:
     """Add what a page adds (1), or take it off (-1). `alone`: the things that no other page speaks of."""
-    having = [(kind, name, part.thing) for part in share.parts for kind, name in part.has()]
-    turned = _have(connection, having, sign, alone)
+    having = [(kind, name, part.thing) for part in share.parts for kind, name in part.memberships()]
+    turned = _update_memberships(connection, having, sign, alone)
     uses, together = _uses(share)
     named = dict.fromkeys((kind, name) for kind, name, _ in having)
     connection.executemany(
@@ -100,7 +100,7 @@ def change(connection: apsw.Connection, share: Share, sign: int, alone: frozense
     )
 
 
-def _uses(share: Share) -> tuple[Counter[int], Counter[tuple[int, int]]]:
+def _uses(share: PageUsage) -> tuple[Counter[int], Counter[tuple[int, int]]]:
     """How often each property is used, and with which class."""
     uses: Counter[int] = Counter()
     together: Counter[tuple[int, int]] = Counter()
@@ -112,11 +112,11 @@ def _uses(share: Share) -> tuple[Counter[int], Counter[tuple[int, int]]]:
     return uses, together
 
 
-Having = tuple[int, int, int]  # kind, name, thing
+Membership = tuple[int, int, int]  # kind, name, thing
 
 
-def _have(
-    connection: apsw.Connection, having: list[Having], sign: int, alone: frozenset[int]
+def _update_memberships(
+    connection: apsw.Connection, having: list[Membership], sign: int, alone: frozenset[int]
 ) -> Counter[tuple[int, int]]:
     """Write down who has what; how many things have each for the first time, or no more."""
     own = [one for one in having if one[2] in alone]

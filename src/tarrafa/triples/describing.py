@@ -13,7 +13,7 @@ import msgspec
 
 from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
-from tarrafa.parse.statements import STRING, Value, iri_of, value
+from tarrafa.parse.statements import XSD_STRING, LiteralValue, iri_of, literal_value
 from tarrafa.triples.things import TYPE_IRI
 
 PAGES_MAX = 20  # of a thing, that are looked at: those fetched last
@@ -23,7 +23,7 @@ INSIDE_MAX = 12  # of a blank node among these
 OPENED_MAX = 60  # blank nodes that are looked into, for one thing
 
 
-class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
+class EntityValue(msgspec.Struct, frozen=True, omit_defaults=True):
     """A value of a property. `thing` is the key of what it leads to, `label` its name; `inside`, what a blank node
     says."""
 
@@ -34,39 +34,39 @@ class Shown(msgspec.Struct, frozen=True, omit_defaults=True):
     datatype: str = ""
     thing: str = ""
     label: str = ""
-    inside: tuple["Shown", ...] = ()
+    inside: tuple["EntityValue", ...] = ()
 
 
-class SaidBy(msgspec.Struct, frozen=True):
+class EntitySource(msgspec.Struct, frozen=True):
     """A page that speaks of a thing, and when it was fetched."""
 
     url: str
     fetched: str
 
 
-class FoundThing(msgspec.Struct, frozen=True):
+class FoundEntity(msgspec.Struct, frozen=True):
     """A thing; `key` asks for it again."""
 
     key: str
     label: str
     classes: list[str]
-    properties: list[Shown]
-    pages: list[SaidBy]
+    properties: list[EntityValue]
+    pages: list[EntitySource]
     pages_total: int
 
 
-class View(msgspec.Struct, frozen=True):
+class EntityPageView(msgspec.Struct, frozen=True):
     """What one page says of a thing."""
 
     url: str
     at: float
     label: str
     classes: list[str]
-    properties: list[Shown]
+    properties: list[EntityValue]
     pages: int  # of its part, that speak of it
 
 
-def views(connection: apsw.Connection, key: str) -> list[View]:
+def page_views(connection: apsw.Connection, key: str) -> list[EntityPageView]:
     """What the pages say of a thing, the page fetched last first."""
     found = rows(
         connection,
@@ -76,10 +76,10 @@ def views(connection: apsw.Connection, key: str) -> list[View]:
         (key, PAGES_COMPARED_MAX, PAGES_MAX),
     )
     opened: list[str] = []
-    return [View(url, at, label, *_facts(connection, said, opened), pages) for said, label, url, at, pages in found]
+    return [EntityPageView(url, at, label, *_facts(connection, said, opened), pages) for said, label, url, at, pages in found]
 
 
-def keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
+def entity_keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
     """The things that a page speaks of, in its order."""
     found = rows(
         connection,
@@ -90,9 +90,9 @@ def keys_of_page(connection: apsw.Connection, page: UrlId, n: int) -> list[str]:
     return [key for (key,) in found]
 
 
-def _facts(connection: apsw.Connection, said: int, opened: list[str]) -> tuple[list[str], list[Shown]]:
+def _facts(connection: apsw.Connection, said: int, opened: list[str]) -> tuple[list[str], list[EntityValue]]:
     classes: list[str] = []
-    properties: list[Shown] = []
+    properties: list[EntityValue] = []
     for name, term in _terms(connection, said, VALUES_MAX):
         if name == TYPE_IRI and term.startswith("<"):
             classes.append(iri_of(term))
@@ -110,8 +110,8 @@ def _terms(connection: apsw.Connection, said: int, most: int) -> list[tuple[str,
     )
 
 
-def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened: list[str]) -> Shown:
-    said = value(term)
+def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened: list[str]) -> EntityValue:
+    said = literal_value(term)
     if said is not None:
         return _literal(name, said)
     key = iri_of(term) or term
@@ -121,42 +121,42 @@ def _shown(connection: apsw.Connection, name: str, term: str, page: int, opened:
     other = other or rows(connection, f"{of_thing} ORDER BY s.said LIMIT 1", (key,))
     number, label = other[0] if other else (None, "")
     if key != term:
-        return Shown(name, iri=key, thing=key if other else "", label=label)
+        return EntityValue(name, iri=key, thing=key if other else "", label=label)
     opens = number is not None and len(opened) < OPENED_MAX
     if opens:
         opened.append(key)
     facts = _terms(connection, number, INSIDE_MAX) if opens else []
     inside = tuple(_plain(connection, *fact) for fact in facts)
-    return Shown(name, thing=key, label=label, inside=inside)
+    return EntityValue(name, thing=key, label=label, inside=inside)
 
 
-def _plain(connection: apsw.Connection, name: str, term: str) -> Shown:
+def _plain(connection: apsw.Connection, name: str, term: str) -> EntityValue:
     """What stands in a blank node; a further one inside it is told by its name."""
-    said = value(term)
+    said = literal_value(term)
     if said is None and term.startswith("_:"):
         labels = rows(
             connection, "SELECT s.label FROM things t JOIN said s ON s.thing = t.thing WHERE t.key = ? LIMIT 1", (term,)
         )
-        return Shown(name, thing=term, label=labels[0][0] if labels else "")
+        return EntityValue(name, thing=term, label=labels[0][0] if labels else "")
     if said is None:
-        return Shown(name, iri=iri_of(term))
+        return EntityValue(name, iri=iri_of(term))
     return _literal(name, said)
 
 
-def _literal(name: str, said: Value) -> Shown:
-    plain = said.language or said.datatype == STRING
-    return Shown(name, said.text, language=said.language, datatype="" if plain else said.datatype)
+def _literal(name: str, said: LiteralValue) -> EntityValue:
+    plain = said.language or said.datatype == XSD_STRING
+    return EntityValue(name, said.text, language=said.language, datatype="" if plain else said.datatype)
 
 
-def merged(key: str, parts: list[list[View]]) -> FoundThing:
+def merge_views(key: str, parts: list[list[EntityPageView]]) -> FoundEntity:
     """One thing, from what all say of it, in whichever part of the store."""
     several = sorted((view for views in parts for view in views), key=lambda view: (-view.at, view.url))
     classes = dict.fromkeys(name for view in several for name in view.classes)
     properties = dict.fromkeys(shown for view in several for shown in view.properties)
     label = next((view.label for view in several if view.label), "")
-    pages = [SaidBy(view.url, _moment(view.at)) for view in several[:PAGES_MAX]]
+    pages = [EntitySource(view.url, _moment(view.at)) for view in several[:PAGES_MAX]]
     total = sum(views[0].pages for views in parts)
-    return FoundThing(key, label, list(classes), list(properties)[:VALUES_MAX], pages, total)
+    return FoundEntity(key, label, list(classes), list(properties)[:VALUES_MAX], pages, total)
 
 
 def _moment(at: float) -> str:

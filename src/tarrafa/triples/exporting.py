@@ -19,24 +19,24 @@ from pyoxigraph import Literal, NamedNode, Store
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.index import shards
-from tarrafa.triples.graphs import COLLECTION, DEFAULT, INFERRED, RULES
-from tarrafa.triples.publishing import Snapshot
+from tarrafa.triples.graphs import COLLECTION, DEFAULT_GRAPH, INFERRED_PREFIX, RULES_GRAPH
+from tarrafa.triples.publishing import TripleSnapshot
 
 SUFFIXES = (".nq", ".nq.gz", ".nq.zst")
 GZIP_LEVEL, ZSTD_LEVEL = 6, 9
 PAGES_TOLD = 100
 
-Tell = Callable[[int], None]
+OnProgress = Callable[[int], None]
 
 
-class Written(msgspec.Struct, frozen=True):
+class ExportSummary(msgspec.Struct, frozen=True):
     """How much was written."""
 
     pages: int
     statements: int
 
 
-class Statements:
+class StatementExport:
     """The store as it was last published, in all its parts. Use it in a `with`."""
 
     def __init__(self, data: DataDirectory, collection: str | None = None) -> None:
@@ -44,10 +44,10 @@ class Statements:
         self._stack = ExitStack()
         self._stores: list[Store] = []
 
-    def __enter__(self) -> "Statements":
+    def __enter__(self) -> "StatementExport":
         with ExitStack() as stack:
             for part in shards.parts(self._data):
-                snapshot = Snapshot.newest(part)
+                snapshot = TripleSnapshot.open_newest(part)
                 if snapshot is not None:
                     self._stores.append(stack.enter_context(snapshot).store)
             if not self._stores:
@@ -73,13 +73,13 @@ class Statements:
             (graph.value, number)
             for number, store in enumerate(self._stores)
             for graph in store.named_graphs()
-            if graph != RULES and not graph.value.startswith(INFERRED) and self._is_wanted(store, graph)
+            if graph != RULES_GRAPH and not graph.value.startswith(INFERRED_PREFIX) and self._is_wanted(store, graph)
         )
 
     def _is_wanted(self, store: Store, graph: Any) -> bool:
         if self._collection is None:
             return True
-        return any(store.quads_for_pattern(graph, COLLECTION, Literal(self._collection), DEFAULT))
+        return any(store.quads_for_pattern(graph, COLLECTION, Literal(self._collection), DEFAULT_GRAPH))
 
     def lines(self, page: str, number: int) -> list[str]:
         """What a page states, a line each."""
@@ -87,7 +87,7 @@ class Statements:
         return sorted(f"{quad} .\n" for quad in found)
 
 
-def write(statements: Statements, output: IO[bytes], tell: Tell = lambda pages: None) -> Written:
+def write_nquads(statements: StatementExport, output: IO[bytes], tell: OnProgress = lambda pages: None) -> ExportSummary:
     """Write them all; `tell` hears of so many more pages."""
     count = 0
     pages = statements.pages()
@@ -97,11 +97,11 @@ def write(statements: Statements, output: IO[bytes], tell: Tell = lambda pages: 
         count += len(lines)
         if place % PAGES_TOLD == 0:
             tell(PAGES_TOLD)
-    return Written(len(pages), count)
+    return ExportSummary(len(pages), count)
 
 
 @contextmanager
-def packed(output: IO[bytes], name: str) -> Iterator[IO[bytes]]:
+def compressed(output: IO[bytes], name: str) -> Iterator[IO[bytes]]:
     """Compressed as the end of the name says."""
     if name.endswith(".gz"):
         with gzip.GzipFile("", "wb", GZIP_LEVEL, output, mtime=0) as file:
@@ -115,7 +115,7 @@ def packed(output: IO[bytes], name: str) -> Iterator[IO[bytes]]:
         yield output
 
 
-def check_name(file: Path) -> None:
+def check_file_name(file: Path) -> None:
     """Raise, if the name does not say how to write it."""
     if not file.name.endswith(SUFFIXES):
         raise ConfigError(f"{file}: the name must end in {', '.join(SUFFIXES)}: it says how the file is compressed")

@@ -18,63 +18,63 @@ from types import TracebackType
 import msgspec
 
 from tarrafa.archive import follow as archive
-from tarrafa.archive.deletions import Deletions
-from tarrafa.archive.follow import Entry, entry_at
+from tarrafa.archive.deletions import ArchiveDeletions
+from tarrafa.archive.follow import ArchiveEntry, read_entry
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory, write_atomically
-from tarrafa.errors import ConfigError, Locked, from_os
-from tarrafa.graph.store import in_our_words, rows
+from tarrafa.errors import ConfigError, Locked, data_error_from_os
+from tarrafa.graph.store import sqlite_errors, rows
 from tarrafa.index import shards
-from tarrafa.index.documents import Change, change
-from tarrafa.index.pace import Pace
+from tarrafa.index.documents import IndexAction, index_action
+from tarrafa.index.pace import CommitPace
 from tarrafa.model import Outcome, UrlId
-from tarrafa.parse.moment import moment
+from tarrafa.parse.moment import parse_date
 from tarrafa.parse.url import url_id
 from tarrafa.triples import layout, ontology, progress
-from tarrafa.triples.graphs import RULES
-from tarrafa.triples.pages import Pages
+from tarrafa.triples.graphs import RULES_GRAPH
+from tarrafa.triples.pages import PageWriter
 from tarrafa.triples.progress import behind, cursor
-from tarrafa.triples.publishing import newest, publish
-from tarrafa.triples.rules import Rules
-from tarrafa.triples.rules import write as write_rules
-from tarrafa.triples.visits import Version, Visits
-from tarrafa.triples.withheld import Withheld
+from tarrafa.triples.publishing import newest_number, publish
+from tarrafa.triples.rules import RuleRunner
+from tarrafa.triples.rules import write_rule_graph as write_rules
+from tarrafa.triples.visits import PageVersion, PageVersions
+from tarrafa.triples.withheld import TriplesTakedowns
 
 __all__ = [
-    "Follower",
+    "TriplesFollower",
     "behind",
     "catch_up",
     "cursor",
     "drop_deleted",
     "follow",
-    "forget",
-    "make",
+    "remove_part",
+    "build_part",
     "rebuild",
-    "withhold",
+    "apply_takedowns",
 ]
 
 log = logging.getLogger(__name__)
 POLL_S = 0.2
 PUBLISH_EVERY_S = 2.0
-Tell = Callable[[int], None]
-RENEWED_AT_ONCE = 200  # pages
+OnProgress = Callable[[int], None]
+REWRITTEN_AT_ONCE = 200  # pages
 DROPPED_AT_ONCE = 1_000  # pages of a collection that was deleted
 HELD_CHARS_MAX = 8 << 20  # of statements that wait to be written
 
 
-class Follower:
+class TriplesFollower:
     """Reads, writes, commits and publishes when it is time. Use it in a `with`: it holds the lock and the store."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._path = layout.books(data)
-        self._is_ours = shards.is_ours(data)
-        self._deletions = Deletions(data.archive)
+        self._path = layout.database_path(data)
+        self._is_ours = shards.url_filter(data)
+        self._deletions = ArchiveDeletions(data.archive)
         self._news: dict[UrlId, str] = {}  # pages to write
         self._texts: dict[tuple[UrlId, str], str] = {}  # what they state, as far as we have just read it
         self._held = 0
         self._published_at = 0.0
-        self._lock = layout.lock(data)
+        self._lock = layout.acquire_lock(data)
         try:
             self._open()
         except BaseException:
@@ -86,29 +86,29 @@ class Follower:
         if found not in (0, layout.FORMAT):
             log.warning("%s: written by another version of Tarrafa; it is made again from the archive", data.triples)
         if found != layout.FORMAT or not layout.store_path(data).exists():  # one says nothing without the other
-            layout.forget(data)
-        self._connection = layout.open_books(data)
+            layout.remove(data)
+        self._connection = layout.open_database(data)
         self._store = layout.open_store(data)
-        with self._in_words():
-            self._visits = Visits(self._connection)
-            self._pace = Pace(self._visits.cursor)
-            self._dropped = self._visits.deleted()
-            self._pages = Pages(self._store, self._connection)
-            self._withheld = Withheld(data, self._connection)
+        with self._storage_errors():
+            self._visits = PageVersions(self._connection)
+            self._pace = CommitPace(self._visits.cursor)
+            self._dropped = self._visits.dropped_collections()
+            self._pages = PageWriter(self._store, self._connection)
+            self._withheld = TriplesTakedowns(data, self._connection)
             for generation, content in rows(self._connection, "SELECT generation, content FROM ontology"):
                 self._pages.generation = generation
                 self._pages.ontology = msgspec.msgpack.decode(content, type=ontology.Ontology)
             self._commits = rows(self._connection, "SELECT coalesce(max(commits), 0) FROM commits")[0][0]
-        self._shown = progress.shown(data) if newest(data) else -1
+        self._shown = progress.published_commit(data) if newest_number(data) else -1
         self._ontology_seen: object = None
         self._turned = 0  # how often pages were written
-        self._rules = Rules(data)
-        self._rules.use(self._pages.ontology.rules)
+        self._rules = RuleRunner(data)
+        self._rules.set_rules(self._pages.ontology.rules)
 
-    def _in_words(self) -> "_InWords":
-        return _InWords(self)
+    def _storage_errors(self) -> "_StorageErrors":
+        return _StorageErrors(self)
 
-    def __enter__(self) -> "Follower":
+    def __enter__(self) -> "TriplesFollower":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -119,12 +119,12 @@ class Follower:
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
-    def read(self, now: float, stop: threading.Event | None = None, tell: Tell = lambda size: None) -> int:
+    def read(self, now: float, stop: threading.Event | None = None, tell: OnProgress = lambda size: None) -> int:
         """Apply all that is durable now, committing whenever a full batch is reached; how many records that were."""
         read = 0
-        upto = archive.published(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
+        upto = archive.visit_lengths(self._data.archive)  # first: of what comes later, deletions may be heard of later, too
         self.drop_deleted()
-        self.withhold()
+        self.apply_takedowns()
         for entry in archive.follow(self._data.archive, self._pace.cursor.copy(), wanted=self._is_ours, upto=upto):
             if stop is not None and stop.is_set():
                 return read
@@ -141,13 +141,13 @@ class Follower:
         if self._pace.is_full:
             self.commit()
 
-    def _apply(self, entry: Entry) -> None:
-        record, meaning = entry.record, change(entry.record)
+    def _apply(self, entry: ArchiveEntry) -> None:
+        record, meaning = entry.record, index_action(entry.record)
         # What changes nothing is not counted either: files are not read in the order of their visits.
-        if meaning is Change.NOTHING or self._deletions.covers(record):
+        if meaning is IndexAction.NOTHING or self._deletions.covers(record):
             return
         key, name = url_id(record.url), record.collection
-        with self._in_words():
+        with self._storage_errors():
             self._begin()
             if self._withheld.covers(record.url):
                 self._news[key] = record.url  # a follower that was killed may have written it just before
@@ -156,10 +156,10 @@ class Follower:
                 return
             version = None
             text = record.page.statements if record.page is not None else ""
-            if meaning is Change.WRITE:
+            if meaning is IndexAction.WRITE:
                 outcome = record.outcome
-                version = Version(name, outcome.at, changed_at(outcome), entry.file, entry.start)
-            self._visits.note(key, name, record.visit, version)
+                version = PageVersion(name, outcome.at, changed_at(outcome), entry.file, entry.start)
+            self._visits.record_visit(key, name, record.visit, version)
         self._news[key] = record.url
         self._texts[key, name] = text
         self._held += len(text)
@@ -176,18 +176,18 @@ class Follower:
         """Write the pages that have news."""
         news, texts = self._news, self._texts
         self._news, self._texts, self._held = {}, {}, 0
-        with self._in_words():
+        with self._storage_errors():
             self._begin()
             for key, url in news.items():
                 versions = [] if self._withheld.covers(url) else self._visits.versions(key)
                 text = self._text(key, versions[0], texts) if versions else ""
                 self._turned += self._pages.write(key, url, versions, text)
 
-    def _text(self, key: UrlId, version: Version, texts: dict[tuple[UrlId, str], str]) -> str:
+    def _text(self, key: UrlId, version: PageVersion, texts: dict[tuple[UrlId, str], str]) -> str:
         known = texts.get((key, version.collection))
         if known is not None:
             return known
-        entry = entry_at(self._data.archive, version.file, version.start)
+        entry = read_entry(self._data.archive, version.file, version.start)
         page = entry.record.page if entry is not None else None
         return page.statements if page is not None else ""
 
@@ -197,11 +197,11 @@ class Follower:
 
     def commit(self) -> None:
         """Save what has been read: the store first, then what speaks of it."""
-        if not self._pace.is_waiting:
+        if not self._pace.has_uncommitted:
             return
         self._data.check_space()
         self._write()
-        with self._in_words():
+        with self._storage_errors():
             self._store.flush()
             self._begin()
             self._visits.save_cursor()
@@ -209,40 +209,40 @@ class Follower:
             self._connection.execute("INSERT INTO commits VALUES (?)", (self._commits + 1,))
             self._connection.execute("COMMIT")
         self._commits += 1
-        self._pace.settle()
+        self._pace.mark_committed()
 
     def publish(self, now: float, *, at_once: bool = False) -> None:
         """Show others what is committed, if it is time and they have not seen it."""
-        if not self._commits or self._shown == self._commits or self._pace.is_waiting:
+        if not self._commits or self._shown == self._commits or self._pace.has_uncommitted:
             return
         if at_once or not self._published_at or now - self._published_at >= PUBLISH_EVERY_S:
             publish(self._store, self._data)
             self._shown, self._published_at = self._commits, now
             try:
-                write_atomically(progress.sign(self._data), f"{self._commits}\n".encode(), durable=False)
+                write_atomically(progress.published_commit_path(self._data), f"{self._commits}\n".encode(), durable=False)
             except OSError as error:
-                raise from_os(error, progress.sign(self._data)) from None
+                raise data_error_from_os(error, progress.published_commit_path(self._data)) from None
 
     # -- what follows ----------------------------------------------------------------------------------------------
 
-    def learn(self) -> None:
+    def load_ontology(self) -> None:
         """Look at the ontology. That another one is in force is saved before anything is written under it: pages that
         were written under the former are then known for certain."""
-        seen = ontology.state(self._data)
+        seen = ontology.files_state(self._data)
         if seen == self._ontology_seen:
             return
         self._ontology_seen, pages = seen, self._pages
         try:
-            found = ontology.read(self._data)
+            found = ontology.read_ontology(self._data)
         except ConfigError as error:
             log.warning("%s; what held before holds until it is mended", str(error))  # its traceback holds the store
             return
-        self._rules.use(found.rules)
-        is_stray = not found.rules and self._store.contains_named_graph(RULES)
+        self._rules.set_rules(found.rules)
+        is_stray = not found.rules and self._store.contains_named_graph(RULES_GRAPH)
         if found == pages.ontology and not is_stray:
             return
         self.commit()
-        with self._in_words():
+        with self._storage_errors():
             self._begin()
             pages.generation += found.digest() != pages.ontology.digest()
             pages.ontology = found
@@ -250,80 +250,80 @@ class Follower:
             content = (pages.generation, msgspec.msgpack.encode(found))
             self._connection.execute("INSERT INTO ontology VALUES (?, ?)", content)
             if is_stray:
-                self._store.remove_graph(RULES)
+                self._store.remove_graph(RULES_GRAPH)
         self._pace.touch(boottime())
         self.commit()
 
-    def renew(self, now: float) -> bool:
+    def rewrite_outdated(self, now: float) -> bool:
         """Write some pages anew that were written under another ontology; whether there may be more."""
-        with self._in_words():
-            outdated = self._pages.outdated(RENEWED_AT_ONCE)
+        with self._storage_errors():
+            outdated = self._pages.outdated(REWRITTEN_AT_ONCE)
         if outdated:
             self._news.update(outdated)
             self._write()
             self._pace.touch(now)
         return bool(outdated)
 
-    def rule(self, now: float, *, at_once: bool = False) -> None:
+    def run_rules(self, now: float, *, at_once: bool = False) -> None:
         """Take in what the rules have constructed, and have them run again when it is time; at once: now."""
-        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._pace.is_waiting:
-            with self._in_words():
+        if self._rules.is_due(self._turned, now, at_once=at_once) and not self._pace.has_uncommitted:
+            with self._storage_errors():
                 self._rules.begin(self._store, self._turned)
         found = self._rules.wait() if at_once else self._rules.result()
         if found is not None:
-            with self._in_words():
+            with self._storage_errors():
                 if write_rules(self._store, found):
                     self._pace.touch(now)
 
     def drop_deleted(self) -> None:
         """Take out what only collections had that were deleted since; killed in between, it is done again."""
-        for name, at in list(self._deletions.now().items()):
+        for name, at in list(self._deletions.latest().items()):
             if at <= self._dropped.get(name, -1.0):
                 continue
             self.commit()
             more = True
             while more:
-                with self._in_words():
+                with self._storage_errors():
                     self._begin()
                     keys = self._visits.drop_some(name, DROPPED_AT_ONCE)
                     self._news.update(self._pages.urls(keys))
                     more = bool(keys)
                     if not more:
-                        self._visits.note_deleted(name, at)
+                        self._visits.note_dropped(name, at)
                 self._pace.touch(boottime())
                 self.commit()
             self._dropped[name] = at
 
-    def withhold(self) -> None:
+    def apply_takedowns(self) -> None:
         """Take out what was taken down, and bring back what was lifted, if anything was since; it is published."""
-        if not self._withheld.has_news():
+        if not self._withheld.has_changes():
             return
-        with self._in_words():
+        with self._storage_errors():
             self._begin()
-            taken = dict(self._withheld.taken(self._pages))
+            taken = dict(self._withheld.pages_to_remove(self._pages))
             self._news.update(taken)
             if taken:  # rules may have taken something from them
                 self._rules.stop()
-                self._store.remove_graph(RULES)
-            forget = self._visits.start_over()
-        for entry in self._withheld.lifted(self._pace.cursor):
-            with self._in_words():
+                self._store.remove_graph(RULES_GRAPH)
+            forget = self._visits.begin_reapply()
+        for entry in self._withheld.lifted_entries(self._pace.cursor):
+            with self._storage_errors():
                 forget(entry.record.collection, url_id(entry.record.url))
             self._apply(entry)
             self._count(boottime())
-        with self._in_words():
+        with self._storage_errors():
             self._begin()
-            self._withheld.note()
+            self._withheld.save_targets()
         self._pace.touch(boottime())
         self.commit()
-        self._withheld.settle()
+        self._withheld.mark_applied()
         self.publish(boottime(), at_once=True)
 
 
-class _InWords:
+class _StorageErrors:
     """What SQLite and oxigraph complain of, as one line."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: TriplesFollower) -> None:
         self._path, self._data = follower._path, follower._data
         self._connection = follower._connection
 
@@ -331,17 +331,17 @@ class _InWords:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if isinstance(error, layout.TROUBLE):
-            with layout.in_the_stores_words(layout.store_path(self._data)):
+        if isinstance(error, layout.OXIGRAPH_ERRORS):
+            with layout.oxigraph_errors(layout.store_path(self._data)):
                 raise error
         if error is not None:
-            with in_our_words(self._path, self._connection, "triples"):
+            with sqlite_errors(self._path, self._connection, "triples"):
                 raise error
 
 
 def changed_at(outcome: Outcome) -> float | None:
     """When the page was changed, as its server says; None, if it says nothing or the impossible."""
-    said = moment(outcome.last_modified) if outcome.last_modified else 0.0
+    said = parse_date(outcome.last_modified) if outcome.last_modified else 0.0
     return said if 0 < said <= outcome.at else None
 
 
@@ -351,80 +351,80 @@ def changed_at(outcome: Outcome) -> float | None:
 def follow(data: DataDirectory, stop: threading.Event) -> None:
     """Follow the archive until told to stop; what has been read by then is committed and published, and after that what
     the rules make of it, if we are let."""
-    with Follower(data) as follower:
+    with TriplesFollower(data) as follower:
         while not stop.is_set():
-            follower.learn()
+            follower.load_ontology()
             read = follower.read(boottime(), stop)
-            more = follower.renew(boottime())
+            more = follower.rewrite_outdated(boottime())
             if follower.is_due(boottime()):
                 follower.commit()
             follower.publish(boottime())
-            follower.rule(boottime())
+            follower.run_rules(boottime())
             if not read and not more:
                 stop.wait(POLL_S)
         follower.commit()
         follower.publish(boottime(), at_once=True)
-        follower.rule(boottime(), at_once=True)
+        follower.run_rules(boottime(), at_once=True)
         follower.commit()
         follower.publish(boottime(), at_once=True)
 
 
 def catch_up(data: DataDirectory) -> int:
     """Take in everything that is durable now; the number of records read."""
-    return sum(make(part) for part in shards.parts(data))
+    return sum(build_part(part) for part in shards.parts(data))
 
 
-def make(part: DataDirectory, tell: Tell = lambda size: None) -> int:
+def build_part(part: DataDirectory, tell: OnProgress = lambda size: None) -> int:
     """Take in everything that is durable now, in one part; the number of records read."""
-    with Follower(part) as follower:
-        follower.learn()
+    with TriplesFollower(part) as follower:
+        follower.load_ontology()
         read = follower.read(boottime(), tell=tell)
         follower.commit()
-        while follower.renew(boottime()):
+        while follower.rewrite_outdated(boottime()):
             follower.commit()
-        follower.rule(boottime(), at_once=True)
+        follower.run_rules(boottime(), at_once=True)
         follower.commit()
         follower.publish(boottime(), at_once=True)
     return read
 
 
-def rebuild(data: DataDirectory, tell: Tell = lambda size: None) -> int:
+def rebuild(data: DataDirectory, tell: OnProgress = lambda size: None) -> int:
     """Make the store again from the archive, from nothing, part by part; the number of records read. `tell` hears how
     many bytes of the archive were read since it was called last."""
     read = 0
     for part in shards.parts(data):
-        forget(part)
-        read += make(part, tell)
+        remove_part(part)
+        read += build_part(part, tell)
     return read
 
 
-def forget(data: DataDirectory) -> None:
+def remove_part(data: DataDirectory) -> None:
     """Take a part of the store away: the archive has all that is needed to make it again."""
-    with layout.lock(data):
-        layout.forget(data)
+    with layout.acquire_lock(data):
+        layout.remove(data)
 
 
 def drop_deleted(data: DataDirectory) -> bool:
     """Let the store drop what was deleted. False: there is none, or its follower runs and does it."""
-    return _let(data, Follower.drop_deleted)
+    return _with_followers(data, TriplesFollower.drop_deleted)
 
 
-def withhold(data: DataDirectory) -> bool:
+def apply_takedowns(data: DataDirectory) -> bool:
     """Let the store keep to what was taken down and lifted. False: there is none, or its follower runs and does it."""
 
-    def keep_to_it(follower: Follower) -> None:
-        follower.withhold()
-        follower.rule(boottime(), at_once=True)
+    def keep_to_it(follower: TriplesFollower) -> None:
+        follower.apply_takedowns()
+        follower.run_rules(boottime(), at_once=True)
         follower.commit()
 
-    return _let(data, keep_to_it)
+    return _with_followers(data, keep_to_it)
 
 
-def _let(data: DataDirectory, do: Callable[[Follower], None]) -> bool:
+def _with_followers(data: DataDirectory, do: Callable[[TriplesFollower], None]) -> bool:
     parts = [part for part in shards.parts(data) if layout.exists(part)]
     try:
         for part in parts:
-            with Follower(part) as follower:
+            with TriplesFollower(part) as follower:
                 do(follower)
                 follower.publish(boottime(), at_once=True)
     except Locked:

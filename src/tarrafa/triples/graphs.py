@@ -17,17 +17,17 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad, RdfFormat, Store,
 from xxhash import xxh3_128_hexdigest
 
 from tarrafa.model import UrlId
-from tarrafa.parse.statements import TYPE, XSD, Statement, iri_of, read
-from tarrafa.parse.things import one_spelling
-from tarrafa.triples.visits import Version
+from tarrafa.parse.statements import RDF_TYPE, XSD, Statement, iri_of, parse_nquads
+from tarrafa.parse.things import normalize_iri
+from tarrafa.triples.visits import PageVersion
 
-OURS = "urn:tarrafa:"
-_SAID_BY_US = f"<{OURS}"  # when a page was fetched, and for whom: no page can say that of itself or of others
-FETCHED, COLLECTION, CHANGED = (NamedNode(f"{OURS}{name}") for name in ("fetched", "collection", "changed"))
-INFERRED = f"{OURS}inferred:"  # and the page's own name
-RULES = NamedNode(f"{OURS}rules")
+TARRAFA_NAMESPACE = "urn:tarrafa:"
+_SAID_BY_US = f"<{TARRAFA_NAMESPACE}"  # when a page was fetched, and for whom: no page can say that of itself or of others
+FETCHED, COLLECTION, CHANGED = (NamedNode(f"{TARRAFA_NAMESPACE}{name}") for name in ("fetched", "collection", "changed"))
+INFERRED_PREFIX = f"{TARRAFA_NAMESPACE}inferred:"  # and the page's own name
+RULES_GRAPH = NamedNode(f"{TARRAFA_NAMESPACE}rules")
 DATE_TIME = NamedNode(f"{XSD}dateTime")
-DEFAULT = DefaultGraph()
+DEFAULT_GRAPH = DefaultGraph()
 _unfit = re.compile(r"[^A-Za-z0-9\-._~:/?@!$&'()*+,;=%]|%(?![0-9A-Fa-f]{2})")
 
 
@@ -39,16 +39,16 @@ def graph_of(url: str, key: UrlId) -> NamedNode:
     host = url.find("/", url.find("//") + 2)
     with suppress(ValueError):
         return NamedNode(f"{url[:host]}{_unfit.sub(_percent, url[host:])}#{key.hex()}")
-    return NamedNode(f"{OURS}page:{key.hex()}")
+    return NamedNode(f"{TARRAFA_NAMESPACE}page:{key.hex()}")
 
 
 def _percent(found: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "replace"))
 
 
-def inferred_of(graph: NamedNode) -> NamedNode:
+def inferred_graph_of(graph: NamedNode) -> NamedNode:
     """The name of the graph beside. The brackets of an IPv6 address may stand in no other part of an IRI."""
-    return NamedNode(f"{INFERRED}{graph.value.replace('[', '%5B').replace(']', '%5D')}")
+    return NamedNode(f"{INFERRED_PREFIX}{graph.value.replace('[', '%5B').replace(']', '%5D')}")
 
 
 def statements_of(text: str, key: UrlId) -> list[Statement]:
@@ -59,14 +59,14 @@ def statements_of(text: str, key: UrlId) -> list[Statement]:
     def spell(term: str) -> str:
         known = spelled.get(term)
         if known is None:
-            known = spelled[term] = f"<{one_spelling(iri_of(term))}>"
+            known = spelled[term] = f"<{normalize_iri(iri_of(term))}>"
         return known
 
     found: dict[Statement, None] = {}
-    for subject, predicate, term, _ in read(text):
+    for subject, predicate, term, _ in parse_nquads(text):
         if predicate.startswith(_SAID_BY_US):
             continue
-        is_class = predicate == TYPE and term.startswith("<")
+        is_class = predicate == RDF_TYPE and term.startswith("<")
         found[Statement(node(subject), spell(predicate), spell(term) if is_class else node(term))] = None
     return list(found)
 
@@ -102,13 +102,13 @@ def _one(line: str) -> Iterator[Quad]:
         return
 
 
-def about(graph: NamedNode, versions: Sequence[Version]) -> list[Quad]:
+def page_metadata_quads(graph: NamedNode, versions: Sequence[PageVersion]) -> list[Quad]:
     """What is known of a page itself, from what the collections have of it."""
     latest = versions[0]
-    found = [Quad(graph, FETCHED, _moment(latest.at), DEFAULT)]
-    found += [Quad(graph, COLLECTION, Literal(one.collection), DEFAULT) for one in versions]
+    found = [Quad(graph, FETCHED, _moment(latest.at), DEFAULT_GRAPH)]
+    found += [Quad(graph, COLLECTION, Literal(one.collection), DEFAULT_GRAPH) for one in versions]
     if latest.changed is not None:
-        found.append(Quad(graph, CHANGED, _moment(latest.changed), DEFAULT))
+        found.append(Quad(graph, CHANGED, _moment(latest.changed), DEFAULT_GRAPH))
     return found
 
 
@@ -116,36 +116,36 @@ def _moment(at: float) -> Literal:
     return Literal(datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), datatype=DATE_TIME)
 
 
-def remove(store: Store, graph: NamedNode) -> None:
+def remove_page_graph(store: Store, graph: NamedNode) -> None:
     """Take away all that there is of a page. Its graph goes last: where that is not, nothing else is, and most pages
     that a crawl meets have none."""
     if not store.contains_named_graph(graph):
         return
-    for quad in list(store.quads_for_pattern(graph, None, None, DEFAULT)):
+    for quad in list(store.quads_for_pattern(graph, None, None, DEFAULT_GRAPH)):
         store.remove(quad)
-    store.remove_graph(inferred_of(graph))
+    store.remove_graph(inferred_graph_of(graph))
     store.remove_graph(graph)
 
 
-def write(store: Store, graph: NamedNode, wanted: Iterable[Quad]) -> None:
+def write_page_graph(store: Store, graph: NamedNode, wanted: Iterable[Quad]) -> None:
     """The page is exactly this from now on. What the store holds is looked at, not remembered: after a kill it may be
     ahead of everybody's memory."""
     fresh = set(wanted)
     names = {quad.graph_name for quad in fresh}
     if graph not in names:  # nothing that it states is a statement after all
-        remove(store, graph)
+        remove_page_graph(store, graph)
         return
-    there = set(store.quads_for_pattern(graph, None, None, DEFAULT))
-    for name in (graph, inferred_of(graph)):
+    there = set(store.quads_for_pattern(graph, None, None, DEFAULT_GRAPH))
+    for name in (graph, inferred_graph_of(graph)):
         there.update(store.quads_for_pattern(None, None, None, name))
     missing, stale = fresh - there, there - fresh
     if len(stale) > len(there) // 4:  # at once, rather than one by one
-        remove(store, graph)
+        remove_page_graph(store, graph)
         missing = fresh
     else:
         for quad in stale:
             store.remove(quad)
-    if inferred_of(graph) not in names:
-        store.remove_graph(inferred_of(graph))  # empty as it is by now, it would still be listed
+    if inferred_graph_of(graph) not in names:
+        store.remove_graph(inferred_graph_of(graph))  # empty as it is by now, it would still be listed
     if missing:
         store.extend(missing)

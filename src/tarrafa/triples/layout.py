@@ -20,9 +20,9 @@ from typing import IO
 import apsw
 from pyoxigraph import Store
 
-from tarrafa.data import BUSY_MS, DataDirectory, open_to_read, try_lock
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, DataDirectory, open_sqlite_readonly, try_lock
 from tarrafa.errors import DataError, DiskFull, Locked
-from tarrafa.graph.store import in_our_words
+from tarrafa.graph.store import sqlite_errors
 from tarrafa.index import shards
 from tarrafa.triples import publishing
 
@@ -92,13 +92,13 @@ INSERT INTO totals VALUES ('pages', 0), ('statements', 0), ('inferred', 0), ('th
 """
 
 
-def books(data: DataDirectory) -> Path:
+def database_path(data: DataDirectory) -> Path:
     return data.triples / "followed.sqlite"
 
 
-def all_books(data: DataDirectory) -> set[Path]:
+def all_database_paths(data: DataDirectory) -> set[Path]:
     """Those of all parts that there are, whether they are kept here or not."""
-    return set((data.root / "triples").rglob(books(data).name))
+    return set((data.root / "triples").rglob(database_path(data).name))
 
 
 def store_path(data: DataDirectory) -> Path:
@@ -112,18 +112,18 @@ def exists(data: DataDirectory) -> bool:
 
 def format_of(data: DataDirectory) -> int:
     """The form of the books that are there; 0: there are none, or not yet."""
-    path = books(data)
+    path = database_path(data)
     if not path.exists():
         return 0
-    with in_our_words(path, what="triples"):
-        connection = open_to_read(path)
+    with sqlite_errors(path, what="triples"):
+        connection = open_sqlite_readonly(path)
         try:
             return int(connection.pragma("user_version"))
         finally:
             connection.close()
 
 
-def lock(data: DataDirectory) -> IO[bytes]:
+def acquire_lock(data: DataDirectory) -> IO[bytes]:
     data.triples.mkdir(parents=True, exist_ok=True)
     held = try_lock(data.triples / "lock")
     if held is None:
@@ -131,13 +131,13 @@ def lock(data: DataDirectory) -> IO[bytes]:
     return held
 
 
-def forget(data: DataDirectory) -> None:
+def remove(data: DataDirectory) -> None:
     """Take the store away; the caller holds the lock. First what says how far we were, and of that the file itself
     last: a new one would take an old log for its own, if a kill had left that."""
-    path = books(data)
+    path = database_path(data)
     for suffix in ("-wal", "-shm", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    publishing.withdraw(data)
+    publishing.remove_published(data)
     (data.triples / "shown").unlink(missing_ok=True)
     store = store_path(data)
     gone = store.with_name("gone")
@@ -147,27 +147,27 @@ def forget(data: DataDirectory) -> None:
     shutil.rmtree(gone, ignore_errors=True)
 
 
-def settle(data: DataDirectory) -> None:
+def remove_stray_parts(data: DataDirectory) -> None:
     """Remove what is left of parts that are not kept here. The caller holds DATA/lock."""
     folder = data.root / "triples"
     if not folder.is_dir():
         return
     kept = {part.part for part in shards.parts(data)}
-    there = {path.name for path in folder.iterdir() if shards.ONE_OF_SEVERAL.fullmatch(path.name)}
+    there = {path.name for path in folder.iterdir() if shards.PART_NAME.fullmatch(path.name)}
     for name in {"", *there} - kept:
         stray = DataDirectory(data.root, name)
-        forget(stray)
+        remove(stray)
         if name:
             shutil.rmtree(stray.triples, ignore_errors=True)
 
 
-def open_books(data: DataDirectory) -> apsw.Connection:
+def open_database(data: DataDirectory) -> apsw.Connection:
     """The one connection that writes."""
-    path = books(data)
-    with in_our_words(path, what="triples"):
+    path = database_path(data)
+    with sqlite_errors(path, what="triples"):
         connection = apsw.Connection(str(path))
-    with in_our_words(path, connection, "triples"):
-        connection.set_busy_timeout(BUSY_MS)
+    with sqlite_errors(path, connection, "triples"):
+        connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "normal")  # the cursor is in the same transaction: a lost one is replayed
         connection.pragma("cache_size", -CACHE_KIB)
@@ -180,22 +180,22 @@ def open_books(data: DataDirectory) -> apsw.Connection:
 
 def open_store(data: DataDirectory) -> Store:
     path = store_path(data)
-    with in_the_stores_words(path):
+    with oxigraph_errors(path):
         return Store(str(path))
 
 
-TROUBLE = (OSError, RuntimeError)  # the latter for what is damaged
-FULL = ("No space left", "File too large", "Disk quota exceeded")
+OXIGRAPH_ERRORS = (OSError, RuntimeError)  # the latter for what is damaged
+DISK_FULL_MESSAGES = ("No space left", "File too large", "Disk quota exceeded")
 
 
 @contextmanager
-def in_the_stores_words(path: Path) -> Iterator[None]:
+def oxigraph_errors(path: Path) -> Iterator[None]:
     """What oxigraph complains of, as one line."""
     try:
         yield
-    except TROUBLE as error:
+    except OXIGRAPH_ERRORS as error:
         what = " ".join(str(error).split())[:200]
-        if any(sign in what for sign in FULL):
+        if any(sign in what for sign in DISK_FULL_MESSAGES):
             raise DiskFull(f"{path}: the disk is full ({what}); free some space and run the command again") from None
         if "lock" in what.lower():
             raise Locked(f"{path}: another process is writing the triple store") from None

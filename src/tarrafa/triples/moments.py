@@ -8,7 +8,7 @@ Without a zone it is taken for UTC. Unlike a sitemap's, a date may lie before 19
 import re
 from calendar import isleap, monthrange, timegm
 
-MOMENT_CHARS_MAX = 40
+DATE_CHARS_MAX = 40
 DAY_S = 86_400
 
 _iso = re.compile(
@@ -18,9 +18,9 @@ _iso = re.compile(
 ).fullmatch
 
 
-def span(text: str) -> tuple[float, float] | None:
+def date_range(text: str) -> tuple[float, float] | None:
     """When that begins, and when it has ended; None if it is no date."""
-    found = _iso(text) if 4 <= len(text) <= MOMENT_CHARS_MAX else None
+    found = _iso(text) if 4 <= len(text) <= DATE_CHARS_MAX else None
     if found is None:
         return None
     year, month, day, hour, minute, second, zone = found.groups()

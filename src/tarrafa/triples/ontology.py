@@ -25,17 +25,17 @@ import msgspec
 from pyoxigraph import NamedNode, RdfFormat, parse
 from xxhash import xxh3_128_hexdigest
 
-from tarrafa.data import DataDirectory, state_of
+from tarrafa.data import DataDirectory, file_fingerprint
 from tarrafa.errors import ConfigError
-from tarrafa.parse.statements import TYPE, Statement, iri_of
-from tarrafa.parse.things import one_spelling
+from tarrafa.parse.statements import RDF_TYPE, Statement, iri_of
+from tarrafa.parse.things import normalize_iri
 from tarrafa.triples.wording import mentions_service
 
 FILE_BYTES_MAX = 64 << 20  # of one ontology; schema.org's is 1 MB
 TOML_BYTES_MAX = 1 << 20
 FILES_MAX = 100
 PAIRS_MAX = 500_000
-ABOVE_MAX = 200  # classes above one
+ANCESTORS_MAX = 200  # classes above one
 INFERRED_MAX = 20_000  # from one page
 RULES_MAX = 50
 RULE_CHARS_MAX = 20_000
@@ -46,30 +46,30 @@ _CLASS, _PROPERTY = f"{_RDFS}subClassOf", f"{_RDFS}subPropertyOf"
 _SAME = {f"{_OWL}equivalentClass": _CLASS, f"{_OWL}equivalentProperty": _PROPERTY}
 
 log = logging.getLogger(__name__)
-Above = dict[str, tuple[str, ...]]
+Ancestors = dict[str, tuple[str, ...]]
 
 
-class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ConstructRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A CONSTRUCT query of the user's own."""
 
     name: str
     construct: str
 
 
-class Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OntologyConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file as it was written."""
 
     enabled: bool = True
     files: tuple[str, ...] | None = None
-    rule: tuple[Rule, ...] = ()
+    rule: tuple[ConstructRule, ...] = ()
 
 
 class Ontology(msgspec.Struct, frozen=True):
     """Classes and properties, each with those above it; and the rules."""
 
-    classes: Above = {}
-    properties: Above = {}
-    rules: tuple[Rule, ...] = ()
+    classes: Ancestors = {}
+    properties: Ancestors = {}
+    rules: tuple[ConstructRule, ...] = ()
 
     def infer(self, statements: Sequence[Statement]) -> list[Statement]:
         """What follows from the statements of a page, and is not among them."""
@@ -77,8 +77,8 @@ class Ontology(msgspec.Struct, frozen=True):
             return []
         stated, found = set(statements), dict[Statement, None]()
         for one in statements:
-            if one.predicate == TYPE:
-                news = [Statement(one.subject, TYPE, f"<{name}>") for name in self.classes.get(iri_of(one.object), ())]
+            if one.predicate == RDF_TYPE:
+                news = [Statement(one.subject, RDF_TYPE, f"<{name}>") for name in self.classes.get(iri_of(one.object), ())]
             else:
                 above = self.properties.get(iri_of(one.predicate), ())
                 news = [Statement(one.subject, f"<{name}>", one.object) for name in above]
@@ -96,7 +96,7 @@ class Ontology(msgspec.Struct, frozen=True):
         return str(xxh3_128_hexdigest(msgspec.json.encode([self.classes, self.properties])))
 
 
-NOTHING = Ontology()
+EMPTY_ONTOLOGY = Ontology()
 
 
 # -- the files ---------------------------------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ def folder_of(data: DataDirectory) -> Path:
     return data.root / "ontology"
 
 
-def state(data: DataDirectory) -> object:
+def files_state(data: DataDirectory) -> object:
     """Another one whenever one of the files is."""
-    return state_of(path_of(data)), [(path.name, state_of(path)) for path in _there(folder_of(data))]
+    return file_fingerprint(path_of(data)), [(path.name, file_fingerprint(path)) for path in _there(folder_of(data))]
 
 
 def _there(folder: Path) -> list[Path]:
@@ -122,32 +122,32 @@ def _there(folder: Path) -> list[Path]:
         return []
 
 
-def read(data: DataDirectory) -> Ontology:
+def read_ontology(data: DataDirectory) -> Ontology:
     """What holds; nothing does without a file that says so."""
     path, folder = path_of(data), folder_of(data)
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return NOTHING
+        return EMPTY_ONTOLOGY
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error}") from None
     written = _written(path, content)
     if not written.enabled:
-        return NOTHING
+        return EMPTY_ONTOLOGY
     names = _there(folder) if written.files is None else [_named(path, folder, name) for name in written.files]
     if len(names) > FILES_MAX:
         raise ConfigError(f"{folder}: {len(names)} files are more than the {FILES_MAX} allowed")
     pairs = {_CLASS: set[tuple[str, str]](), _PROPERTY: set[tuple[str, str]]()}
     for name in names:
-        _take_in(name, pairs)
-    return Ontology(_closed(pairs[_CLASS]), _closed(pairs[_PROPERTY]), written.rule)
+        _read_pairs(name, pairs)
+    return Ontology(_transitive_closure(pairs[_CLASS]), _transitive_closure(pairs[_PROPERTY]), written.rule)
 
 
-def _written(path: Path, content: bytes) -> Written:
+def _written(path: Path, content: bytes) -> OntologyConfig:
     if len(content) > TOML_BYTES_MAX:
         raise ConfigError(f"{path}: larger than the {TOML_BYTES_MAX >> 20} MB allowed")
     try:
-        written = msgspec.convert(tomllib.loads(content.decode("utf-8-sig")), Written)
+        written = msgspec.convert(tomllib.loads(content.decode("utf-8-sig")), OntologyConfig)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
     except (UnicodeDecodeError, RecursionError) as error:
@@ -160,7 +160,7 @@ def _written(path: Path, content: bytes) -> Written:
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}: [[rule]] name: two rules have the same name; give each its own")
     for rule in written.rule:
-        if wrong := objection(rule.construct):
+        if wrong := rule_objection(rule.construct):
             raise ConfigError(f"{path}: [[rule]] {rule.name[:80]!r}: {wrong}")
     return written
 
@@ -180,7 +180,7 @@ def _named(path: Path, folder: Path, name: str) -> Path:
     return folder / name
 
 
-def _take_in(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
+def _read_pairs(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
     """Note who stands below whom in a file."""
     try:
         if path.stat().st_size > FILE_BYTES_MAX:
@@ -191,9 +191,9 @@ def _take_in(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
                 continue
             known = pairs.get(_SAME.get(name, name))
             if known is not None:
-                known.add((one_spelling(below.value), one_spelling(above.value)))
+                known.add((normalize_iri(below.value), normalize_iri(above.value)))
                 if name in _SAME:
-                    known.add((one_spelling(above.value), one_spelling(below.value)))
+                    known.add((normalize_iri(above.value), normalize_iri(below.value)))
                 if len(known) > PAIRS_MAX:
                     raise ConfigError(f"{path}: more than the {PAIRS_MAX:,} classes or properties allowed")
     except (SyntaxError, ValueError) as error:
@@ -202,22 +202,22 @@ def _take_in(path: Path, pairs: dict[str, set[tuple[str, str]]]) -> None:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def _closed(pairs: Iterable[tuple[str, str]]) -> Above:
+def _transitive_closure(pairs: Iterable[tuple[str, str]]) -> Ancestors:
     """Everybody with all above him, the nearest first."""
     direct: dict[str, list[str]] = {}
     for below, above in sorted(pairs):
         if below != above:
             direct.setdefault(below, []).append(above)
-    closed: Above = {}
+    closed: Ancestors = {}
     for name in sorted(direct):
         found = dict.fromkeys(direct[name])
         waiting = list(found)
-        while waiting and len(found) < ABOVE_MAX:
+        while waiting and len(found) < ANCESTORS_MAX:
             news = [above for below in waiting for above in direct.get(below, ()) if above not in found]
             waiting = list(dict.fromkeys(news))
             found |= dict.fromkeys(waiting)
         found.pop(name, None)
-        closed[name] = tuple(found)[:ABOVE_MAX]
+        closed[name] = tuple(found)[:ANCESTORS_MAX]
     return closed
 
 
@@ -232,7 +232,7 @@ _token = re.compile(
 _escape = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})")
 
 
-def objection(construct: str) -> str:
+def rule_objection(construct: str) -> str:
     """Why a rule is not run; empty: it is, and SPARQL itself will say the rest."""
     if len(construct) > RULE_CHARS_MAX:
         return f"longer than the {RULE_CHARS_MAX:,} characters allowed"

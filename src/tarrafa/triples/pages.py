@@ -17,12 +17,12 @@ from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
 from tarrafa.parse.statements import Statement
 from tarrafa.triples import counts, graphs
-from tarrafa.triples.ontology import NOTHING, Ontology
-from tarrafa.triples.things import Things
-from tarrafa.triples.visits import Version
+from tarrafa.triples.ontology import EMPTY_ONTOLOGY, Ontology
+from tarrafa.triples.things import EntityIndex
+from tarrafa.triples.visits import PageVersion
 
 
-class Row(NamedTuple):
+class StoredPage(NamedTuple):
     """A page that states something, as the books have it."""
 
     page: int
@@ -31,36 +31,36 @@ class Row(NamedTuple):
     share: bytes
 
 
-class Pages:
+class PageWriter:
     """The writing side."""
 
     def __init__(self, store: Store, connection: apsw.Connection) -> None:
         self._store, self._connection = store, connection
-        self._things = Things(connection)
-        self.ontology: Ontology = NOTHING
+        self._things = EntityIndex(connection)
+        self.ontology: Ontology = EMPTY_ONTOLOGY
         self.generation = 0  # of the ontology: one that comes again is another, so that a kill leaves no doubt
 
-    def write(self, key: UrlId, url: str, versions: Sequence[Version], text: str) -> bool:
+    def write(self, key: UrlId, url: str, versions: Sequence[PageVersion], text: str) -> bool:
         """The page is this from now on; `versions`: what the collections have of it, the one that counts first.
         Whether it states anything, or did."""
         statements = graphs.statements_of(text, key) if versions else []
         graph = graphs.graph_of(url, key)
         known = self._row(key)
         if not statements:
-            graphs.remove(self._store, graph)
+            graphs.remove_page_graph(self._store, graph)
             if known is not None:
-                self._take_out(known)
+                self._remove(known)
             return known is not None
         inferred = self.ontology.infer(statements)
         quads = graphs.quads_of(statements, graph)
-        quads += graphs.quads_of(inferred, graphs.inferred_of(graph))
-        graphs.write(self._store, graph, [*quads, *graphs.about(graph, versions)])
+        quads += graphs.quads_of(inferred, graphs.inferred_graph_of(graph))
+        graphs.write_page_graph(self._store, graph, [*quads, *graphs.page_metadata_quads(graph, versions)])
         self._note(known, key, url, versions[0].at, statements, inferred)
         return True
 
     def _note(
         self,
-        known: Row | None,
+        known: StoredPage | None,
         key: UrlId,
         url: str,
         at: float,
@@ -74,23 +74,23 @@ class Pages:
             run("UPDATE pages SET at = ?, ontology = ? WHERE page = ?", (at, self.generation, known.page))
             return
         if known is not None:
-            self._take_out(known)
+            self._remove(known)
         number = known.page if known is not None else None
         run("INSERT INTO pages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (number, key, url, at, len(statements), len(inferred), digest, self.generation, b""))  # fmt: skip
         page = self._connection.last_insert_rowid()
-        share = self._things.put(page, statements, inferred)
+        share = self._things.add_page(page, statements, inferred)
         run("UPDATE pages SET share = ? WHERE page = ?", (counts.encode(share), page))
 
-    def _take_out(self, row: Row) -> None:
-        self._things.take_out(row.page, counts.decode(row.share))
+    def _remove(self, row: StoredPage) -> None:
+        self._things.remove_page(row.page, counts.decode(row.share))
         self._connection.execute("DELETE FROM pages WHERE page = ?", (row.page,))
 
-    def _row(self, key: UrlId) -> Row | None:
+    def _row(self, key: UrlId) -> StoredPage | None:
         found = rows(self._connection, "SELECT page, url, digest, share FROM pages WHERE id = ?", (key,))
-        return Row(*found[0]) if found else None
+        return StoredPage(*found[0]) if found else None
 
-    def after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:
+    def pages_after(self, page: int, limit: int) -> list[tuple[int, UrlId, str]]:
         """Pages that state something, in the order of their numbers."""
         sql = "SELECT page, id, url FROM pages WHERE page > ? ORDER BY page LIMIT ?"
         return rows(self._connection, sql, (page, limit))

@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from tarrafa.archive import follow as archive
 from tarrafa.archive.follow import Cursor
-from tarrafa.data import DataDirectory, open_to_read
-from tarrafa.graph.store import in_our_words, rows
+from tarrafa.data import DataDirectory, open_sqlite_readonly
+from tarrafa.graph.store import sqlite_errors, rows
 from tarrafa.index import shards
 from tarrafa.triples import layout
 
 
-class Progress(NamedTuple):
+class PartProgress(NamedTuple):
     """Where the follower of a part is: what it has read, its commits, and whether pages have to be written anew."""
 
     cursor: Cursor
@@ -28,40 +28,40 @@ def behind(data: DataDirectory) -> int:
     """0 when all that the archive holds can be asked for, as far as it belongs here; else roughly how much cannot.
 
     The archive is asked first: what becomes durable afterwards was not there when the question was put."""
-    published, parts = archive.published(data.archive), shards.parts(data)
-    found = [progress(part) for part in parts]
+    published, parts = archive.visit_lengths(data.archive), shards.parts(data)
+    found = [part_progress(part) for part in parts]
     unread = sum(max(0, length - min(one.cursor.get(file, 0) for one in found)) for file, length in published.items())
-    unseen = sum((one.commits != shown(part)) + one.outdated for part, one in zip(parts, found, strict=True))
+    unseen = sum((one.commits != published_commit(part)) + one.outdated for part, one in zip(parts, found, strict=True))
     return unread + unseen
 
 
 def commits(data: DataDirectory, until: Cursor) -> list[int] | None:
     """The commits of all parts, once they hold what the archive held at some moment; None: they do not yet."""
-    found = [progress(part) for part in shards.parts(data)]
+    found = [part_progress(part) for part in shards.parts(data)]
     if any(one.cursor.get(file, 0) < length for one in found for file, length in until.items()):
         return None
     return [one.commits for one in found]
 
 
-def are_shown(data: DataDirectory, numbers: list[int]) -> bool:
+def are_published(data: DataDirectory, numbers: list[int]) -> bool:
     """Whether these commits, or later ones, are published; a store that was made again since counts anew."""
     parts = shards.parts(data)
     return len(parts) != len(numbers) or all(
-        shown(part) >= min(number, progress(part).commits) for part, number in zip(parts, numbers, strict=True)
+        published_commit(part) >= min(number, part_progress(part).commits) for part, number in zip(parts, numbers, strict=True)
     )
 
 
 def cursor(data: DataDirectory) -> Cursor:
     """How far a part of the store has read the archive; one that is not ours has read nothing."""
-    return progress(data).cursor
+    return part_progress(data).cursor
 
 
-def progress(part: DataDirectory) -> Progress:
+def part_progress(part: DataDirectory) -> PartProgress:
     if not layout.exists(part):
-        return Progress({})
-    path = layout.books(part)
-    with in_our_words(path, what="triples"):
-        connection = open_to_read(path)
+        return PartProgress({})
+    path = layout.database_path(part)
+    with sqlite_errors(path, what="triples"):
+        connection = open_sqlite_readonly(path)
         try:
             with connection:
                 found = dict(rows(connection, "SELECT file, offset FROM cursor"))
@@ -70,17 +70,17 @@ def progress(part: DataDirectory) -> Progress:
                                 " generation FROM ontology) LIMIT 1)")[0][0]  # fmt: skip
         finally:
             connection.close()
-    return Progress(found, commits, bool(outdated))
+    return PartProgress(found, commits, bool(outdated))
 
 
-def sign(data: DataDirectory) -> Path:
+def published_commit_path(data: DataDirectory) -> Path:
     return data.triples / "shown"
 
 
-def shown(data: DataDirectory) -> int:
+def published_commit(data: DataDirectory) -> int:
     """Which commit was published last."""
     try:
-        text = sign(data).read_text().strip()
+        text = published_commit_path(data).read_text().strip()
     except (OSError, UnicodeDecodeError):
         return 0
     return int(text) if text.isdecimal() else 0

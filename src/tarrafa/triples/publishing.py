@@ -16,9 +16,9 @@ from types import TracebackType
 from pyoxigraph import Store
 
 from tarrafa.data import DataDirectory
-from tarrafa.errors import DataError, from_os
+from tarrafa.errors import DataError, data_error_from_os
 
-KEPT = 2  # of those that nobody holds: somebody may be about to take the newest but one
+SNAPSHOTS_KEPT = 2  # of those that nobody holds: somebody may be about to take the newest but one
 TRIES_MAX = 8  # to take the newest before it is removed
 UNFINISHED = "new"
 
@@ -35,7 +35,7 @@ def _numbers(data: DataDirectory) -> list[int]:
         return []
 
 
-def newest(data: DataDirectory) -> int:
+def newest_number(data: DataDirectory) -> int:
     """The number of what was published last; 0: nothing was."""
     return max(_numbers(data), default=0)
 
@@ -43,20 +43,20 @@ def newest(data: DataDirectory) -> int:
 def publish(store: Store, data: DataDirectory) -> int:
     """Show others the store as it is now; its number. Only the follower, who holds the lock, calls this."""
     place = folder(data)
-    number = newest(data) + 1
+    number = newest_number(data) + 1
     try:
         place.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(place / UNFINISHED, ignore_errors=True)
         store.backup(str(place / UNFINISHED))
         (place / UNFINISHED).rename(place / str(number))
     except OSError as error:
-        raise from_os(error, place) from None
+        raise data_error_from_os(error, place) from None
     _remove_old(data)
     return number
 
 
 def _remove_old(data: DataDirectory) -> None:
-    for number in _numbers(data)[:-KEPT]:
+    for number in _numbers(data)[:-SNAPSHOTS_KEPT]:
         path = folder(data) / str(number)
         held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -68,22 +68,22 @@ def _remove_old(data: DataDirectory) -> None:
             os.close(held)
 
 
-def withdraw(data: DataDirectory) -> None:
+def remove_published(data: DataDirectory) -> None:
     """Show nothing any more: the store is made again from nothing."""
     shutil.rmtree(folder(data), ignore_errors=True)
 
 
-class Snapshot:
+class TripleSnapshot:
     """The store as it was published; nobody removes it while it is held. Use it in a `with`."""
 
     def __init__(self, number: int, store: Store, held: int) -> None:
         self.number, self.store, self._held = number, store, held
 
     @classmethod
-    def newest(cls, data: DataDirectory) -> "Snapshot | None":
+    def open_newest(cls, data: DataDirectory) -> "TripleSnapshot | None":
         """What was published last; None: nothing was."""
         for _ in range(TRIES_MAX):
-            number = newest(data)
+            number = newest_number(data)
             if not number:
                 return None
             path = folder(data) / str(number)
@@ -101,7 +101,7 @@ class Snapshot:
             os.close(held)
         raise DataError(f"{folder(data)}: what is published there keeps going away")
 
-    def __enter__(self) -> "Snapshot":
+    def __enter__(self) -> "TripleSnapshot":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

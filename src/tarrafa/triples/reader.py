@@ -14,20 +14,20 @@ import apsw
 import msgspec
 
 from tarrafa.clock import boottime
-from tarrafa.data import DataDirectory, open_to_read
+from tarrafa.data import DataDirectory, open_sqlite_readonly
 from tarrafa.errors import QueryError
-from tarrafa.graph.store import in_our_words, rows
+from tarrafa.graph.store import sqlite_errors, rows
 from tarrafa.index import shards
-from tarrafa.parse.things import one_spelling
+from tarrafa.parse.things import normalize_iri
 from tarrafa.parse.url import url_id
-from tarrafa.takedown import TakenDown
+from tarrafa.takedown import CurrentTakedowns
 from tarrafa.triples import choosing, describing, layout
-from tarrafa.triples.choosing import Condition, ThingQuery
+from tarrafa.triples.choosing import EntityCondition, EntityQuery
 from tarrafa.triples.counts import CLASS, PROPERTY, VOCABULARY
-from tarrafa.triples.describing import FoundThing, Shown, View
+from tarrafa.triples.describing import FoundEntity, EntityValue, EntityPageView
 
 NAMES_MAX = 1_000  # that are listed at once
-THINGS_MAX = 100  # that are shown at once
+ENTITIES_MAX = 100  # that are shown at once
 OFFSET_MAX = 100_000
 TOTAL_MAX = 10_000  # things that are counted one by one
 CONDITIONS_MAX = 10
@@ -36,11 +36,11 @@ TIME_S_MAX = 5.0
 STEPS = 20_000  # of SQLite's, between two looks at the clock
 
 __all__ = [
-    "Condition", "Counted", "Counts", "FoundThing", "Shown", "ThingQuery", "ThingReader", "ThingsFound", "View",
+    "EntityCondition", "TermCount", "TermCounts", "FoundEntity", "EntityValue", "EntityQuery", "EntityReader", "EntityResults", "EntityPageView",
 ]  # fmt: skip
 
 
-class Counted(msgspec.Struct, frozen=True):
+class TermCount(msgspec.Struct, frozen=True):
     """A vocabulary, class or property: of how many things, on how many pages; a property also: how often."""
 
     iri: str
@@ -49,66 +49,66 @@ class Counted(msgspec.Struct, frozen=True):
     uses: int = 0
 
 
-class Counts(msgspec.Struct, frozen=True):
+class TermCounts(msgspec.Struct, frozen=True):
     """Some of them, those on most pages first, and how many there are."""
 
     total: int
-    names: list[Counted]
+    names: list[TermCount]
 
 
-class ThingsFound(msgspec.Struct, frozen=True):
+class EntityResults(msgspec.Struct, frozen=True):
     """`total` is exact unless `more`: then there are more than that."""
 
     total: int
     more: bool
-    things: list[FoundThing]
+    things: list[FoundEntity]
 
 
-class ThingReader:
+class EntityReader:
     """Any number of threads may ask."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._taken_down = TakenDown(data)
+        self._taken_down = CurrentTakedowns(data)
 
-    def vocabularies(self, offset: int = 0, n: int = 100, holding: str = "") -> Counts:
+    def vocabularies(self, offset: int = 0, n: int = 100, holding: str = "") -> TermCounts:
         """The vocabularies that pages speak; those `holding` a text in their IRI."""
-        return self._named(choosing.NAMED, (VOCABULARY, None), offset, n, holding)
+        return self._named(choosing.TERM_COUNTS_SQL, (VOCABULARY, None), offset, n, holding)
 
-    def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = "") -> Counts:
+    def classes(self, vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = "") -> TermCounts:
         """The classes that things are of, in one vocabulary or in all."""
-        return self._named(choosing.NAMED, (CLASS, one_spelling(vocabulary) or None), offset, n, holding)
+        return self._named(choosing.TERM_COUNTS_SQL, (CLASS, normalize_iri(vocabulary) or None), offset, n, holding)
 
     def properties(
         self, of_class: str = "", vocabulary: str = "", offset: int = 0, n: int = 100, holding: str = ""
-    ) -> Counts:
+    ) -> TermCounts:
         """The properties that things have; of one class, or of all."""
-        wanted = one_spelling(vocabulary) or None
+        wanted = normalize_iri(vocabulary) or None
         if of_class:
-            return self._named(choosing.NAMED_WITH, (one_spelling(of_class), wanted), offset, n, holding)
-        return self._named(choosing.NAMED, (PROPERTY, wanted), offset, n, holding)
+            return self._named(choosing.CLASS_PROPERTIES_SQL, (normalize_iri(of_class), wanted), offset, n, holding)
+        return self._named(choosing.TERM_COUNTS_SQL, (PROPERTY, wanted), offset, n, holding)
 
-    def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int, holding: str) -> Counts:
+    def _named(self, sql: str, bindings: tuple[object, ...], offset: int, n: int, holding: str) -> TermCounts:
         offset, n = _bounded(offset, n, NAMES_MAX)
         letters = holding.strip().casefold()
-        sums: dict[str, Counted] = {}
+        sums: dict[str, TermCount] = {}
         with self._reading() as parts:
             for iri, things, pages, uses in (row for part in parts for row in rows(part, sql, bindings)):
                 if letters not in iri.casefold():
                     continue
-                known = sums.get(iri, Counted(iri, 0, 0))
-                sums[iri] = Counted(iri, known.things + things, known.pages + pages, known.uses + uses)
+                known = sums.get(iri, TermCount(iri, 0, 0))
+                sums[iri] = TermCount(iri, known.things + things, known.pages + pages, known.uses + uses)
         ordered = sorted(sums.values(), key=lambda one: (-one.pages, -one.things, one.iri))
-        return Counts(len(ordered), ordered[offset : offset + n])
+        return TermCounts(len(ordered), ordered[offset : offset + n])
 
-    def things(self, query: ThingQuery) -> ThingsFound:
+    def entities(self, query: EntityQuery) -> EntityResults:
         """The things that are so."""
-        offset, n = _bounded(query.offset, query.n, THINGS_MAX)
+        offset, n = _bounded(query.offset, query.n, ENTITIES_MAX)
         _check(query)
         total, more, keys = 0, False, list[str]()
         with self._reading() as parts:
             for part in parts:
-                question = choosing.question(part, query)
+                question = choosing.plan_query(part, query)
                 if question is None:
                     continue
                 count = question.count(part, TOTAL_MAX + 1)
@@ -116,35 +116,35 @@ class ThingReader:
                 keys += question.keys(part, max(0, offset - total), n - len(keys)) if len(keys) < n else []
                 total += count if question.is_known else min(count, TOTAL_MAX)
             found = [self._described(parts, key) for key in dict.fromkeys(keys)]
-        return ThingsFound(total, more, [one for one in found if one is not None])
+        return EntityResults(total, more, [one for one in found if one is not None])
 
-    def thing(self, key: str) -> FoundThing | None:
+    def entity(self, key: str) -> FoundEntity | None:
         """What is said of a thing, by whom; None if nobody speaks of it. The key is its IRI, or a blank node's."""
         with self._reading() as parts:
             return self._described(parts, key)
 
-    def said_of(self, key: str) -> list[View]:
+    def page_views(self, key: str) -> list[EntityPageView]:
         """What each page says of a thing, the page fetched last first."""
         with self._reading() as parts:
             several = [view for some in self._views(parts, key) for view in some]
         return sorted(several, key=lambda view: (-view.at, view.url))
 
-    def of_page(self, url: str, n: int = 20) -> list[FoundThing]:
+    def entities_of_page(self, url: str, n: int = 20) -> list[FoundEntity]:
         """The first things that a page speaks of."""
-        _, n = _bounded(0, n, THINGS_MAX)
+        _, n = _bounded(0, n, ENTITIES_MAX)
         with self._reading() as parts:
-            keys = [key for part in parts for key in describing.keys_of_page(part, url_id(url), n)]
+            keys = [key for part in parts for key in describing.entity_keys_of_page(part, url_id(url), n)]
             found = [self._described(parts, key) for key in dict.fromkeys(keys)]
         return [one for one in found if one is not None]
 
-    def _described(self, parts: list[apsw.Connection], key: str) -> FoundThing | None:
+    def _described(self, parts: list[apsw.Connection], key: str) -> FoundEntity | None:
         views = self._views(parts, key)
-        return describing.merged(key, views) if views else None
+        return describing.merge_views(key, views) if views else None
 
-    def _views(self, parts: list[apsw.Connection], key: str) -> list[list[View]]:
+    def _views(self, parts: list[apsw.Connection], key: str) -> list[list[EntityPageView]]:
         """What is taken down is not told, even before the follower has heard of it."""
         orders = self._taken_down.now()
-        found = [[view for view in describing.views(part, key) if not orders.covers(view.url)] for part in parts]
+        found = [[view for view in describing.page_views(part, key) if not orders.covers(view.url)] for part in parts]
         return [some for some in found if some]
 
     @contextmanager
@@ -161,9 +161,9 @@ class ThingReader:
 
 @contextmanager
 def _opened(part: DataDirectory, until: float) -> Iterator[apsw.Connection]:
-    path = layout.books(part)
-    with in_our_words(path, what="triples"):
-        connection = open_to_read(path)
+    path = layout.database_path(part)
+    with sqlite_errors(path, what="triples"):
+        connection = open_sqlite_readonly(path)
     try:
         connection.set_progress_handler(lambda: boottime() > until, STEPS)
         with connection:
@@ -180,7 +180,7 @@ def _bounded(offset: int, n: int, most: int) -> tuple[int, int]:
     return offset, n
 
 
-def _check(query: ThingQuery) -> None:
+def _check(query: EntityQuery) -> None:
     if len(query.conditions) > CONDITIONS_MAX:
         raise QueryError(f"at most {CONDITIONS_MAX} conditions, got {len(query.conditions)}")
     texts = [query.of_class, query.not_class, query.vocabulary, query.collection]

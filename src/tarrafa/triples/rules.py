@@ -24,10 +24,10 @@ from pyoxigraph import BlankNode, Quad, QueryTriples, RdfFormat, Store, Triple, 
 
 from tarrafa.clock import boottime
 from tarrafa.data import DataDirectory
-from tarrafa.errors import from_os
-from tarrafa.process import become_child, module_line
-from tarrafa.triples.graphs import RULES
-from tarrafa.triples.ontology import Rule
+from tarrafa.errors import data_error_from_os
+from tarrafa.process import die_with_parent, module_command
+from tarrafa.triples.graphs import RULES_GRAPH
+from tarrafa.triples.ontology import ConstructRule
 
 TIME_S_MAX = 60.0  # of a run
 MEMORY_BYTES_MAX = 4 << 30
@@ -38,7 +38,7 @@ WHY_CHARS_MAX = 200
 log = logging.getLogger(__name__)
 
 
-class Report(msgspec.Struct, frozen=True):
+class RuleReport(msgspec.Struct, frozen=True):
     """What became of a run: why rules failed, by their names."""
 
     failed: dict[str, str] = {}
@@ -48,12 +48,12 @@ def folder(data: DataDirectory) -> Path:
     return data.triples / "ruling"
 
 
-class Rules:
+class RuleRunner:
     """Has rules run. `turned`: how often pages were written; a run covers what there was when it began."""
 
     def __init__(self, data: DataDirectory) -> None:
         self._data = data
-        self._rules: tuple[Rule, ...] = ()
+        self._rules: tuple[ConstructRule, ...] = ()
         self._covered = -1
         self._covers = 0
         self._child: subprocess.Popen[bytes] | None = None
@@ -61,7 +61,7 @@ class Rules:
         self._ended = -1e9
         self._said: set[tuple[str, str]] = set()
 
-    def use(self, rules: tuple[Rule, ...]) -> None:
+    def set_rules(self, rules: tuple[ConstructRule, ...]) -> None:
         """These hold from now on."""
         if rules != self._rules:
             self._rules, self._covered = rules, -1
@@ -81,12 +81,12 @@ class Rules:
             place.mkdir(parents=True)
             store.backup(str(place / "store"))
             (place / "rules").write_bytes(msgspec.msgpack.encode(self._rules))
-            line = module_line("tarrafa.triples.rules", "--folder", str(place), "--parent", str(os.getpid()))
+            line = module_command("tarrafa.triples.rules", "--folder", str(place), "--parent", str(os.getpid()))
             self._child = subprocess.Popen(
                 line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
         except OSError as error:
-            raise from_os(error, place) from None
+            raise data_error_from_os(error, place) from None
         self._covers, self._began = turned, boottime()
 
     def result(self) -> list[Quad] | None:
@@ -127,11 +127,11 @@ class Rules:
 
     def _read(self) -> list[Quad]:
         place = folder(self._data)
-        report = msgspec.json.decode((place / "report").read_bytes(), type=Report)
+        report = msgspec.json.decode((place / "report").read_bytes(), type=RuleReport)
         for name, why in report.failed.items():
             self._say(repr(name), why)
         triples = parse(path=str(place / "constructed.nt"), format=RdfFormat.N_TRIPLES)
-        return [Quad(one.subject, one.predicate, one.object, RULES) for one in triples]
+        return [Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in triples]
 
     def _say(self, name: str, why: str) -> None:
         if (name, why) not in self._said:
@@ -150,12 +150,12 @@ class Rules:
         shutil.rmtree(folder(self._data), ignore_errors=True)
 
 
-def write(store: Store, wanted: list[Quad]) -> bool:
+def write_rule_graph(store: Store, wanted: list[Quad]) -> bool:
     """The graph of the rules is this from now on; whether it was another."""
-    fresh, there = set(wanted), set(store.quads_for_pattern(None, None, None, RULES))
-    if fresh == there and (fresh or not store.contains_named_graph(RULES)):
+    fresh, there = set(wanted), set(store.quads_for_pattern(None, None, None, RULES_GRAPH))
+    if fresh == there and (fresh or not store.contains_named_graph(RULES_GRAPH)):
         return False
-    store.remove_graph(RULES)
+    store.remove_graph(RULES_GRAPH)
     store.extend(fresh)
     return True
 
@@ -163,11 +163,11 @@ def write(store: Store, wanted: list[Quad]) -> bool:
 # -- the child ---------------------------------------------------------------------------------------------------------
 
 
-def run(place: Path) -> Report:
+def run_rules(place: Path) -> RuleReport:
     """Run all rules on the checkpoint that was laid there, and lay what they construct beside it."""
-    rules = msgspec.msgpack.decode((place / "rules").read_bytes(), type=tuple[Rule, ...])
+    rules = msgspec.msgpack.decode((place / "rules").read_bytes(), type=tuple[ConstructRule, ...])
     store, failed = Store(str(place / "store")), dict[str, str]()
-    store.remove_graph(RULES)
+    store.remove_graph(RULES_GRAPH)
     found: dict[Triple, None] = {}
     for rule in rules:
         try:
@@ -175,14 +175,14 @@ def run(place: Path) -> Report:
         except (SyntaxError, ValueError, OSError) as error:
             failed[rule.name] = " ".join(str(error).split())[:WHY_CHARS_MAX]
             continue
-        store.extend(Quad(one.subject, one.predicate, one.object, RULES) for one in news)
+        store.extend(Quad(one.subject, one.predicate, one.object, RULES_GRAPH) for one in news)
         found |= dict.fromkeys(news)
     with (place / "constructed.nt").open("wb") as file:
         serialize(found, file, RdfFormat.N_TRIPLES)
-    return Report(failed)
+    return RuleReport(failed)
 
 
-def _constructed(store: Store, rule: Rule, most: int) -> list[Triple]:
+def _constructed(store: Store, rule: ConstructRule, most: int) -> list[Triple]:
     answer = store.query(rule.construct, use_default_graph_as_union=True)
     if not isinstance(answer, QueryTriples):
         raise ValueError("must be a CONSTRUCT query")
@@ -210,10 +210,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
     options = parser.parse_args()
-    become_child(options.parent)
+    die_with_parent(options.parent)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES_MAX, MEMORY_BYTES_MAX))
     resource.setrlimit(resource.RLIMIT_CPU, (int(2 * TIME_S_MAX), int(2 * TIME_S_MAX)))
-    report = run(options.folder)
+    report = run_rules(options.folder)
     (options.folder / "report").write_bytes(msgspec.json.encode(report))
 
 

@@ -16,7 +16,7 @@ from tarrafa.graph.store import rows
 from tarrafa.model import UrlId
 
 
-class Version(NamedTuple):
+class PageVersion(NamedTuple):
     """A page as one visit found it, and where the archive has its record."""
 
     collection: str
@@ -26,7 +26,7 @@ class Version(NamedTuple):
     start: int
 
 
-class Visits:
+class PageVersions:
     """On the connection that writes."""
 
     def __init__(self, connection: apsw.Connection) -> None:
@@ -40,7 +40,7 @@ class Visits:
         found = rows(self._connection, "SELECT visit FROM visits WHERE id = ? AND collection = ?", (key, collection))
         return not found or bool(visit > found[0][0])
 
-    def note(self, key: UrlId, collection: str, visit: int, version: Version | None) -> None:
+    def record_visit(self, key: UrlId, collection: str, visit: int, version: PageVersion | None) -> None:
         """This visit is the newest; without a version the page is not there."""
         place: tuple[object, ...] = (None, None, None, None)
         if version is not None:
@@ -55,7 +55,7 @@ class Visits:
             self._run("INSERT INTO files VALUES (?, ?)", (number, file))
         return number
 
-    def versions(self, key: UrlId) -> list[Version]:
+    def versions(self, key: UrlId) -> list[PageVersion]:
         """What the collections have of a page; what was fetched last comes first, of two at once always the same."""
         found = rows(
             self._connection,
@@ -63,9 +63,9 @@ class Visits:
             " ORDER BY at DESC, collection",
             (key,),
         )
-        return [Version(name, at, changed, self._names[file], start) for name, at, changed, file, start in found]
+        return [PageVersion(name, at, changed, self._names[file], start) for name, at, changed, file, start in found]
 
-    def deleted(self) -> dict[str, float]:
+    def dropped_collections(self) -> dict[str, float]:
         """The collections that were dropped, and as of when they were deleted."""
         self._run("CREATE TABLE IF NOT EXISTS deleted (collection TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID")
         return dict(rows(self._connection, "SELECT collection, at FROM deleted"))
@@ -78,10 +78,10 @@ class Visits:
         self._connection.executemany(sql, ((key, collection) for key in keys))
         return keys
 
-    def note_deleted(self, collection: str, at: float) -> None:
+    def note_dropped(self, collection: str, at: float) -> None:
         self._run("INSERT OR REPLACE INTO deleted VALUES (?, ?)", (collection, at))
 
-    def start_over(self) -> Callable[[str, UrlId], None]:
+    def begin_reapply(self) -> Callable[[str, UrlId], None]:
         """What the returned function is called with is forgotten, the first time: its visits are all applied anew."""
         self._run("DROP TABLE IF EXISTS temp.again")
         self._run("CREATE TEMP TABLE again (id BLOB, collection TEXT, PRIMARY KEY (id, collection)) WITHOUT ROWID")

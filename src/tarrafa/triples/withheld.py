@@ -9,30 +9,30 @@ from collections.abc import Iterator
 
 import apsw
 
-from tarrafa.archive.follow import Cursor, Entry
+from tarrafa.archive.follow import Cursor, ArchiveEntry
 from tarrafa.data import DataDirectory
 from tarrafa.graph.store import rows
-from tarrafa.index.withheld import lifted
+from tarrafa.index.withheld import lifted_entries
 from tarrafa.model import UrlId
-from tarrafa.takedown import Orders, TakenDown, Target
-from tarrafa.triples.pages import Pages
+from tarrafa.takedown import TakedownSet, CurrentTakedowns, TakedownTarget
+from tarrafa.triples.pages import PageWriter
 
 PAGES_AT_ONCE = 5_000
 
 
-class Withheld:
+class TriplesTakedowns:
     """The orders, and what the store has made of them."""
 
     def __init__(self, data: DataDirectory, connection: apsw.Connection) -> None:
-        self._data, self._taken_down, self._connection = data, TakenDown(data), connection
+        self._data, self._taken_down, self._connection = data, CurrentTakedowns(data), connection
         self.orders = self._taken_down.now()
-        self._settled: Orders | None = None  # what the committed store keeps to, if that is known for certain
-        self._before = {Target(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")}
+        self._settled: TakedownSet | None = None  # what the committed store keeps to, if that is known for certain
+        self._before = {TakedownTarget(kind, name) for kind, name in rows(connection, "SELECT kind, name FROM withheld")}
 
     def covers(self, url: str) -> bool:
         return self.orders.covers(url)
 
-    def has_news(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether something was taken down or lifted since; the first time, whether there is anything to make sure
         of."""
         self.orders = self._taken_down.now()
@@ -40,23 +40,23 @@ class Withheld:
             return bool(self.orders or self._before)
         return self.orders is not self._settled and self.orders.targets != self._settled.targets
 
-    def taken(self, pages: Pages) -> Iterator[tuple[UrlId, str]]:
+    def pages_to_remove(self, pages: PageWriter) -> Iterator[tuple[UrlId, str]]:
         """The pages that are there and must not be. Looks at every page that states something."""
         if not self.orders:
             return
         after = 0
-        while some := pages.after(after, PAGES_AT_ONCE):
+        while some := pages.pages_after(after, PAGES_AT_ONCE):
             after = some[-1][0]
             yield from [(key, url) for _, key, url in some if self.orders.covers(url)]
 
-    def lifted(self, upto: Cursor) -> Iterator[Entry]:
-        return lifted(self._data, self._before, self.orders, upto)
+    def lifted_entries(self, upto: Cursor) -> Iterator[ArchiveEntry]:
+        return lifted_entries(self._data, self._before, self.orders, upto)
 
-    def note(self) -> None:
+    def save_targets(self) -> None:
         """The store keeps to the orders, with the commit that follows."""
         self._connection.execute("DELETE FROM withheld")
         self._connection.executemany("INSERT INTO withheld VALUES (?, ?)", sorted(self.orders.targets))
 
-    def settle(self) -> None:
+    def mark_applied(self) -> None:
         """The store is committed."""
         self._before, self._settled = set(self.orders.targets), self.orders

@@ -61,7 +61,7 @@ _prefix_iri = re.compile(r":(?:[ \t\r\n]|#[^\r\n]*)*<([^>]*)>")
 _safe_prefix = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:(?://[^/?#\\]+/(?:[^\\]*[/#])?|[^/\\][^\\]*[:/#])").fullmatch
 
 
-class Skeleton(NamedTuple):
+class QuerySkeleton(NamedTuple):
     """A query's words and signs in capital letters, with blanks instead of strings, comments, names and IRIs."""
 
     text: str
@@ -84,7 +84,7 @@ class Skeleton(NamedTuple):
         return int(found[1]) if found else None
 
 
-def read(query: str) -> Skeleton:
+def check_query(query: str) -> QuerySkeleton:
     """The skeleton of a query that may be asked. Raises QueryError with one sentence for any other."""
     if not query.strip():
         raise QueryError("the query is empty: write one, as in SELECT * { ?s ?p ?o } LIMIT 10")
@@ -95,7 +95,7 @@ def read(query: str) -> Skeleton:
         raise QueryError(NO_SERVICE)
     skeleton = _skeleton(query)
     _check_nesting(skeleton)
-    return Skeleton(skeleton)
+    return QuerySkeleton(skeleton)
 
 
 def mentions_service(query: str) -> bool:

@@ -20,10 +20,10 @@ from pyoxigraph import (
     serialize,
 )
 
-from tarrafa.errors import TooCostly
+from tarrafa.errors import QueryLimitExceeded
 from tarrafa.parse.prefixes import PREFIXES
 
-ANSWER_BYTES_MAX = 64 << 20
+RESULT_BYTES_MAX = 64 << 20
 STRING = "http://www.w3.org/2001/XMLSchema#string"
 
 SOLUTION_FORMATS = {
@@ -39,17 +39,17 @@ GRAPH_FORMATS = {
     "jsonld": RdfFormat.JSON_LD,
 }
 
-Term = NamedNode | BlankNode | Literal | Triple
+RdfTerm = NamedNode | BlankNode | Literal | Triple
 _encode = msgspec.json.encode
 
 
-def forms(name: str) -> tuple[str, str]:
+def formats_for(name: str) -> tuple[str, str]:
     """For solutions and for statements, what somebody who says `json` means; empty: he wants the other kind only."""
     graph = {"json": "jsonld", "xml": "rdf"}.get(name, name)
     return name if name in SOLUTION_FORMATS else "", graph if graph in GRAPH_FORMATS else ""
 
 
-class Solutions:
+class SolutionResults:
     """Rows, from one store after the other. `distinct`: each one once, whichever store it came from."""
 
     def __init__(self, most: int, limit: int | None, distinct: bool) -> None:
@@ -90,7 +90,7 @@ class Solutions:
         return _bounded(body)
 
 
-class Statements:
+class GraphResults:
     """Triples, from one store after the other, each of them once."""
 
     def __init__(self, most: int) -> None:
@@ -120,7 +120,7 @@ class Statements:
         return _bounded(serialize(self._triples, format=GRAPH_FORMATS[name], prefixes=used) or b"")
 
 
-class Truth:
+class BooleanResult:
     """Yes, if one of the stores says so."""
 
     is_cut = False
@@ -142,7 +142,7 @@ class Truth:
         return parse_query_results(body, QueryResultsFormat.JSON).serialize(format=SOLUTION_FORMATS[name]) or b""
 
 
-def _as_json(term: Term) -> dict[str, Any]:
+def _as_json(term: RdfTerm) -> dict[str, Any]:
     """By the SPARQL 1.1 Query Results JSON Format; triples as RDF 1.2 has them."""
     if isinstance(term, NamedNode):
         return {"type": "uri", "value": term.value}
@@ -162,8 +162,8 @@ def _as_json(term: Term) -> dict[str, Any]:
 
 
 def _more(count: int, added: int) -> int:
-    if count + added > ANSWER_BYTES_MAX:
-        raise TooCostly(f"the answer is larger than {ANSWER_BYTES_MAX >> 20} MB; ask for less, for example with LIMIT")
+    if count + added > RESULT_BYTES_MAX:
+        raise QueryLimitExceeded(f"the answer is larger than {RESULT_BYTES_MAX >> 20} MB; ask for less, for example with LIMIT")
     return count + added
 
 

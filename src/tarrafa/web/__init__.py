@@ -10,40 +10,40 @@ Promises: only loopback is ever listened on; the same `World` is the same everyw
 Knows nothing of the crawler.
 """
 
-from tarrafa.web.corners import CORNERS, FORBIDDEN_ROOTS, SUFFIXES, Corner, Expects, corner_of
+from tarrafa.web.corners import HOSTILE_HOSTS, FORBIDDEN_ROOTS, SUFFIXES, HostileHost, CrawlExpectation, hostile_host_of
 from tarrafa.web.corners.secure import CA_FILE
-from tarrafa.web.log import Entry, Politeness, politeness, read_log
-from tarrafa.web.server import Stats, WebServer, run
+from tarrafa.web.log import LoggedRequest, PolitenessMeasurement, measure_politeness, read_log
+from tarrafa.web.server import WebServerStats, WebServer, run_web_server
 from tarrafa.web.spawn import WebProcess, start_process
-from tarrafa.web.truth import Expected, Reached, TruthPage, expected, of_host, reachable, version_of
-from tarrafa.web.world import NAMES, Form, Host, World
+from tarrafa.web.truth import ExpectedRequests, ReachableUrl, TruthPage, expected_requests, describe_host, reachable, version_of_url
+from tarrafa.web.world import BY_NAME, UrlForm, WebHost, World
 
 __all__ = [
     "CA_FILE",
-    "CORNERS",
+    "HOSTILE_HOSTS",
     "FORBIDDEN_ROOTS",
-    "NAMES",
+    "BY_NAME",
     "SUFFIXES",
-    "Corner",
-    "Entry",
-    "Expected",
-    "Expects",
-    "Form",
-    "Host",
-    "Politeness",
-    "Reached",
-    "Stats",
+    "HostileHost",
+    "LoggedRequest",
+    "ExpectedRequests",
+    "CrawlExpectation",
+    "UrlForm",
+    "WebHost",
+    "PolitenessMeasurement",
+    "ReachableUrl",
+    "WebServerStats",
     "TruthPage",
     "WebProcess",
     "WebServer",
     "World",
-    "corner_of",
-    "expected",
-    "of_host",
-    "politeness",
+    "hostile_host_of",
+    "expected_requests",
+    "describe_host",
+    "measure_politeness",
     "reachable",
     "read_log",
-    "run",
+    "run_web_server",
     "start_process",
-    "version_of",
+    "version_of_url",
 ]

@@ -17,15 +17,15 @@ import msgspec
 
 from tarrafa.clock import Clock
 from tarrafa.errors import TarrafaError
-from tarrafa.process import become_child
-from tarrafa.web.server import WebServer, run
+from tarrafa.process import die_with_parent
+from tarrafa.web.server import WebServer, run_web_server
 from tarrafa.web.world import World
 
 
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     if options.parent:
-        become_child(options.parent, signal.SIGTERM)  # not SIGKILL: the log is still to be written
+        die_with_parent(options.parent, signal.SIGTERM)  # not SIGKILL: the log is still to be written
     try:
         world = World(
             seed=options.seed,
@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> int:
             crawl_delay_s=options.crawl_delay,
             crawl_delay_share=options.crawl_delay_share,
             changes=options.changes,
-            corners=options.corners,
+            hostile=options.corners,
         )
-        stats = run(
+        stats = run_web_server(
             world,
             options.host,
             options.port,
@@ -47,9 +47,9 @@ def main(arguments: list[str]) -> int:
             ready=_announce,
         )
     except TarrafaError as error:
-        _say({"error": str(error)})
+        _print_json({"error": str(error)})
         return 2
-    _say({"stats": stats})
+    _print_json({"stats": stats})
     return 0
 
 
@@ -75,10 +75,10 @@ def _announce(server: WebServer) -> None:
     world = server.world
     place = {"port": server.port, "host": server.host, "connections": server.connections, "left_out": server.left_out}
     place |= {"pid": os.getpid()}
-    _say(place | {"seed": world.seed, "hosts": world.hosts, "pages": world.pages})
+    _print_json(place | {"seed": world.seed, "hosts": world.hosts, "pages": world.pages})
 
 
-def _say(value: object) -> None:
+def _print_json(value: object) -> None:
     try:
         sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
         sys.stdout.flush()

@@ -11,34 +11,34 @@ from http import HTTPStatus
 
 import msgspec
 
-from tarrafa.web.change import Version, version
-from tarrafa.web.coding import accepts, chunk, coding, in_chunks, pack
-from tarrafa.web.files import body as file_body
+from tarrafa.web.change import PageVersion, version_at
+from tarrafa.web.coding import accepts_coding, encode_chunks, coding_of_host, is_chunked, compress_body
+from tarrafa.web.files import file_body as file_body
 from tarrafa.web.notices import robots_txt, sitemap
-from tarrafa.web.page import write
+from tarrafa.web.page import render_page
 from tarrafa.web.prose import PARAGRAPHS
 from tarrafa.web.site import (
     CHARSETS,
     FILE_TYPES,
-    Facts,
-    Kind,
+    PageAttributes,
+    ResourceKind,
     Resource,
-    card,
-    facts,
+    link_target,
+    page_attributes,
     file_extension,
-    path,
-    redirect,
+    path_of,
+    redirect_target,
     resolve,
 )
-from tarrafa.web.spelling import url
-from tarrafa.web.world import Form, Host, World
+from tarrafa.web.spelling import canonical_url
+from tarrafa.web.world import UrlForm, WebHost, World
 
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 PLAIN = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 
 
-class Request(msgspec.Struct, gc=False):
+class WebRequest(msgspec.Struct, gc=False):
     """What a client asked for."""
 
     method: str
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, gc=False):
     cookie: str = ""
 
 
-class Answer(msgspec.Struct, gc=False):
+class WebResponse(msgspec.Struct, gc=False):
     """`headers` are lines; Date, Connection, Content-Length and Transfer-Encoding are the server's business."""
 
     status: int
@@ -69,11 +69,11 @@ class Answer(msgspec.Struct, gc=False):
         head = f"{STATUS_LINES[self.status]}Date: {http_date(int(now))}\r\n{self.headers}{length}{ending}"
         if not with_body:
             return head.encode("latin-1")
-        return head.encode("latin-1") + (chunk(self.body) if self.chunked else self.body)
+        return head.encode("latin-1") + (encode_chunks(self.body) if self.chunked else self.body)
 
 
-def typed(status: int, content_type: str, body: bytes) -> Answer:
-    return Answer(status, body, f"Content-Type: {content_type}\r\n")
+def typed(status: int, content_type: str, body: bytes) -> WebResponse:
+    return WebResponse(status, body, f"Content-Type: {content_type}\r\n")
 
 
 def http_date(moment: int) -> str:
@@ -86,78 +86,78 @@ def _day(days: int) -> str:
     return formatdate(days * 86_400, usegmt=True)[:16]
 
 
-def answer(world: World, no: int, form: Form, request: Request, now: float) -> Answer:
+def make_response(world: World, no: int, form: UrlForm, request: WebRequest, now: float) -> WebResponse:
     """What host `no` answers at `now`."""
     if request.method not in ("GET", "HEAD"):
-        return Answer(405, b"", "Allow: GET, HEAD\r\n")
+        return WebResponse(405, b"", "Allow: GET, HEAD\r\n")
     host = world.host(no)
     resource = resolve(world, no, request.target)
     if resource is None:
-        return _missing(host, 404)
-    if resource.kind is Kind.PAGE or resource.kind is Kind.PRINT:
-        return _page(world, resource, form, request, now)
-    if resource.kind is Kind.FILE:
-        return _file(world, resource)
-    if resource.kind is Kind.SITEMAP:
+        return _missing_response(host, 404)
+    if resource.kind is ResourceKind.PAGE or resource.kind is ResourceKind.PRINT:
+        return _page_response(world, resource, form, request, now)
+    if resource.kind is ResourceKind.FILE:
+        return _file_response(world, resource)
+    if resource.kind is ResourceKind.SITEMAP:
         return typed(200, "application/xml", sitemap(world, host, resource.n, form, now))
-    return _small(world, host, resource, form)
+    return _small_response(world, host, resource, form)
 
 
-def _small(world: World, host: Host, resource: Resource, form: Form) -> Answer:
-    if resource.kind is Kind.GONE:
-        return _missing(host, gone_status(host))
-    if resource.kind is Kind.ROBOTS:
+def _small_response(world: World, host: WebHost, resource: Resource, form: UrlForm) -> WebResponse:
+    if resource.kind is ResourceKind.GONE:
+        return _missing_response(host, gone_status(host))
+    if resource.kind is ResourceKind.ROBOTS:
         text = robots_txt(world, host, form)
-        return typed(200, PLAIN, text) if text is not None else _missing(host, 404)
-    return _redirect(world, resource, form)
+        return typed(200, PLAIN, text) if text is not None else _missing_response(host, 404)
+    return _redirect_response(world, resource, form)
 
 
-def gone_status(host: Host) -> int:
+def gone_status(host: WebHost) -> int:
     return 410 if host.no % 3 == 0 else 404
 
 
-def validators(host: Host, resource: Resource, bits: int, at: Version) -> tuple[str, str]:
+def validators(host: WebHost, resource: Resource, bits: int, at: PageVersion) -> tuple[str, str]:
     """ETag and Last-Modified, or neither on a host that sends none."""
     if not host.validators:
         return "", ""
     return f'"{bits >> 96:x}-{resource.kind[:2]}{at.number}"', http_date(at.since)
 
 
-def _page(world: World, resource: Resource, form: Form, request: Request, now: float) -> Answer:
+def _page_response(world: World, resource: Resource, form: UrlForm, request: WebRequest, now: float) -> WebResponse:
     no, n = resource.no, resource.n
-    about = facts(world, no, n)
-    at = version(world, no, n, about.changes_per_day, now)
-    etag, modified = validators(world.host(no), resource, card(world, no, n).bits, at)
+    about = page_attributes(world, no, n)
+    at = version_at(world, no, n, about.changes_per_day, now)
+    etag, modified = validators(world.host(no), resource, link_target(world, no, n).bits, at)
     lines = f"ETag: {etag}\r\nLast-Modified: {modified}\r\n" if etag else ""
     if etag and _unchanged(request, etag, at.since):
-        return Answer(304, b"", lines)
+        return WebResponse(304, b"", lines)
     codec, announced, _ = CHARSETS[about.charset]
-    body = write(world, resource, form, about, at).encode(codec, "xmlcharrefreplace")
+    body = render_page(world, resource, form, about, at).encode(codec, "xmlcharrefreplace")
     charset = f"; charset={announced}" if announced else ""
     headers = f"Content-Type: text/html{charset}\r\n{lines}{_robots_tag(about)}"
-    return _wrapped(Answer(200, body, headers), no, request)
+    return _encode_body(WebResponse(200, body, headers), no, request)
 
 
-def _wrapped(answer: Answer, no: int, request: Request) -> Answer:
+def _encode_body(answer: WebResponse, no: int, request: WebRequest) -> WebResponse:
     """In the host's own wrapping; in chunks only where the connection stays open, for HTTP/1.0 knows neither."""
-    how = coding(no)
+    how = coding_of_host(no)
     if how:
         answer.headers += "Vary: Accept-Encoding\r\n"
-        if accepts(request.accept_encoding, how):
+        if accepts_coding(request.accept_encoding, how):
             answer.headers += f"Content-Encoding: {how}\r\n"
-            answer.body = pack(answer.body, how)
-    answer.chunked = request.keep_alive and in_chunks(no)
+            answer.body = compress_body(answer.body, how)
+    answer.chunked = request.keep_alive and is_chunked(no)
     return answer
 
 
-def _robots_tag(about: Facts) -> str:
+def _robots_tag(about: PageAttributes) -> str:
     if not about.by_header or not (about.noindex or about.nofollow or about.noarchive):
         return ""
     said = (("noindex", about.noindex), ("nofollow", about.nofollow), ("noarchive", about.noarchive))
     return f"X-Robots-Tag: {', '.join(name for name, flag in said if flag)}\r\n"
 
 
-def _unchanged(request: Request, etag: str, since: int) -> bool:
+def _unchanged(request: WebRequest, etag: str, since: int) -> bool:
     """RFC 9110 section 13.2.2: If-Modified-Since counts only where there is no If-None-Match."""
     if request.if_none_match:
         offered = [tag.strip().removeprefix("W/") for tag in request.if_none_match.split(",")]
@@ -170,26 +170,26 @@ def _unchanged(request: Request, etag: str, since: int) -> bool:
         return False
 
 
-def _file(world: World, resource: Resource) -> Answer:
-    its = card(world, resource.no, resource.n)
+def _file_response(world: World, resource: Resource) -> WebResponse:
+    its = link_target(world, resource.no, resource.n)
     prose = world.host(resource.no).prose
     extension = file_extension(its.bits)
     text = f"{its.title}\n\n{prose.paragraphs[its.bits >> 40 & (PARAGRAPHS - 1)]}\n"
     return typed(200, FILE_TYPES[extension], file_body(extension, text, its.bits >> 20))
 
 
-def _redirect(world: World, resource: Resource, form: Form) -> Answer:
+def _redirect_response(world: World, resource: Resource, form: UrlForm) -> WebResponse:
     """Some hosts write the Location in full, some leave out their own name (RFC 9110 section 10.2.2)."""
-    status, to = redirect(world, resource)
-    target = path(world, to)
-    whole = url(world, form, to.no, target)
+    status, to = redirect_target(world, resource)
+    target = path_of(world, to)
+    whole = canonical_url(world, form, to.no, target)
     location = target if to.no == resource.no and resource.no % 2 else whole
     answer = typed(status, HTML, f'<a href="{whole}">{whole}</a>\n'.encode())
     answer.headers += f"Location: {location}\r\n"
     return answer
 
 
-def _missing(host: Host, status: int) -> Answer:
+def _missing_response(host: WebHost, status: int) -> WebResponse:
     words = host.prose.interface
     text = f"<!DOCTYPE html><html lang={host.locale}><title>{status}</title><h1>{words.missing}</h1></html>\n"
     return typed(status, HTML, text.encode())

@@ -26,7 +26,7 @@ def draw(seed: int, purpose: int, host: int, page: int = 0, more: int = 0) -> in
     return bits
 
 
-def shorts(seed: int, purpose: int, host: int, page: int, more: int = 0) -> tuple[int, ...]:
+def draw_shorts(seed: int, purpose: int, host: int, page: int, more: int = 0) -> tuple[int, ...]:
     """64 numbers of 16 bits."""
     return _SHORTS.unpack(hashlib.shake_128(_KEY.pack(seed, purpose, host, page, more)).digest(128))
 

@@ -19,7 +19,7 @@ from statistics import NormalDist
 
 import msgspec
 
-from tarrafa.web.chance import draw, shorts
+from tarrafa.web.chance import draw, draw_shorts
 from tarrafa.web.world import World
 
 DAY_S = 86_400.0
@@ -35,7 +35,7 @@ _PURPOSE_PLACE = 12
 _PURPOSE_AGE = 13
 
 
-class Version(msgspec.Struct, frozen=True, gc=False):
+class PageVersion(msgspec.Struct, frozen=True, gc=False):
     number: int  # 0 until the first change, then growing, with gaps
     since: int  # when it came to be, whole seconds
 
@@ -69,20 +69,20 @@ def _cumulative() -> tuple[float, ...]:
 _CUMULATIVE = _cumulative()
 
 
-def version(world: World, no: int, n: int, rate: float, now: float) -> Version:
+def version_at(world: World, no: int, n: int, rate: float, now: float) -> PageVersion:
     """The version at `now` of page `n` of host `no`, which changes `rate` times a day."""
     moment = math.floor(now - world.epoch)
     if rate > 0 and moment >= 0:
         width = WINDOW_MEAN / rate * DAY_S
         for window in range(int(moment / width), -1, -1):
-            passed = [at for at in _moments(world, no, n, window, width) if at <= moment]
+            passed = [at for at in _change_times_in_window(world, no, n, window, width) if at <= moment]
             if passed:
-                return Version((window + 1) * (WINDOW_CHANGES_MAX + 1) + len(passed), world.epoch + max(passed))
+                return PageVersion((window + 1) * (WINDOW_CHANGES_MAX + 1) + len(passed), world.epoch + max(passed))
     age = (draw(world.seed, _PURPOSE_AGE, no, n) & 0xFFFFFF) / 0x1000000 * AGE_MAX_S
-    return Version(0, int(world.epoch - age))
+    return PageVersion(0, int(world.epoch - age))
 
 
-def changes(world: World, no: int, n: int, rate: float, start: float, end: float) -> list[int]:
+def change_times(world: World, no: int, n: int, rate: float, start: float, end: float) -> list[int]:
     """The moments after `start` and up to `end` at which a page changed (twice in one second counts twice)."""
     first, last = max(0.0, start - world.epoch), end - world.epoch
     if rate <= 0 or last < 0:
@@ -90,16 +90,16 @@ def changes(world: World, no: int, n: int, rate: float, start: float, end: float
     width = WINDOW_MEAN / rate * DAY_S
     found: list[int] = []
     for window in range(max(0, int((first - 1) / width)), int(last / width) + 1):
-        found += (world.epoch + at for at in _moments(world, no, n, window, width) if first < at <= last)
+        found += (world.epoch + at for at in _change_times_in_window(world, no, n, window, width) if first < at <= last)
     return sorted(found)
 
 
-def _moments(world: World, no: int, n: int, window: int, width: float) -> list[int]:
+def _change_times_in_window(world: World, no: int, n: int, window: int, width: float) -> list[int]:
     """When a page changes in one window: seconds after the epoch, rounded up, in no order."""
     luck = (draw(world.seed, _PURPOSE_COUNT, no, n, window) & 0xFFFFFFFFFFFF) / 0x1000000000000
     count = 0
     while count < WINDOW_CHANGES_MAX and luck >= _CUMULATIVE[count]:
         count += 1
-    places = shorts(world.seed, _PURPOSE_PLACE, no, n, window)
+    places = draw_shorts(world.seed, _PURPOSE_PLACE, no, n, window)
     low = window * width
     return [math.ceil(low + width * (places[2 * i] << 16 | places[2 * i + 1]) / 0x100000000) for i in range(count)]

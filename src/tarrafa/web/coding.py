@@ -25,7 +25,7 @@ _LAST, _NOT_LAST = 1, 0
 _BROTLI, _ZSTD, _CHUNKED = (1, 13), (7, 19), (5, 11, 20)  # of CYCLE, none a multiple of three
 
 
-def coding(no: int) -> str:
+def coding_of_host(no: int) -> str:
     """What host `no` packs its pages with, if the client likes it."""
     place = no % CYCLE
     if place % 3 == 0:
@@ -33,11 +33,11 @@ def coding(no: int) -> str:
     return "br" if place in _BROTLI else "zstd" if place in _ZSTD else ""
 
 
-def in_chunks(no: int) -> bool:
+def is_chunked(no: int) -> bool:
     return no % CYCLE in _CHUNKED
 
 
-def accepts(offered: str, wanted: str) -> bool:
+def accepts_coding(offered: str, wanted: str) -> bool:
     """Whether Accept-Encoding names a coding (RFC 9110 section 12.5.3); `q=0` refuses it, other weights are one."""
     for part in offered.split(","):
         name, _, weight = part.partition(";")
@@ -46,14 +46,14 @@ def accepts(offered: str, wanted: str) -> bool:
     return False
 
 
-def pack(body: bytes, how: str) -> bytes:
+def compress_body(body: bytes, how: str) -> bytes:
     if how == "gzip":
-        return gzip(body)
+        return fast_gzip(body)
     packed: bytes = _brotli()(body, quality=0) if how == "br" else _zstd().compress(body)
     return packed
 
 
-def gzip(body: bytes) -> bytes:
+def fast_gzip(body: bytes) -> bytes:
     """RFC 1952: a packed block, an empty one that ends on a whole byte, and stored ones."""
     packer = zlib.compressobj(1, zlib.DEFLATED, -zlib.MAX_WBITS)
     parts = [_GZIP_HEAD, packer.compress(body[:GZIP_BYTES]), packer.flush(zlib.Z_SYNC_FLUSH)]
@@ -64,7 +64,7 @@ def gzip(body: bytes) -> bytes:
     return b"".join(parts)
 
 
-def chunk(body: bytes) -> bytes:
+def encode_chunks(body: bytes) -> bytes:
     """RFC 9112 section 7.1."""
     parts: list[bytes] = []
     for at in range(0, len(body), CHUNK_BYTES):

@@ -14,46 +14,46 @@ from typing import Protocol, cast
 import httptools
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.web.answer import PLAIN, Answer, Request, typed
-from tarrafa.web.corners import Corner, Exchange
-from tarrafa.web.log import Entry
+from tarrafa.web.answer import PLAIN, WebResponse, WebRequest, typed
+from tarrafa.web.corners import HostileHost, HostileExchange
+from tarrafa.web.log import LoggedRequest
 
 HEAD_BYTES_MAX = 64 * 1024
 PIPELINE_MAX = 64
 
 
-class Desk(Protocol):
+class RequestHandler(Protocol):
     """What a connection needs of its server."""
 
     clock: Clock
-    memory: Counter[str]  # of the corners
+    request_counts: Counter[str]  # of the corners
 
-    def opened(self, connection: "Connection") -> int: ...
-    def closed(self, connection: "Connection") -> None: ...
-    def corner(self, request: Request) -> Corner | None: ...
-    def ask(self, request: Request, now: float) -> tuple[Answer, float, bool]:
+    def connection_opened(self, connection: "WebConnection") -> int: ...
+    def connection_closed(self, connection: "WebConnection") -> None: ...
+    def hostile_host_for(self, request: WebRequest) -> HostileHost | None: ...
+    def respond(self, request: WebRequest, now: float) -> tuple[WebResponse, float, bool]:
         """The answer, how many seconds it takes, and whether it is to be logged."""
         ...
 
-    def served(self, entry: Entry) -> None: ...
+    def log_request(self, entry: LoggedRequest) -> None: ...
 
 
-class Connection(asyncio.Protocol):
-    def __init__(self, desk: Desk, scheme: str = "http") -> None:
-        self._desk = desk
+class WebConnection(asyncio.Protocol):
+    def __init__(self, desk: RequestHandler, scheme: str = "http") -> None:
+        self._handler = desk
         self._scheme = scheme
         self._parser = httptools.HttpRequestParser(self)
-        self._queue: deque[tuple[Request, float]] = deque()
-        self._current: tuple[Request, float] | None = None  # being answered, since when
+        self._queue: deque[tuple[WebRequest, float]] = deque()
+        self._current: tuple[WebRequest, float] | None = None  # being answered, since when
         self._logged = self._written = False
-        self._deaf = False  # not reading: too much is waiting already
+        self._reading_paused = False  # not reading: too much is waiting already
         self._status = self._bytes = 0
         self._sent = 0.0
-        self._corner: asyncio.Task[None] | None = None
+        self._hostile_task: asyncio.Task[None] | None = None
         self._drained: asyncio.Event | None = None  # a corner waits for it
-        self._fresh()
+        self._reset_request()
 
-    def _fresh(self) -> None:
+    def _reset_request(self) -> None:
         self._url = b""
         self._authority = self._agent = self._match = self._since = self._codings = self._cookie = ""
 
@@ -69,7 +69,7 @@ class Connection(asyncio.Protocol):
         self.transport.set_write_buffer_limits(high=0)  # so that `resume_writing` means: the kernel has it all
         name = transport.get_extra_info("sockname")
         self.address: str = name[0]
-        self._number = self._desk.opened(self)
+        self._number = self._handler.connection_opened(self)
         self._unparsed = 0
 
     def data_received(self, data: bytes) -> None:
@@ -86,19 +86,19 @@ class Connection(asyncio.Protocol):
             return
         if self._current is None:
             self._next()
-        if len(self._queue) > PIPELINE_MAX and not self._deaf:
-            self._deaf = True
+        if len(self._queue) > PIPELINE_MAX and not self._reading_paused:
+            self._reading_paused = True
             self.transport.pause_reading()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._corner is not None:
-            self._corner.cancel()
+        if self._hostile_task is not None:
+            self._hostile_task.cancel()
         if self._current is not None:
             if not self._written:
                 self._status = 0
             self._close_entry()
         self._queue.clear()
-        self._desk.closed(self)
+        self._handler.connection_closed(self)
 
     def pause_writing(self) -> None:
         if self._drained is not None:
@@ -139,10 +139,10 @@ class Connection(asyncio.Protocol):
         if target.startswith("http://"):  # absolute form, as proxies are asked
             authority, slash, rest = target[7:].partition("/")
             target = slash + rest or "/"
-        request = Request(self._parser.get_method().decode(), target, authority or self.address, self._agent,
+        request = WebRequest(self._parser.get_method().decode(), target, authority or self.address, self._agent,
                           self._match, self._since, self._parser.should_keep_alive(), self._codings,
                           self._cookie)  # fmt: skip
-        self._fresh()
+        self._reset_request()
         self._queue.append((request, self._start))
 
     # --- answering
@@ -153,21 +153,21 @@ class Connection(asyncio.Protocol):
             self._current = self._queue.popleft()
             request = self._current[0]
             self._written = False
-            corner = self._desk.corner(request)
+            corner = self._handler.hostile_host_for(request)
             if corner is not None:
                 self._logged, self._bytes = True, 0
-                self._corner = asyncio.get_running_loop().create_task(self._visit(corner, request))
+                self._hostile_task = asyncio.get_running_loop().create_task(self._run_hostile_host(corner, request))
                 return
-            now = self._desk.clock.now()
-            answer, delay_s, self._logged = self._desk.ask(request, now)
+            now = self._handler.clock.now()
+            answer, delay_s, self._logged = self._handler.respond(request, now)
             data = answer.encode(now, request.keep_alive, request.method != "HEAD")
             self._status, self._bytes = answer.status, len(data)
             if delay_s:
                 asyncio.get_running_loop().call_later(delay_s, self._send, data)
                 return
             self._send(data, chained=True)
-        if self._deaf and not self._queue and not self.transport.is_closing():
-            self._deaf = False
+        if self._reading_paused and not self._queue and not self.transport.is_closing():
+            self._reading_paused = False
             self.transport.resume_reading()
 
     def _send(self, data: bytes, chained: bool = False) -> None:
@@ -197,15 +197,15 @@ class Connection(asyncio.Protocol):
             return
         end = boottime()
         sent = self._sent if self._written else end
-        clock = self._desk.clock
+        clock = self._handler.clock
         shift = clock.epoch - clock.scale * clock.anchor
-        self._desk.served(
-            Entry(_host(request.authority, self._scheme), request.target, self._status, self._bytes, start, sent, end,
+        self._handler.log_request(
+            LoggedRequest(_host(request.authority, self._scheme), request.target, self._status, self._bytes, start, sent, end,
                   shift + clock.scale * start, shift + clock.scale * sent, shift + clock.scale * end,
                   request.agent, self._number, self.address, self._scheme)
         )  # fmt: skip
 
-    async def _visit(self, corner: Corner, request: Request) -> None:
+    async def _run_hostile_host(self, corner: HostileHost, request: WebRequest) -> None:
         """Let a corner answer as it likes."""
 
         def write(data: bytes) -> None:
@@ -215,14 +215,14 @@ class Connection(asyncio.Protocol):
 
         self._drained = asyncio.Event()
         self._drained.set()
-        exchange = Exchange(request, self._desk.clock, write, self.transport.close, abort=self._reset,
-                            drain=self._drain, memory=self._desk.memory)  # fmt: skip
+        exchange = HostileExchange(request, self._handler.clock, write, self.transport.close, abort=self._reset,
+                            drain=self._drain, request_counts=self._handler.request_counts)  # fmt: skip
         try:
             await corner.handler(exchange)
         except Exception:
             self.transport.abort()  # a mistake of ours: let it be seen, and the client not wait for it
             raise
-        self._corner = self._drained = None
+        self._hostile_task = self._drained = None
         self._status, self._written = exchange.status, True
         if not self.transport.get_write_buffer_size() and self._current is not None:
             self._done()
@@ -242,7 +242,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, status: int) -> None:
         if not self.transport.is_closing():
-            self.transport.write(typed(status, PLAIN, b"").encode(self._desk.clock.now(), keep_alive=False))
+            self.transport.write(typed(status, PLAIN, b"").encode(self._handler.clock.now(), keep_alive=False))
             self.transport.close()
 
 

@@ -47,7 +47,7 @@ def pdf(text: str, link: str = "", trailer: bytes = b"") -> bytes:
     return body + b"xref\n0 5\n" + table + ending
 
 
-def archive(text: str) -> bytes:
+def zip_file(text: str) -> bytes:
     """A ZIP of one text file, dated 1980 so that it is always the same."""
     store = io.BytesIO()
     with zipfile.ZipFile(store, "w", zipfile.ZIP_DEFLATED) as members:
@@ -55,9 +55,9 @@ def archive(text: str) -> bytes:
     return store.getvalue()
 
 
-def body(extension: str, text: str, shade: int) -> bytes:
+def file_body(extension: str, text: str, shade: int) -> bytes:
     if extension == "png":
         return png(shade)
     if extension == "pdf":
         return pdf(text.partition("\n")[0])
-    return archive(text) if extension == "zip" else text.encode()
+    return zip_file(text) if extension == "zip" else text.encode()

@@ -17,10 +17,10 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from tarrafa.errors import from_os
+from tarrafa.errors import data_error_from_os
 
 
-class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class LoggedRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     host: str  # as in the URL, in lower case; the port only if it is not the scheme's own
     path: str
     status: int
@@ -41,7 +41,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         return f"{self.scheme}://{self.host}{self.path}"
 
 
-class Politeness(msgspec.Struct, frozen=True):
+class PolitenessMeasurement(msgspec.Struct, frozen=True):
     """How one host (or one address) was treated."""
 
     requests: int
@@ -56,15 +56,15 @@ class RequestLog:
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path
-        self._waiting: list[Entry] = []
+        self._waiting: list[LoggedRequest] = []
         self._file: BinaryIO | None = None
         if path is not None:
             try:
                 self._file = path.open("ab")
             except OSError as error:
-                raise from_os(error, path) from error
+                raise data_error_from_os(error, path) from error
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: LoggedRequest) -> None:
         if self._file is not None:
             self._waiting.append(entry)
 
@@ -76,7 +76,7 @@ class RequestLog:
             self._file.write(msgspec.json.Encoder().encode_lines(waiting))
             self._file.flush()
         except OSError as error:
-            raise from_os(error, self.path or "") from error
+            raise data_error_from_os(error, self.path or "") from error
 
     def close(self) -> None:
         self.flush()
@@ -85,22 +85,22 @@ class RequestLog:
             self._file = None
 
 
-def read_log(path: Path) -> list[Entry]:
+def read_log(path: Path) -> list[LoggedRequest]:
     """All entries; a last line cut short by a kill is left out."""
     lines = path.read_bytes().split(b"\n")
-    decoder = msgspec.json.Decoder(Entry)
+    decoder = msgspec.json.Decoder(LoggedRequest)
     return [decoder.decode(line) for line in lines[:-1] if line]
 
 
-def politeness(entries: Iterable[Entry], by: Literal["host", "address"] = "host") -> dict[str, Politeness]:
+def measure_politeness(entries: Iterable[LoggedRequest], by: Literal["host", "address"] = "host") -> dict[str, PolitenessMeasurement]:
     """For each host (or local address): requests at once, shortest gaps, requests of each URL."""
-    groups: defaultdict[str, list[Entry]] = defaultdict(list)
+    groups: defaultdict[str, list[LoggedRequest]] = defaultdict(list)
     for entry in entries:
         groups[entry.host if by == "host" else entry.address].append(entry)
-    return {name: _treatment(group) for name, group in groups.items()}
+    return {name: _measure_group(group) for name, group in groups.items()}
 
 
-def _treatment(group: list[Entry]) -> Politeness:
+def _measure_group(group: list[LoggedRequest]) -> PolitenessMeasurement:
     group.sort(key=lambda entry: entry.start)
     edges = sorted([(entry.start, 1) for entry in group] + [(entry.end, -1) for entry in group])
     at_once = most = 0
@@ -115,4 +115,4 @@ def _treatment(group: list[Entry]) -> Politeness:
         gap_clock_s = min(gap_clock_s, entry.clock_start - latest_clock_s)
         latest_s = max(latest_s, entry.sent)
         latest_clock_s = max(latest_clock_s, entry.clock_sent)
-    return Politeness(len(group), most, gap_s, gap_clock_s, dict(Counter(entry.url for entry in group)))
+    return PolitenessMeasurement(len(group), most, gap_s, gap_clock_s, dict(Counter(entry.url for entry in group)))

@@ -7,43 +7,43 @@ Knows nothing of HTTP.
 
 from datetime import UTC, datetime
 
-from tarrafa.web.change import version
+from tarrafa.web.change import version_at
 from tarrafa.web.site import (
     SITEMAP_URLS_MAX,
-    Kind,
+    ResourceKind,
     Resource,
-    Role,
-    card,
-    facts,
+    PageRole,
+    link_target,
+    page_attributes,
     file_extension,
-    path,
-    role,
+    path_of,
+    role_of,
     sitemap_parts,
 )
-from tarrafa.web.spelling import url
-from tarrafa.web.world import Form, Host, World
+from tarrafa.web.spelling import canonical_url
+from tarrafa.web.world import UrlForm, WebHost, World
 
 
-def allowed(world: World, resource: Resource) -> bool:
+def is_allowed(world: World, resource: Resource) -> bool:
     """What robots.txt leaves open to a crawler that it does not mention by name."""
     host = world.host(resource.no)
-    if resource.kind is Kind.PAGE:
-        return not (host.robots.private and role(host, resource.n) is Role.PRIVATE)
-    if resource.kind is Kind.PRINT:
+    if resource.kind is ResourceKind.PAGE:
+        return not (host.robots.private and role_of(host, resource.n) is PageRole.PRIVATE)
+    if resource.kind is ResourceKind.PRINT:
         return not host.robots.prints
-    if resource.kind is Kind.FILE and host.robots.archives:
-        return file_extension(card(world, resource.no, resource.n).bits) != "zip"
+    if resource.kind is ResourceKind.FILE and host.robots.archives:
+        return file_extension(link_target(world, resource.no, resource.n).bits) != "zip"
     return True
 
 
-def announces_sitemap(host: Host) -> bool:
+def announces_sitemap(host: WebHost) -> bool:
     return host.robots.present and host.robots.private
 
 
-def robots_txt(world: World, host: Host, form: Form) -> bytes | None:
+def robots_txt(world: World, host: WebHost, form: UrlForm) -> bytes | None:
     """The file, or None where the host has none. Those that use wildcards also come with CRLF and a byte order mark,
     as some do."""
-    rules, words = host.robots, host.words
+    rules, words = host.robots, host.path_words
     if not rules.present:
         return None
     lines = ["# " + host.name]
@@ -61,31 +61,31 @@ def robots_txt(world: World, host: Host, form: Form) -> bytes | None:
     if rules.crawl_delay_s:
         lines += [f"Crawl-delay: {rules.crawl_delay_s:g}"]
     if announces_sitemap(host):
-        lines += ["", f"Sitemap: {url(world, form, host.no, '/sitemap.xml')}"]
+        lines += ["", f"Sitemap: {canonical_url(world, form, host.no, '/sitemap.xml')}"]
     if rules.prints:
         return b"\xef\xbb\xbf" + "\r\n".join([*lines, ""]).encode()
     return "\n".join([*lines, ""]).encode()
 
 
-def sitemap_pages(host: Host, part: int) -> list[int]:
+def sitemap_pages(host: WebHost, part: int) -> list[int]:
     """The pages in one file of the sitemap; in part 0 when it is the only one."""
     first = (part - 1) * SITEMAP_URLS_MAX if part else 0
-    return [n for n in range(first, min(first + SITEMAP_URLS_MAX, host.pages)) if role(host, n) is not Role.PRIVATE]
+    return [n for n in range(first, min(first + SITEMAP_URLS_MAX, host.pages)) if role_of(host, n) is not PageRole.PRIVATE]
 
 
-def sitemap(world: World, host: Host, part: int, form: Form, now: float) -> bytes:
+def sitemap(world: World, host: WebHost, part: int, form: UrlForm, now: float) -> bytes:
     schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
     if part == 0 and (parts := sitemap_parts(host)):
         lines.append(f'<sitemapindex xmlns="{schema}">')
         for number in range(1, parts + 1):
-            place = url(world, form, host.no, path(world, Resource(Kind.SITEMAP, host.no, number)))
+            place = canonical_url(world, form, host.no, path_of(world, Resource(ResourceKind.SITEMAP, host.no, number)))
             lines.append(f"<sitemap><loc>{place}</loc></sitemap>")
         return "\n".join([*lines, "</sitemapindex>", ""]).encode()
     lines.append(f'<urlset xmlns="{schema}">')
     for n in sitemap_pages(host, part):
-        since = version(world, host.no, n, facts(world, host.no, n).changes_per_day, now).since
-        place = url(world, form, host.no, card(world, host.no, n).path)
+        since = version_at(world, host.no, n, page_attributes(world, host.no, n).changes_per_day, now).since
+        place = canonical_url(world, form, host.no, link_target(world, host.no, n).path)
         lines.append(
             f"<url><loc>{place}</loc><lastmod>{datetime.fromtimestamp(since, UTC).isoformat()}</lastmod></url>"
         )

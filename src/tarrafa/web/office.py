@@ -28,9 +28,9 @@ def docx(text: str, link: str) -> bytes:
         f'<w:document xmlns:w="{_WORD}" xmlns:r="{_OFFICE}"><w:body><w:p><w:hyperlink r:id="rId1"><w:r>'
         f"<w:t>{escape(text)}</w:t></w:r></w:hyperlink></w:p></w:body></w:document>"
     )
-    return _package("word/document.xml", f"{DOCX}.main+xml", {
+    return _office_package("word/document.xml", f"{DOCX}.main+xml", {
         "word/document.xml": body,
-        "word/_rels/document.xml.rels": _relations(("rId1", "hyperlink", link)),
+        "word/_rels/document.xml.rels": _relationships(("rId1", "hyperlink", link)),
     })  # fmt: skip
 
 
@@ -44,11 +44,11 @@ def xlsx(text: str, link: str) -> bytes:
         f'<t>{escape(text)}</t></is></c></row></sheetData><hyperlinks><hyperlink ref="A1" r:id="rId1"/></hyperlinks>'
         "</worksheet>"
     )
-    return _package("xl/workbook.xml", f"{XLSX}.main+xml", {
+    return _office_package("xl/workbook.xml", f"{XLSX}.main+xml", {
         "xl/workbook.xml": book,
-        "xl/_rels/workbook.xml.rels": _relations(("rId1", "worksheet", "worksheets/sheet1.xml")),
+        "xl/_rels/workbook.xml.rels": _relationships(("rId1", "worksheet", "worksheets/sheet1.xml")),
         "xl/worksheets/sheet1.xml": sheet,
-        "xl/worksheets/_rels/sheet1.xml.rels": _relations(("rId1", "hyperlink", link)),
+        "xl/worksheets/_rels/sheet1.xml.rels": _relationships(("rId1", "hyperlink", link)),
     })  # fmt: skip
 
 
@@ -62,11 +62,11 @@ def pptx(text: str, link: str) -> bytes:
         f'<a:r><a:rPr><a:hlinkClick r:id="rId1"/></a:rPr><a:t>{escape(text)}</a:t></a:r></a:p></p:txBody></p:sp>'
         "</p:spTree></p:cSld></p:sld>"
     )
-    return _package("ppt/presentation.xml", f"{PPTX}.main+xml", {
+    return _office_package("ppt/presentation.xml", f"{PPTX}.main+xml", {
         "ppt/presentation.xml": show,
-        "ppt/_rels/presentation.xml.rels": _relations(("rId1", "slide", "slides/slide1.xml")),
+        "ppt/_rels/presentation.xml.rels": _relationships(("rId1", "slide", "slides/slide1.xml")),
         "ppt/slides/slide1.xml": slide,
-        "ppt/slides/_rels/slide1.xml.rels": _relations(("rId1", "hyperlink", link)),
+        "ppt/slides/_rels/slide1.xml.rels": _relationships(("rId1", "hyperlink", link)),
     })  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def odt(text: str, link: str) -> bytes:
     return _zip({"mimetype": ODT, "content.xml": content, "META-INF/manifest.xml": manifest})
 
 
-def _relations(*them: tuple[str, str, str]) -> str:
+def _relationships(*them: tuple[str, str, str]) -> str:
     """Of an OPC part to others: id, kind, target. Links lead out of the package."""
     outside = ' TargetMode="External"'
     items = "".join(
@@ -96,13 +96,13 @@ def _relations(*them: tuple[str, str, str]) -> str:
     return f'{_XML}<Relationships xmlns="{_PACKAGE}/relationships">{items}</Relationships>'
 
 
-def _package(main: str, main_type: str, parts: dict[str, str]) -> bytes:
+def _office_package(main: str, main_type: str, parts: dict[str, str]) -> bytes:
     types = (
         f'{_XML}<Types xmlns="{_PACKAGE}/content-types"><Default Extension="xml" ContentType="application/xml"/>'
         f'<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
         f'<Override PartName="/{main}" ContentType="{main_type}"/></Types>'
     )
-    first = {"[Content_Types].xml": types, "_rels/.rels": _relations(("rId1", "officeDocument", main))}
+    first = {"[Content_Types].xml": types, "_rels/.rels": _relationships(("rId1", "officeDocument", main))}
     return _zip(first | {name: text if text.startswith("<?xml") else _XML + text for name, text in parts.items()})
 
 

@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 from functools import lru_cache
 
-from tarrafa.web.chance import draw, shorts
-from tarrafa.web.change import Version
-from tarrafa.web.links import CACHED_SHELVES, Link, Place, menu, own, shelf, shelf_of
+from tarrafa.web.chance import draw, draw_shorts
+from tarrafa.web.change import PageVersion
+from tarrafa.web.links import POPULAR_LISTS_CACHED_MAX, WebLink, LinkPosition, menu_links, own_links, popular_links, popular_list_of
 from tarrafa.web.prose import FRAMES, PARAGRAPHS, Prose
-from tarrafa.web.site import CHARSETS, Facts, Kind, Resource, card, path, redirect
-from tarrafa.web.spelling import href, url
-from tarrafa.web.structured import WRITERS, open_graph, thing
-from tarrafa.web.world import CACHED_HOSTS, Form, Host, World
+from tarrafa.web.site import CHARSETS, PageAttributes, ResourceKind, Resource, link_target, path_of, redirect_target
+from tarrafa.web.spelling import write_href, canonical_url
+from tarrafa.web.structured import WRITERS, open_graph, make_entity
+from tarrafa.web.world import CACHED_HOSTS, UrlForm, WebHost, World
 
 LENGTHS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 18, 26, 46)  # paragraphs
 BEYOND_LATIN_1 = frozenset({"utf-8 meta", "windows-1252 header", "windows-1252 meta"})
@@ -29,83 +29,83 @@ _PURPOSE_TEXT = 7
 _PURPOSE_NEWS = 8
 
 
-def write(world: World, resource: Resource, form: Form, about: Facts, version: Version) -> str:
+def render_page(world: World, resource: Resource, form: UrlForm, about: PageAttributes, version: PageVersion) -> str:
     """The HTML of a page or of its print version."""
     no, n = resource.no, resource.n
     host = world.host(no)
-    its = card(world, no, n)
-    ways = _ways(world, form, own(world, resource), no, "/" if about.based else its.path)
-    luck = shorts(world.seed, _PURPOSE_TEXT, no, n)[: LENGTHS[about.length]]
+    its = link_target(world, no, n)
+    ways = _render_links(world, form, own_links(world, resource), no, "/" if about.based else its.path)
+    luck = draw_shorts(world.seed, _PURPOSE_TEXT, no, n)[: LENGTHS[about.length]]
     parts = [_head(world, resource, form, about, host, version)]
-    if resource.kind is Kind.PAGE:
+    if resource.kind is ResourceKind.PAGE:
         parts.append(_header(world, no))
     parts.append(
         f"<main>\n<h1>{its.title}</h1>\n<p class=data>{host.prose.interface.updated} {_time(version.since)}</p>\n"
     )
     if about.structured in ("rdfa", "microdata"):
-        parts.append(WRITERS[about.structured](thing(its.bits >> 84, its.title, version.number)))
+        parts.append(WRITERS[about.structured](make_entity(its.bits >> 84, its.title, version.number)))
     subject = its.title.rpartition(": ")[2]
     subject = subject[0].lower() + subject[1:]
     parts.append(_news(world, resource, host.prose, subject, version.number))
-    parts += _text(host.prose, luck, ways[Place.TEXT], subject)
-    if resource.kind is Kind.PAGE:
-        parts.append(_shelf(world, form, no, shelf_of(world, resource)))
+    parts += _text(host.prose, luck, ways[LinkPosition.TEXT], subject)
+    if resource.kind is ResourceKind.PAGE:
+        parts.append(_popular_list(world, form, no, popular_list_of(world, resource)))
     parts.append(_ending(host, ways, about))
     return "".join(parts)
 
 
-def _ways(world: World, form: Form, out: Iterable[Link], no: int, place: str) -> list[list[str]]:
+def _render_links(world: World, form: UrlForm, out: Iterable[WebLink], no: int, place: str) -> list[list[str]]:
     """The links, written, by their place on a page at path `place` of host `no`."""
-    ways: list[list[str]] = [[] for _ in Place]
-    page = Kind.PAGE
+    ways: list[list[str]] = [[] for _ in LinkPosition]
+    page = ResourceKind.PAGE
     for link in out:
         to = link.to
         if to.kind is page:
-            its = card(world, to.no, to.n)
-            if not link.spelling and not link.nofollow and to.no == no:  # most links
-                ways[link.place].append(its.link)
+            its = link_target(world, to.no, to.n)
+            if not link.variant and not link.nofollow and to.no == no:  # most links
+                ways[link.position].append(its.link)
                 continue
             target, words = its.path, its.title
         else:
-            target, words = path(world, to), anchor(world, to)
-        rel = RELS[link.spelling & 1] if link.nofollow else ""
-        ways[link.place].append(f'<a href="{href(world, form, link, target, no, place)}"{rel}>{words}</a>')
+            target, words = path_of(world, to), link_words(world, to)
+        rel = RELS[link.variant & 1] if link.nofollow else ""
+        ways[link.position].append(f'<a href="{write_href(world, form, link, target, no, place)}"{rel}>{words}</a>')
     return ways
 
 
-@lru_cache(maxsize=CACHED_SHELVES)
-def _shelf(world: World, form: Form, no: int, number: int) -> str:
-    ways = _ways(world, form, shelf(world, no, number), no, "/")[Place.SHELF]
+@lru_cache(maxsize=POPULAR_LISTS_CACHED_MAX)
+def _popular_list(world: World, form: UrlForm, no: int, number: int) -> str:
+    ways = _render_links(world, form, popular_links(world, no, number), no, "/")[LinkPosition.POPULAR]
     return f"<h2>{world.host(no).prose.interface.popular}</h2>\n{_list(ways)}" if ways else ""
 
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def _header(world: World, no: int) -> str:
     """The menu, the same on every page of a host and in every form."""
-    labels = [world.host(no).prose.interface.home, *(label for _, label in world.host(no).words.sections)]
-    items = zip(menu(world, no), labels, strict=False)
-    ways = " ".join(f'<a href="{path(world, link.to)}">{label}</a>' for link, label in items)
+    labels = [world.host(no).prose.interface.home, *(label for _, label in world.host(no).path_words.sections)]
+    items = zip(menu_links(world, no), labels, strict=False)
+    ways = " ".join(f'<a href="{path_of(world, link.to)}">{label}</a>' for link, label in items)
     return f"<header><nav>{ways}</nav></header>\n"
 
 
-def anchor(world: World, to: Resource) -> str:
+def link_words(world: World, to: Resource) -> str:
     """The words that a link outside the menu is made of: its target's title, or what the furniture calls it."""
     kind, no, n = to.kind, to.no, to.n
     words = world.host(no).prose.interface
-    if kind is Kind.PRINT:
+    if kind is ResourceKind.PRINT:
         return words.print
-    if kind is Kind.LOOP:
+    if kind is ResourceKind.LOOP:
         return words.about
-    if kind in (Kind.REDIRECT, Kind.HOP):
-        there = redirect(world, to)[1]
-        return card(world, there.no, there.n).title if there.kind is Kind.PAGE else words.about
-    title = card(world, no, n).title
-    return f"{words.archive}: {title}" if kind is Kind.FILE else title
+    if kind in (ResourceKind.REDIRECT, ResourceKind.HOP):
+        there = redirect_target(world, to)[1]
+        return link_target(world, there.no, there.n).title if there.kind is ResourceKind.PAGE else words.about
+    title = link_target(world, no, n).title
+    return f"{words.archive}: {title}" if kind is ResourceKind.FILE else title
 
 
-def _head(world: World, resource: Resource, form: Form, about: Facts, host: Host, version: Version) -> str:
+def _head(world: World, resource: Resource, form: UrlForm, about: PageAttributes, host: WebHost, version: PageVersion) -> str:
     no, n = resource.no, resource.n
-    its = card(world, no, n)
+    its = link_target(world, no, n)
     place, title = its.path, its.title
     declared = CHARSETS[about.charset][2]
     said = [
@@ -118,15 +118,15 @@ def _head(world: World, resource: Resource, form: Form, about: Facts, host: Host
         parts.append(f'<meta charset="{declared}">\n')
     parts.append(f"<title>{title}</title>\n<style>{STYLE}</style>\n")
     if about.based:
-        parts.append(f'<base href="{url(world, form, no, "/")}">\n')
+        parts.append(f'<base href="{canonical_url(world, form, no, "/")}">\n')
     if said and not about.by_header:
         parts.append(f'<meta name="robots" content="{", ".join(said)}">\n')
-    if about.canonical or resource.kind is Kind.PRINT:
-        parts.append(f'<link rel="canonical" href="{url(world, form, no, place)}">\n')
+    if about.canonical or resource.kind is ResourceKind.PRINT:
+        parts.append(f'<link rel="canonical" href="{canonical_url(world, form, no, place)}">\n')
     if about.social:
-        parts.append(open_graph(title, url(world, form, no, place), host.locale))
+        parts.append(open_graph(title, canonical_url(world, form, no, place), host.locale))
     if about.structured == "jsonld":
-        parts.append(WRITERS["jsonld"](thing(its.bits >> 84, title, version.number)))
+        parts.append(WRITERS["jsonld"](make_entity(its.bits >> 84, title, version.number)))
     parts.append("</head>\n<body>\n")
     return "".join(parts)
 
@@ -168,15 +168,15 @@ def _text(prose: Prose, luck: tuple[int, ...], inline: list[str], subject: str) 
     return parts
 
 
-def _ending(host: Host, ways: list[list[str]], about: Facts) -> str:
+def _ending(host: WebHost, ways: list[list[str]], about: PageAttributes) -> str:
     """Lists of links and the foot of the page, with the links that lead nowhere a crawler can go."""
     words = host.prose.interface
     # Signs beyond Latin-1 only where they tell charsets apart: one such character makes Python's strings twice as wide.
     price = "“10 €” – " if about.charset in BEYOND_LATIN_1 else ""
-    parts = [f"<h2>{words.related}</h2>\n{_list(ways[Place.LIST])}" if ways[Place.LIST] else "", "</main>\n"]
-    if ways[Place.ELSEWHERE]:
-        parts.append(f"<aside><h3>{words.elsewhere}</h3>\n{_list(ways[Place.ELSEWHERE])}</aside>\n")
-    parts.append(f"<footer><p>{' | '.join(ways[Place.FURNITURE])}</p>\n")
+    parts = [f"<h2>{words.related}</h2>\n{_list(ways[LinkPosition.LIST])}" if ways[LinkPosition.LIST] else "", "</main>\n"]
+    if ways[LinkPosition.EXTERNAL]:
+        parts.append(f"<aside><h3>{words.elsewhere}</h3>\n{_list(ways[LinkPosition.EXTERNAL])}</aside>\n")
+    parts.append(f"<footer><p>{' | '.join(ways[LinkPosition.FOOTER])}</p>\n")
     parts.append(
         f'<p>© {host.name} &amp; café. {price}<a href="mailto:redacao@{host.name}">{words.about}</a> '
         '<a href="javascript:history.back()">«</a> <a href="tel:+558132710000">+55</a></p></footer>\n</body>\n</html>\n'

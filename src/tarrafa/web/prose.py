@@ -25,7 +25,7 @@ TITLE_ZIPF = 0.6  # flatter than the text's: titles reach far into the tail of t
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
+class InterfaceLabels:
     """The words that a site's furniture is labelled with."""
 
     home: str
@@ -50,7 +50,7 @@ class Prose:
     tails: tuple[str, ...]
     head_slugs: tuple[str, ...]
     tail_slugs: tuple[str, ...]
-    interface: Interface
+    interface: InterfaceLabels
 
 
 # A pattern is a sentence with numbered holes; the letters after it say what fills each one:
@@ -83,11 +83,11 @@ EN_FRAMES = (
     ("There is no %s without %s, and no end to %s.", "TDP"),
 )  # fmt: skip
 
-PT_INTERFACE = Interface(
+PT_INTERFACE = InterfaceLabels(
     "Página inicial", "Leia também", "As mais lidas", "Em outros sítios", "Atualizado em", "Versão para impressão",
     "Arquivos", "Página não encontrada", "Quem somos",
 )  # fmt: skip
-EN_INTERFACE = Interface(
+EN_INTERFACE = InterfaceLabels(
     "Home", "Read also", "Most read", "On other sites", "Updated on", "Print version",
     "Files", "Page not found", "About us",
 )  # fmt: skip
@@ -112,7 +112,7 @@ EN_FILLERS: dict[str, Filler] = {
 }
 
 
-def _write(words: Lexicon, seed: int, purpose: int, patterns: Sequence[tuple[str, str]], count: int) -> tuple[str, ...]:
+def _make_sentences(words: Lexicon, seed: int, purpose: int, patterns: Sequence[tuple[str, str]], count: int) -> tuple[str, ...]:
     """`count` sentences from the patterns in turn, nouns by Zipf's law; a title's hole stays open as %s."""
     fillers = PT_FILLERS if words.language == "pt" else EN_FILLERS
     nouns = iter(zipf(seed, purpose, 8 * count, len(words.nouns)))
@@ -178,7 +178,7 @@ def _tails(words: Lexicon, seed: int) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @lru_cache(maxsize=16)
-def prose(language: str, seed: int) -> Prose:
+def make_prose(language: str, seed: int) -> Prose:
     """The blocks of one language, some 100 ms to make."""
     words = lexicon(language, seed)
     portuguese = language == "pt"
@@ -186,8 +186,8 @@ def prose(language: str, seed: int) -> Prose:
     tails, tail_slugs = _tails(words, seed)
     return Prose(
         language=language,
-        paragraphs=_paragraphs(_write(words, seed, 20, PT_PATTERNS if portuguese else EN_PATTERNS, SENTENCES)),
-        frames=_write(words, seed, 22, PT_FRAMES if portuguese else EN_FRAMES, FRAMES),
+        paragraphs=_paragraphs(_make_sentences(words, seed, 20, PT_PATTERNS if portuguese else EN_PATTERNS, SENTENCES)),
+        frames=_make_sentences(words, seed, 22, PT_FRAMES if portuguese else EN_FRAMES, FRAMES),
         heads=heads,
         tails=tails,
         head_slugs=head_slugs,

@@ -27,25 +27,25 @@ import msgspec
 import uvloop
 
 from tarrafa.clock import Clock, boottime
-from tarrafa.errors import ServeError, TarrafaError
+from tarrafa.errors import ListenError, TarrafaError
 from tarrafa.process import raise_file_limit
 from tarrafa.web import truth
-from tarrafa.web.answer import PLAIN, Answer, Request, answer, typed
-from tarrafa.web.connection import Connection
-from tarrafa.web.corners import CORNERS, Corner, corner_of
-from tarrafa.web.corners.register import SECURE_SUFFIX, SIX_SUFFIX
-from tarrafa.web.log import Entry, RequestLog
-from tarrafa.web.tls import Door
-from tarrafa.web.world import Form, World, endpoint
+from tarrafa.web.answer import PLAIN, WebResponse, WebRequest, make_response, typed
+from tarrafa.web.connection import WebConnection
+from tarrafa.web.corners import HOSTILE_HOSTS, HostileHost, hostile_host_of
+from tarrafa.web.corners.register import TLS_SUFFIX, IPV6_SUFFIX
+from tarrafa.web.log import LoggedRequest, RequestLog
+from tarrafa.web.tls import TlsListener
+from tarrafa.web.world import UrlForm, World, endpoint
 
 BACKLOG = 4096
-SIX_ADDRESS = "::1"
+IPV6_ADDRESS = "::1"
 FLUSH_EVERY_S = 0.5
 PORT_TRIES = 20  # to find a port that is free on every address
 ROUTES_MAX = 1 << 17
 
 
-class Stats(msgspec.Struct, frozen=True):
+class WebServerStats(msgspec.Struct, frozen=True):
     requests: int
     bytes: int
     connections: int
@@ -79,12 +79,12 @@ class WebServer:
         latency_s: float = 0.0,
     ) -> None:
         if not _is_loopback(host):
-            raise ServeError(f"{host}: the synthetic Web listens on loopback only (127.0.0.1 or ::1)")
+            raise ListenError(f"{host}: the synthetic Web listens on loopback only (127.0.0.1 or ::1)")
         self.world = world
         self.host = host
         self.port = port
         self.clock = clock or Clock.real()
-        self.memory: Counter[str] = Counter()  # of the corners
+        self.request_counts: Counter[str] = Counter()  # of the corners
         self.left_out: tuple[str, ...] = ()  # corners that this machine cannot have
         self.failure: TarrafaError | None = None  # why it stopped by itself
         self.stopping = asyncio.Event()
@@ -93,29 +93,29 @@ class WebServer:
         self._log_path = log_path
         self._log = RequestLog()
         self._servers: list[asyncio.Server] = []
-        self._door: Door | None = None  # for TLS
-        self._six_port = 0
-        self._connections: set[Connection] = set()
+        self._tls_listener: TlsListener | None = None  # for TLS
+        self._ipv6_port = 0
+        self._connections: set[WebConnection] = set()
         self._empty = asyncio.Event()
-        self._routes: dict[str, tuple[int, Form] | None] = {}
+        self._routes: dict[str, tuple[int, UrlForm] | None] = {}
         self._count = self._bytes = self._opened = 0
         self._statuses: Counter[int] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
-    def form(self) -> Form:
+    def form(self) -> UrlForm:
         """URLs by address, on this server's port."""
-        return Form(self.port)
+        return UrlForm(self.port)
 
     @property
     def connections(self) -> dict[str, str]:
         """Where the connections of which hosts must go, for `[network] connect_to`: the first pattern that fits."""
         found = {}
-        if self._door is not None:
-            found[f"*{SECURE_SUFFIX}"] = _place(self.host, self._door.port)
-        if self._six_port:
-            found[f"*{SIX_SUFFIX}"] = _place(SIX_ADDRESS, self._six_port)
-        return found | {"*.test": _place(self.host, self.port)}
+        if self._tls_listener is not None:
+            found[f"*{TLS_SUFFIX}"] = _authority(self.host, self._tls_listener.port)
+        if self._ipv6_port:
+            found[f"*{IPV6_SUFFIX}"] = _authority(IPV6_ADDRESS, self._ipv6_port)
+        return found | {"*.test": _authority(self.host, self.port)}
 
     async def start(self) -> None:
         self._started, self._cpu = boottime(), time.process_time()
@@ -126,20 +126,20 @@ class WebServer:
         self._log = RequestLog(self._log_path)
         self.port = sockets[0].getsockname()[1]
         loop = asyncio.get_running_loop()
-        if self.world.corners:
-            sockets += self._listen_for_corners()
+        if self.world.hostile:
+            sockets += self._listen_for_hostile_hosts()
         for sock in sockets:
-            self._servers.append(await loop.create_server(lambda: Connection(self), sock=sock, backlog=BACKLOG))
+            self._servers.append(await loop.create_server(lambda: WebConnection(self), sock=sock, backlog=BACKLOG))
         self._timer = loop.call_later(FLUSH_EVERY_S, self._tick)
 
-    async def stop(self) -> Stats:
+    async def stop(self) -> WebServerStats:
         """Close everything; the log is complete afterwards."""
         if self._timer is not None:
             self._timer.cancel()
         for server in self._servers:
             server.close()
-        if self._door is not None:
-            await self._door.close()
+        if self._tls_listener is not None:
+            await self._tls_listener.close()
         for connection in list(self._connections):
             connection.transport.abort()
         if self._connections:
@@ -148,41 +148,41 @@ class WebServer:
         self._log.close()
         return self.stats()
 
-    def stats(self) -> Stats:
+    def stats(self) -> WebServerStats:
         cpu_s, up_s = time.process_time() - self._cpu, boottime() - self._started
         under_way = sum(connection.under_way for connection in self._connections)
-        return Stats(self._count, self._bytes, self._opened, under_way, cpu_s, up_s, dict(self._statuses))
+        return WebServerStats(self._count, self._bytes, self._opened, under_way, cpu_s, up_s, dict(self._statuses))
 
     # --- the desk: what connections ask
 
-    def opened(self, connection: Connection) -> int:
+    def connection_opened(self, connection: WebConnection) -> int:
         self._connections.add(connection)
         self._empty.clear()
         self._opened += 1
         return self._opened
 
-    def closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: WebConnection) -> None:
         self._connections.discard(connection)
         if not self._connections:
             self._empty.set()
 
-    def corner(self, request: Request) -> Corner | None:
-        if not self.world.corners:
+    def hostile_host_for(self, request: WebRequest) -> HostileHost | None:
+        if not self.world.hostile:
             return None
-        found = corner_of(request.authority.partition(":")[0])
+        found = hostile_host_of(request.authority.partition(":")[0])
         return None if found is None or found.name in self.left_out else found
 
-    def ask(self, request: Request, now: float) -> tuple[Answer, float, bool]:
+    def respond(self, request: WebRequest, now: float) -> tuple[WebResponse, float, bool]:
         if request.target.startswith("/__"):
-            return self._own_door(request, now), 0.0, False
+            return self._control_endpoint(request, now), 0.0, False
         route = self._route(request.authority)
         if route is None:
-            return self._nobody(request), 0.0, not self._is_own(request)
+            return self._unknown_host(request), 0.0, not self._is_own(request)
         no, form = route
         delay_s = self._latency_s * self.world.host(no).pace if self._latency_s else 0.0
-        return answer(self.world, no, form, request, now), delay_s, True
+        return make_response(self.world, no, form, request, now), delay_s, True
 
-    def served(self, entry: Entry) -> None:
+    def log_request(self, entry: LoggedRequest) -> None:
         self._count += 1
         self._bytes += entry.bytes
         self._statuses[entry.status] += 1
@@ -190,7 +190,7 @@ class WebServer:
 
     # --- its own affairs
 
-    def _route(self, authority: str) -> tuple[int, Form] | None:
+    def _route(self, authority: str) -> tuple[int, UrlForm] | None:
         try:
             return self._routes[authority]
         except KeyError:
@@ -199,10 +199,10 @@ class WebServer:
             found = self._routes[authority] = self.world.find(authority, self.port)
             return found
 
-    def _is_own(self, request: Request) -> bool:
+    def _is_own(self, request: WebRequest) -> bool:
         return request.authority.partition(":")[0] in (self.host, "localhost")
 
-    def _nobody(self, request: Request) -> Answer:
+    def _unknown_host(self, request: WebRequest) -> WebResponse:
         """Asked under a name that is nobody's; a person who opens the server's own address is told where to go."""
         if not self._is_own(request):
             return typed(404, PLAIN, f"{request.authority}: no such host in this world\n".encode())
@@ -215,7 +215,7 @@ class WebServer:
             200, PLAIN, f"{text}The truth: /__truth__/hosts and /__truth__?host={world.host(1).name}\n".encode()
         )
 
-    def _own_door(self, request: Request, now: float) -> Answer:
+    def _control_endpoint(self, request: WebRequest, now: float) -> WebResponse:
         parts = urlsplit(request.target)
         if parts.path == "/__stats__":
             return _json(self.stats())
@@ -225,9 +225,9 @@ class WebServer:
         asked = parse_qs(parts.query).get("host", [request.authority])[0]
         route = self._route(asked)
         if parts.path == "/__truth__/hosts":
-            return _json(list(truth.of_hosts(self.world, self.port, route[1] if route else Form())))
+            return _json(list(truth.describe_hosts(self.world, self.port, route[1] if route else UrlForm())))
         if parts.path == "/__truth__" and route is not None:
-            pages = list(truth.of_host(self.world, route[0], now, route[1]))
+            pages = list(truth.describe_host(self.world, route[0], now, route[1]))
             return _json({"host": self.world.authority(*route), "now": now, "pages": pages})
         return typed(404, PLAIN, f"{asked}{parts.path}: no such door or host\n".encode())
 
@@ -253,27 +253,27 @@ class WebServer:
                 for address, shift in places:
                     sockets.append(_bind(address, first + shift))
                 return sockets
-            except ServeError:
+            except ListenError:
                 for sock in sockets:
                     sock.close()
                 if self.port or not left:
                     raise
         raise AssertionError("unreachable")
 
-    def _listen_for_corners(self) -> list[socket.socket]:
+    def _listen_for_hostile_hosts(self) -> list[socket.socket]:
         """A door for TLS, and a socket on IPv6; a machine without IPv6 leaves the corners there out."""
-        self._door = Door(_bind(self.host, 0), lambda: Connection(self, "https"))
-        self._door.open()
+        self._tls_listener = TlsListener(_bind(self.host, 0), lambda: WebConnection(self, "https"))
+        self._tls_listener.open()
         try:
-            six = _bind(SIX_ADDRESS, 0)
-        except ServeError:
-            self.left_out = tuple(name for name in CORNERS if name.endswith(SIX_SUFFIX))
+            six = _bind(IPV6_ADDRESS, 0)
+        except ListenError:
+            self.left_out = tuple(name for name in HOSTILE_HOSTS if name.endswith(IPV6_SUFFIX))
             return []
-        self._six_port = six.getsockname()[1]
+        self._ipv6_port = six.getsockname()[1]
         return [six]
 
 
-def run(
+def run_web_server(
     world: World,
     host: str = "127.0.0.1",
     port: int = 8090,
@@ -283,10 +283,10 @@ def run(
     clock: Clock | None = None,
     latency_s: float = 0.0,
     ready: Callable[[WebServer], None] | None = None,
-) -> Stats:
+) -> WebServerStats:
     """Serve until SIGINT or SIGTERM; `ready` is called once the sockets listen. What was served is the result."""
 
-    async def serve() -> Stats:
+    async def serve() -> WebServerStats:
         server = WebServer(world, host, port, addresses=addresses, log_path=log_path, clock=clock, latency_s=latency_s)
         await server.start()
         gc.freeze()  # the blocks of text live as long as we do, and what a request makes has no cycles
@@ -312,7 +312,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def _place(address: str, port: int) -> str:
+def _authority(address: str, port: int) -> str:
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
@@ -321,7 +321,7 @@ def _bind(address: str, port: int) -> socket.socket:
     try:
         sock = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     except OSError as error:
-        raise ServeError(f"{address}:{port}: no socket left ({error.strerror}); raise `ulimit -n`") from error
+        raise ListenError(f"{address}:{port}: no socket left ({error.strerror}); raise `ulimit -n`") from error
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port))
@@ -329,10 +329,10 @@ def _bind(address: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         sock.close()
         if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
-            raise ServeError(f"{address}:{port}: the port is already in use; choose another with --port") from error
-        raise ServeError(f"{address}:{port}: cannot listen ({error}); choose another with --port") from error
+            raise ListenError(f"{address}:{port}: the port is already in use; choose another with --port") from error
+        raise ListenError(f"{address}:{port}: cannot listen ({error}); choose another with --port") from error
     return sock
 
 
-def _json(value: object) -> Answer:
+def _json(value: object) -> WebResponse:
     return typed(200, "application/json", msgspec.json.encode(value))

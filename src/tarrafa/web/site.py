@@ -21,7 +21,7 @@ import msgspec
 from tarrafa.web.chance import draw
 from tarrafa.web.change import rate_per_day
 from tarrafa.web.prose import HEADS, TAILS
-from tarrafa.web.world import EN_VOCABULARY, PT_VOCABULARY, Host, World
+from tarrafa.web.world import EN_PATH_WORDS, PT_PATH_WORDS, WebHost, World
 
 HOPS = 4  # redirects in a chain; every other redirect leads to a page at once
 LOOP = 2  # redirects in a loop
@@ -32,13 +32,13 @@ FILE_TYPES = {
     "zip": "application/zip",
 }
 REDIRECT_STATUSES = (301, 302, 307, 308, 301, 302, 303, 301)
-CACHED_CARDS = 1 << 16
+LINK_TARGETS_CACHED_MAX = 1 << 16
 
 _PURPOSE_PAGE = 4
 _PURPOSE_REDIRECT = 5
 
 
-class Kind(StrEnum):
+class ResourceKind(StrEnum):
     PAGE = "page"
     PRINT = "print"  # the same page without its links, canonical to it
     REDIRECT = "redirect"  # to a page here or elsewhere
@@ -51,7 +51,7 @@ class Kind(StrEnum):
     SITEMAP = "sitemap"
 
 
-class Role(StrEnum):
+class PageRole(StrEnum):
     """Why a page is or is not reached by a crawler that obeys."""
 
     OPEN = "open"
@@ -59,22 +59,22 @@ class Role(StrEnum):
     BEHIND_PRIVATE = "behind private"  # linked only from the private page before it
     EXCEPTION = "exception"  # linked, in the part of that directory that robots.txt allows again
     ORPHAN = "orphan"  # in the sitemap, linked by nobody
-    SHY = "shy"  # linked only with rel=nofollow
+    NOFOLLOW_ONLY = "shy"  # linked only with rel=nofollow
     DEAD_END = "dead end"  # linked, but says nofollow itself
     BEHIND_DEAD_END = "behind dead end"  # linked only from the dead end before it
     MOVED = "moved"  # linked only by its old address, which redirects
 
 
-TAIL_ROLES = tuple(Role)[1:]
+TAIL_ROLES = tuple(PageRole)[1:]
 
 
 class Resource(msgspec.Struct, frozen=True, gc=False):
-    kind: Kind
+    kind: ResourceKind
     no: int  # of the host
     n: int  # of the page, or of the owner page
 
 
-class Card(msgspec.Struct, frozen=True, gc=False):
+class LinkTarget(msgspec.Struct, frozen=True, gc=False):
     """What others need to know of a page to link to it, and its luck."""
 
     path: str
@@ -83,10 +83,10 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     link: str  # as it is mostly written
 
 
-class Facts(msgspec.Struct, frozen=True, gc=False):
+class PageAttributes(msgspec.Struct, frozen=True, gc=False):
     """What a page says of itself, apart from its text."""
 
-    role: Role
+    role: PageRole
     charset: str  # one of CHARSETS
     structured: str  # "", "rdfa", "jsonld" or "microdata"
     social: bool  # Open Graph
@@ -116,12 +116,12 @@ _CHARSET_OF = (*["utf-8"] * 12, *["utf-8 both"] * 12, "utf-8 meta", "utf-8 meta"
 _STRUCTURED_OF = ("rdfa", "rdfa", "rdfa", "jsonld", "jsonld", "microdata", "microdata", *[""] * 9)
 
 
-def role(host: Host, n: int) -> Role:
-    return Role.OPEN if n < host.open else TAIL_ROLES[(n - host.open + host.rotation) % len(TAIL_ROLES)]
+def role_of(host: WebHost, n: int) -> PageRole:
+    return PageRole.OPEN if n < host.open else TAIL_ROLES[(n - host.open + host.rotation) % len(TAIL_ROLES)]
 
 
-@lru_cache(maxsize=CACHED_CARDS)
-def card(world: World, no: int, n: int) -> Card:
+@lru_cache(maxsize=LINK_TARGETS_CACHED_MAX)
+def link_target(world: World, no: int, n: int) -> LinkTarget:
     """Page `n`'s path and title, from 128 bits: 13 + 13 title, 3 style, 8 date, then see `facts` and `owns`."""
     host = world.host(no)
     bits = draw(world.seed, _PURPOSE_PAGE, no, n)
@@ -130,19 +130,19 @@ def card(world: World, no: int, n: int) -> Card:
     if n == 0:
         place = "/"
     elif n <= host.sections:
-        segment, label = host.words.sections[n - 1]
+        segment, label = host.path_words.sections[n - 1]
         place, title = f"/{segment}/", f"{label}: {title}"
     else:
         place = _page_path(host, n, bits, f"{host.prose.head_slugs[head]}-{host.prose.tail_slugs[tail]}")
-    return Card(place, title, bits, f'<a href="{place}">{title}</a>')
+    return LinkTarget(place, title, bits, f'<a href="{place}">{title}</a>')
 
 
-def _page_path(host: Host, n: int, bits: int, slug: str) -> str:
-    words = host.words
-    part = role(host, n)
-    if part is Role.PRIVATE:
+def _page_path(host: WebHost, n: int, bits: int, slug: str) -> str:
+    words = host.path_words
+    part = role_of(host, n)
+    if part is PageRole.PRIVATE:
         return f"/{words.private}/{slug}-{n}.html"
-    if part is Role.EXCEPTION:
+    if part is PageRole.EXCEPTION:
         return f"/{words.private}/{words.public}/{slug}-{n}.html"
     section = words.sections[n % (host.sections or 1)][0]
     style = bits >> 26 & 7
@@ -153,19 +153,19 @@ def _page_path(host: Host, n: int, bits: int, slug: str) -> str:
     return f"/{section}/{dated}{slug}-{n}.html"
 
 
-def facts(world: World, no: int, n: int) -> Facts:
+def page_attributes(world: World, no: int, n: int) -> PageAttributes:
     host = world.host(no)
-    bits = card(world, no, n).bits
-    part = role(host, n)
+    bits = link_target(world, no, n).bits
+    part = role_of(host, n)
     robots = bits >> 47 & 31
-    return Facts(
+    return PageAttributes(
         role=part,
         charset=_CHARSET_OF[bits >> 37 & 31],
         structured=_STRUCTURED_OF[bits >> 42 & 15],
         social=bits >> 46 & 1 == 1,
         noindex=robots == 1 and n > 0,
         noarchive=robots == 2,
-        nofollow=part is Role.DEAD_END,
+        nofollow=part is PageRole.DEAD_END,
         by_header=bits >> 52 & 1 == 1,
         canonical=bits >> 53 & 3 == 0,
         based=bits >> 55 & 31 == 0,
@@ -174,46 +174,46 @@ def facts(world: World, no: int, n: int) -> Facts:
     )
 
 
-def owns(host: Host, n: int, bits: int) -> tuple[Kind, ...]:
+def owned_kinds(host: WebHost, n: int, bits: int) -> tuple[ResourceKind, ...]:
     """Which other resources carry an open page's number: 1 in 16 each."""
     if n >= host.open:
-        return (Kind.MOVED,) if role(host, n) is Role.MOVED else ()
+        return (ResourceKind.MOVED,) if role_of(host, n) is PageRole.MOVED else ()
     luck = bits >> 72
     if luck & 0xF and luck & 0xF0 and luck & 0xF00 and luck & 0xF000:
         return ()
-    kinds = (Kind.PRINT, Kind.REDIRECT, Kind.FILE, Kind.GONE)
-    return tuple(kind for i, kind in enumerate(kinds) if not luck >> 4 * i & 0xF and (n or kind is not Kind.PRINT))
+    kinds = (ResourceKind.PRINT, ResourceKind.REDIRECT, ResourceKind.FILE, ResourceKind.GONE)
+    return tuple(kind for i, kind in enumerate(kinds) if not luck >> 4 * i & 0xF and (n or kind is not ResourceKind.PRINT))
 
 
-def path(world: World, resource: Resource) -> str:
+def path_of(world: World, resource: Resource) -> str:
     kind, no, n = resource.kind, resource.no, resource.n
-    words = world.host(no).words
-    if kind is Kind.PAGE:
-        return card(world, no, n).path
-    if kind is Kind.PRINT:
-        plain = card(world, no, n).path
+    words = world.host(no).path_words
+    if kind is ResourceKind.PAGE:
+        return link_target(world, no, n).path
+    if kind is ResourceKind.PRINT:
+        plain = link_target(world, no, n).path
         return f"{plain}{'&' if '?' in plain else '?'}{words.print}=1"
-    if kind in (Kind.HOP, Kind.LOOP, Kind.ROBOTS, Kind.SITEMAP):
+    if kind in (ResourceKind.HOP, ResourceKind.LOOP, ResourceKind.ROBOTS, ResourceKind.SITEMAP):
         part = f"-{n}" if n else ""
         return {
-            Kind.HOP: f"/{words.hop}/{n}",
-            Kind.LOOP: f"/{words.loop}/{n}",
-            Kind.ROBOTS: "/robots.txt",
-            Kind.SITEMAP: f"/sitemap{part}.xml",
+            ResourceKind.HOP: f"/{words.hop}/{n}",
+            ResourceKind.LOOP: f"/{words.loop}/{n}",
+            ResourceKind.ROBOTS: "/robots.txt",
+            ResourceKind.SITEMAP: f"/sitemap{part}.xml",
         }[kind]
-    bits = card(world, no, n).bits
-    if kind is Kind.REDIRECT:
+    bits = link_target(world, no, n).bits
+    if kind is ResourceKind.REDIRECT:
         return f"/{words.go}/{n}-{bits >> 112:04x}"
     slug = world.host(no).prose.head_slugs[bits & (HEADS - 1)]
-    if kind is Kind.FILE:
+    if kind is ResourceKind.FILE:
         return f"/{words.files}/{slug}-{n}.{file_extension(bits)}"
-    return f"/{words.old if kind is Kind.MOVED else words.lost}/{slug}-{n}.html"
+    return f"/{words.old if kind is ResourceKind.MOVED else words.lost}/{slug}-{n}.html"
 
 
 _FRONTS = {
-    language: {words.go: Kind.REDIRECT, words.old: Kind.MOVED, words.files: Kind.FILE, words.lost: Kind.GONE,
-               words.hop: Kind.HOP, words.loop: Kind.LOOP}
-    for language, words in (("pt", PT_VOCABULARY), ("en", EN_VOCABULARY))
+    language: {words.go: ResourceKind.REDIRECT, words.old: ResourceKind.MOVED, words.files: ResourceKind.FILE, words.lost: ResourceKind.GONE,
+               words.hop: ResourceKind.HOP, words.loop: ResourceKind.LOOP}
+    for language, words in (("pt", PT_PATH_WORDS), ("en", EN_PATH_WORDS))
 }  # fmt: skip
 _NUMBERED = re.compile(r"/(\d{1,9})(?:-[0-9a-f]{4})?$|-(\d{1,9})\.[a-z]+(?:$|\?)|\?id=(\d{1,9})-")
 
@@ -226,52 +226,52 @@ def resolve(world: World, no: int, target: str) -> Resource | None:
     if not target.endswith("/"):
         return _numbered(world, host, target)
     if target == "/":
-        return Resource(Kind.PAGE, no, 0)
+        return Resource(ResourceKind.PAGE, no, 0)
     for n in range(1, host.sections + 1):
-        if card(world, no, n).path == target:
-            return Resource(Kind.PAGE, no, n)
+        if link_target(world, no, n).path == target:
+            return Resource(ResourceKind.PAGE, no, n)
     return None
 
 
-def _numbered(world: World, host: Host, target: str) -> Resource | None:
+def _numbered(world: World, host: WebHost, target: str) -> Resource | None:
     """Read the number, guess the kind, and hold the path that this resource really has against the target."""
     if target in ("/robots.txt", "/sitemap.xml"):
-        return Resource(Kind.ROBOTS if target == "/robots.txt" else Kind.SITEMAP, host.no, 0)
-    words = host.words
+        return Resource(ResourceKind.ROBOTS if target == "/robots.txt" else ResourceKind.SITEMAP, host.no, 0)
+    words = host.path_words
     front = target[1:].partition("/")[0]
     printed = target.endswith(f"{words.print}=1")
     if printed and target[:-1].endswith(f"/?{words.print}="):
-        n = next((n for n in range(1, host.sections + 1) if target.startswith(card(world, host.no, n).path)), -1)
+        n = next((n for n in range(1, host.sections + 1) if target.startswith(link_target(world, host.no, n).path)), -1)
     else:
         match = _NUMBERED.search(target)
         n = int(match[1] or match[2] or match[3]) if match else -1
     kind = _FRONTS[host.language].get(
-        front, Kind.PRINT if printed else Kind.SITEMAP if front.startswith("sitemap-") else Kind.PAGE
+        front, ResourceKind.PRINT if printed else ResourceKind.SITEMAP if front.startswith("sitemap-") else ResourceKind.PAGE
     )
     resource = Resource(kind, host.no, n)
-    return resource if exists(world, resource) and path(world, resource) == target else None
+    return resource if exists(world, resource) and path_of(world, resource) == target else None
 
 
 def exists(world: World, resource: Resource) -> bool:
     kind, no, n = resource.kind, resource.no, resource.n
     host = world.host(no)
-    if kind is Kind.HOP:
+    if kind is ResourceKind.HOP:
         return host.hops and 1 <= n <= HOPS
-    if kind is Kind.LOOP:
+    if kind is ResourceKind.LOOP:
         return host.loop and 1 <= n <= LOOP
-    if kind is Kind.SITEMAP:
+    if kind is ResourceKind.SITEMAP:
         return n == 0 or n <= sitemap_parts(host)
-    if kind is Kind.ROBOTS:
+    if kind is ResourceKind.ROBOTS:
         return True
     if not 0 <= n < host.pages:
         return False
-    return kind is Kind.PAGE or kind in owns(host, n, card(world, no, n).bits)
+    return kind is ResourceKind.PAGE or kind in owned_kinds(host, n, link_target(world, no, n).bits)
 
 
 SITEMAP_URLS_MAX = 1000
 
 
-def sitemap_parts(host: Host) -> int:
+def sitemap_parts(host: WebHost) -> int:
     """How many files the sitemap is cut into; 0 when one holds all."""
     return 0 if host.pages <= SITEMAP_URLS_MAX else -(-host.pages // SITEMAP_URLS_MAX)
 
@@ -280,35 +280,35 @@ def file_extension(bits: int) -> str:
     return ("png", "pdf", "txt", "zip")[bits >> 96 & 3]
 
 
-def redirect(world: World, resource: Resource) -> tuple[int, Resource]:
+def redirect_target(world: World, resource: Resource) -> tuple[int, Resource]:
     """Where a redirect leads, and with which status."""
     kind, no, n = resource.kind, resource.no, resource.n
     host = world.host(no)
-    if kind is Kind.MOVED:
-        return 301, Resource(Kind.PAGE, no, n)
-    luck = draw(world.seed, _PURPOSE_REDIRECT, no, n, 1 if kind is Kind.REDIRECT else 2)
+    if kind is ResourceKind.MOVED:
+        return 301, Resource(ResourceKind.PAGE, no, n)
+    luck = draw(world.seed, _PURPOSE_REDIRECT, no, n, 1 if kind is ResourceKind.REDIRECT else 2)
     status = REDIRECT_STATUSES[luck & 7]
-    if kind is Kind.LOOP:
-        return status, Resource(Kind.LOOP, no, n % LOOP + 1)
-    if kind is Kind.HOP and n < HOPS:
-        return status, Resource(Kind.HOP, no, n + 1)
+    if kind is ResourceKind.LOOP:
+        return status, Resource(ResourceKind.LOOP, no, n % LOOP + 1)
+    if kind is ResourceKind.HOP and n < HOPS:
+        return status, Resource(ResourceKind.HOP, no, n + 1)
     if luck >> 3 & 3 == 0:
         other = world.famous[(luck >> 5 & 0xFFFFFFFF) % world.hosts]
-        return status, Resource(Kind.PAGE, other, (luck >> 40 & 0xFFFF) % world.host(other).open)
-    return status, Resource(Kind.PAGE, no, (luck >> 56 & 0xFFFF) % host.open)
+        return status, Resource(ResourceKind.PAGE, other, (luck >> 40 & 0xFFFF) % world.host(other).open)
+    return status, Resource(ResourceKind.PAGE, no, (luck >> 56 & 0xFFFF) % host.open)
 
 
-def resources(world: World, no: int) -> Iterator[Resource]:
+def all_resources(world: World, no: int) -> Iterator[Resource]:
     """All that exists on a host, robots.txt and sitemaps included."""
     host = world.host(no)
-    yield Resource(Kind.ROBOTS, no, 0)
+    yield Resource(ResourceKind.ROBOTS, no, 0)
     for part in range(sitemap_parts(host) + 1):
-        yield Resource(Kind.SITEMAP, no, part)
+        yield Resource(ResourceKind.SITEMAP, no, part)
     for hop in range(1, HOPS + 1 if host.hops else 1):
-        yield Resource(Kind.HOP, no, hop)
+        yield Resource(ResourceKind.HOP, no, hop)
     for turn in range(1, LOOP + 1 if host.loop else 1):
-        yield Resource(Kind.LOOP, no, turn)
+        yield Resource(ResourceKind.LOOP, no, turn)
     for n in range(host.pages):
-        yield Resource(Kind.PAGE, no, n)
-        for kind in owns(host, n, card(world, no, n).bits):
+        yield Resource(ResourceKind.PAGE, no, n)
+        for kind in owned_kinds(host, n, link_target(world, no, n).bits):
             yield Resource(kind, no, n)

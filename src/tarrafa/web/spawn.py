@@ -16,29 +16,29 @@ from types import TracebackType
 import msgspec
 
 from tarrafa.clock import CLOCK_VARIABLE, Clock
-from tarrafa.errors import ServeError
-from tarrafa.process import module_line
-from tarrafa.web.corners import CORNERS, Corner
-from tarrafa.web.server import Stats
-from tarrafa.web.world import Form, World
+from tarrafa.errors import ListenError
+from tarrafa.process import module_command
+from tarrafa.web.corners import HOSTILE_HOSTS, HostileHost
+from tarrafa.web.server import WebServerStats
+from tarrafa.web.world import UrlForm, World
 
 STOP_S_MAX = 60.0  # that no server of ours takes, however busy the machine is
 
 
-class _Line(msgspec.Struct):
+class _WebProcessMessage(msgspec.Struct):
     """What `python -m tarrafa.web` prints."""
 
     port: int = 0
     connections: dict[str, str] = {}
     left_out: tuple[str, ...] = ()
     error: str = ""
-    stats: Stats | None = None
+    stats: WebServerStats | None = None
 
 
 class WebProcess:
     """A synthetic Web that runs elsewhere; as a context manager it is stopped at the end."""
 
-    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, said: _Line) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], world: World, host: str, said: _WebProcessMessage) -> None:
         self.process = process
         self.world = world  # the same facts, here: for the oracle
         self.host = host
@@ -52,28 +52,28 @@ class WebProcess:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def corners(self) -> dict[str, Corner]:
+    def hostile_hosts(self) -> dict[str, HostileHost]:
         """Those that are served."""
-        return {name: it for name, it in CORNERS.items() if self.world.corners and name not in self.left_out}
+        return {name: it for name, it in HOSTILE_HOSTS.items() if self.world.hostile and name not in self.left_out}
 
     @property
-    def form(self) -> Form:
+    def form(self) -> UrlForm:
         """URLs by address."""
-        return Form(self.port)
+        return UrlForm(self.port)
 
-    def stats(self) -> Stats:
-        return msgspec.json.decode(self._get("/__stats__"), type=Stats)
+    def stats(self) -> WebServerStats:
+        return msgspec.json.decode(self._get("/__stats__"), type=WebServerStats)
 
     def flush_log(self) -> None:
         self._get("/__log__/flush")
 
-    def stop(self) -> Stats:
+    def stop(self) -> WebServerStats:
         """Ask it to stop, wait, and hear what it served."""
         self.process.terminate()
         output, _ = self.process.communicate(timeout=STOP_S_MAX)
-        line = msgspec.json.decode(output.splitlines()[-1], type=_Line) if output else _Line(error="it was killed")
+        line = msgspec.json.decode(output.splitlines()[-1], type=_WebProcessMessage) if output else _WebProcessMessage(error="it was killed")
         if line.stats is None:
-            raise ServeError(f"synthetic web on port {self.port}: {line.error}")
+            raise ListenError(f"synthetic web on port {self.port}: {line.error}")
         return line.stats
 
     def _get(self, path: str) -> bytes:
@@ -117,16 +117,16 @@ def start_process(
         "seed": world.seed, "hosts": world.hosts, "pages": world.pages, "changes": world.changes,
         "crawl-delay": world.crawl_delay_s, "crawl-delay-share": world.crawl_delay_share,
     }  # fmt: skip
-    command = module_line("tarrafa.web", *(f"--{name}={value}" for name, value in options.items()))
-    command += ["--addresses"] * addresses + ["--corners"] * world.corners
+    command = module_command("tarrafa.web", *(f"--{name}={value}" for name, value in options.items()))
+    command += ["--addresses"] * addresses + ["--corners"] * world.hostile
     command += [f"--log={log_path}"] if log_path is not None else []
     environment = os.environ | ({CLOCK_VARIABLE: clock.to_environment()} if clock is not None else {})
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment)
     assert process.stdout is not None
     first = process.stdout.readline()
-    line = msgspec.json.decode(first, type=_Line) if first else _Line(error="it ended before it listened")
+    line = msgspec.json.decode(first, type=_WebProcessMessage) if first else _WebProcessMessage(error="it ended before it listened")
     if line.error:
         process.wait()
         process.stdout.close()
-        raise ServeError(line.error)
+        raise ListenError(line.error)
     return WebProcess(process, world, host, line)

@@ -7,19 +7,19 @@ Knows nothing of why a page links where it does.
 
 from urllib.parse import unquote
 
-from tarrafa.web.links import Link
-from tarrafa.web.world import Form, World
+from tarrafa.web.links import WebLink
+from tarrafa.web.world import UrlForm, World
 
 
-def url(world: World, form: Form, no: int, target: str) -> str:
+def canonical_url(world: World, form: UrlForm, no: int, target: str) -> str:
     """The canonical URL of a path."""
     return f"http://{world.authority(no, form)}{target}"
 
 
-def href(world: World, form: Form, link: Link, target: str, no: int, page: str) -> str:
+def write_href(world: World, form: UrlForm, link: WebLink, target: str, no: int, page: str) -> str:
     """The link to path `target` as it stands in a page at path `page` of host `no`, escaped for HTML. (A page with
     `<base>` passes the base's path for its own.)"""
-    spell = (_INSIDE if link.to.no == no else _OUTSIDE)[link.spelling]
+    spell = (_INSIDE if link.to.no == no else _OUTSIDE)[link.variant]
     if spell is _rooted:
         written = target
     else:
@@ -49,7 +49,7 @@ def _schemeless(authority: str, target: str, page: str) -> str:
     return f"//{authority}{target}"
 
 
-def _shouting(authority: str, target: str, page: str) -> str:
+def _upper_case(authority: str, target: str, page: str) -> str:
     return f"HTTP://{authority.upper()}{target}"
 
 
@@ -79,6 +79,6 @@ def _bare(authority: str, target: str, page: str) -> str:
     return f"http://{authority}{target if target != '/' else ''}"
 
 
-_INSIDE = (*[_rooted] * 5, _absolute, _absolute, _relative, _relative, _schemeless, _shouting, _with_port,
+_INSIDE = (*[_rooted] * 5, _absolute, _absolute, _relative, _relative, _schemeless, _upper_case, _with_port,
            _with_fragment, _dotted, _escaped, _raw)  # fmt: skip
-_OUTSIDE = (*[_absolute] * 7, _bare, _bare, _schemeless, _shouting, _with_port, _with_fragment, *[_absolute] * 3)
+_OUTSIDE = (*[_absolute] * 7, _bare, _bare, _schemeless, _upper_case, _with_port, _with_fragment, *[_absolute] * 3)

@@ -27,7 +27,7 @@ TOWNS = ("Olinda", "Paraty", "Ouro Preto", "Viana do Castelo", "Aveiro", "Belém
 Properties = tuple[tuple[str, str], ...]
 
 
-class Thing(NamedTuple):
+class SchemaOrgEntity(NamedTuple):
     """A thing and its plain properties; `parts` are things inside it, each with what it is to it."""
 
     type: str
@@ -35,7 +35,7 @@ class Thing(NamedTuple):
     parts: tuple[tuple[str, str, Properties], ...]
 
 
-def thing(luck: int, title: str, version: int = 0) -> Thing:
+def make_entity(luck: int, title: str, version: int = 0) -> SchemaOrgEntity:
     """What a page is about. Every version of the page says something else of it: what it costs, when it begins, what
     somebody does."""
     person = f"{FIRST_NAMES[luck >> 4 & 15]} {FAMILY_NAMES[luck >> 8 & 15]}"
@@ -48,17 +48,17 @@ def thing(luck: int, title: str, version: int = 0) -> Thing:
             ("jobTitle", JOBS[(luck + version) % len(JOBS)]),
             ("birthDate", f"19{60 + luck % 40}-{date[5:]}"),
         )
-        return Thing("Person", about, (("worksFor", "Organization", (("name", title),)),))
+        return SchemaOrgEntity("Person", about, (("worksFor", "Organization", (("name", title),)),))
     if kind == 1:
         about = (("name", title), ("startDate", f"{date}T{10 + version % 12}:30"))
         place = ("location", "Place", (("name", TOWNS[luck >> 6 & 7]),))
-        return Thing("Event", about, (("performer", "Person", (("name", person),)), place))
+        return SchemaOrgEntity("Event", about, (("performer", "Person", (("name", person),)), place))
     about = (("name", title), ("sku", f"T{luck & 0xFFFFF:06d}"))
     price = f"{(luck + version) % 900 + 1}.90"
-    return Thing("Product", about, (("offers", "Offer", (("price", price), ("priceCurrency", "BRL"))),))
+    return SchemaOrgEntity("Product", about, (("offers", "Offer", (("price", price), ("priceCurrency", "BRL"))),))
 
 
-def rdfa(it: Thing) -> str:
+def rdfa(it: SchemaOrgEntity) -> str:
     return (
         f'<div class="ficha" vocab="{SCHEMA}" typeof="{it.type}">{_spans("property", it.properties)}'
         + "".join(f'<div property="{to}" typeof="{kind}">{_spans("property", its)}</div>' for to, kind, its in it.parts)
@@ -66,7 +66,7 @@ def rdfa(it: Thing) -> str:
     )
 
 
-def microdata(it: Thing) -> str:
+def microdata(it: SchemaOrgEntity) -> str:
     return (
         f'<div class="ficha" itemscope itemtype="{SCHEMA}{it.type}">{_spans("itemprop", it.properties)}'
         + "".join(
@@ -81,7 +81,7 @@ def _spans(attribute: str, properties: Properties) -> str:
     return "".join(f'<span {attribute}="{name}">{value}</span> ' for name, value in properties)
 
 
-def jsonld(it: Thing) -> str:
+def jsonld(it: SchemaOrgEntity) -> str:
     parts = "".join(f', "{to}": {{"@type": "{kind}", {_pairs(its)}}}' for to, kind, its in it.parts)
     return (
         f'<script type="application/ld+json">{{"@context": "{SCHEMA[:-1]}", "@type": "{it.type}", '

@@ -13,17 +13,17 @@ import struct
 from collections.abc import Callable, Coroutine
 from functools import cache
 
-from tarrafa.web.corners.secure import CERTIFICATES, KEY_FILE, RESET, SAID, SHOWN, SILENT
+from tarrafa.web.corners.secure import CERTIFICATES, KEY_FILE, RESET_HOST, REPLIES_WITHOUT_TLS, CERTIFICATE_OF_HOST, SILENT_HOST
 
 HELLO_BYTES_MAX = 1 << 15
 HELLO_TRIES, HELLO_PAUSE_S = 200, 0.01  # for a ClientHello that comes in pieces
 HANDSHAKE_S_MAX = 30.0
-UNKNOWN = "good.pem"  # shown to those who ask for a name that is nobody's, or for none
+DEFAULT_CERTIFICATE = "good.pem"  # shown to those who ask for a name that is nobody's, or for none
 
 _HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME = 22, 1, 0
 
 
-class Door:
+class TlsListener:
     """Accepts on a socket; `factory` makes the protocol of who comes in."""
 
     def __init__(self, sock: socket.socket, factory: Callable[[], asyncio.Protocol]) -> None:
@@ -52,21 +52,21 @@ class Door:
         loop = asyncio.get_running_loop()
         while True:
             client, _ = await loop.sock_accept(self._sock)
-            self._start(self._greet(client))
+            self._start(self._handshake(client))
 
-    async def _greet(self, client: socket.socket) -> None:
+    async def _handshake(self, client: socket.socket) -> None:
         """Look who it is; then let in, or misbehave until the client goes. What fails here, fails for the client."""
         handed_over = False
         try:
-            name = server_name(await _hello(client))
-            if name == RESET:
+            name = server_name(await _peek_client_hello(client))
+            if name == RESET_HOST:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            elif name == SILENT or name in SAID:
-                await _misbehave(client, SAID.get(name, b""))
+            elif name == SILENT_HOST or name in REPLIES_WITHOUT_TLS:
+                await _misbehave(client, REPLIES_WITHOUT_TLS.get(name, b""))
             else:
                 handed_over = True
                 await asyncio.get_running_loop().connect_accepted_socket(
-                    self._factory, client, ssl=_context(SHOWN.get(name, UNKNOWN)), ssl_handshake_timeout=HANDSHAKE_S_MAX
+                    self._factory, client, ssl=_context(CERTIFICATE_OF_HOST.get(name, DEFAULT_CERTIFICATE)), ssl_handshake_timeout=HANDSHAKE_S_MAX
                 )
         except OSError:  # ssl.SSLError among them: the client did not like what it saw, or left
             pass
@@ -75,7 +75,7 @@ class Door:
                 client.close()
 
 
-async def _hello(client: socket.socket) -> bytes:
+async def _peek_client_hello(client: socket.socket) -> bytes:
     """The first record that the client sends, left where it is; what there is of it, if it takes too long."""
     found = b""
     for _ in range(HELLO_TRIES):

@@ -16,35 +16,35 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from tarrafa.web.answer import gone_status, validators
-from tarrafa.web.change import Version, version
-from tarrafa.web.links import links
-from tarrafa.web.notices import allowed, announces_sitemap, sitemap_pages
+from tarrafa.web.change import PageVersion, version_at
+from tarrafa.web.links import outlinks
+from tarrafa.web.notices import is_allowed, announces_sitemap, sitemap_pages
 from tarrafa.web.site import (
     FILE_TYPES,
-    Kind,
+    ResourceKind,
     Resource,
-    Role,
-    card,
-    facts,
+    PageRole,
+    link_target,
+    page_attributes,
     file_extension,
-    path,
-    redirect,
+    path_of,
+    redirect_target,
     resolve,
-    resources,
+    all_resources,
     sitemap_parts,
 )
-from tarrafa.web.site import role as role_of
-from tarrafa.web.spelling import url
-from tarrafa.web.structured import Thing, thing
-from tarrafa.web.world import NAMES, Form, World
+from tarrafa.web.site import role_of as role_of
+from tarrafa.web.spelling import canonical_url
+from tarrafa.web.structured import SchemaOrgEntity, make_entity
+from tarrafa.web.world import BY_NAME, UrlForm, World
 
 
-class Reached(msgspec.Struct, frozen=True):
+class ReachableUrl(msgspec.Struct, frozen=True):
     """A URL that an obedient crawler requests."""
 
     url: str
     depth: int
-    kind: Kind
+    kind: ResourceKind
     status: int
     type: str  # without parameters; empty for what is no 200
     no: int
@@ -56,7 +56,7 @@ class TruthPage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     url: str
     path: str
-    kind: Kind
+    kind: ResourceKind
     status: int
     type: str = ""
     location: str = ""  # of a redirect, canonical
@@ -66,7 +66,7 @@ class TruthPage(msgspec.Struct, frozen=True, omit_defaults=True):
     language: str = ""
     charset: str = ""
     structured: str = ""
-    thing: Thing | None = None  # that its data describes, in this version
+    thing: SchemaOrgEntity | None = None  # that its data describes, in this version
     noindex: bool = False
     nofollow: bool = False
     noarchive: bool = False
@@ -87,34 +87,34 @@ class TruthHost(msgspec.Struct, frozen=True):
     sitemap: bool
 
 
-class Expected(msgspec.Struct, frozen=True):
+class ExpectedRequests(msgspec.Struct, frozen=True):
     """What a crawl must have asked for, and what it may."""
 
     kept: frozenset[str]  # answer 200 with a wanted type: each is fetched exactly once
     redirects: frozenset[str]
     missing: frozenset[str]
     unwanted: frozenset[str]  # other types: requested, or left alone for their extension
-    notices: frozenset[str]  # robots.txt and sitemaps of the hosts that are visited
+    robots_and_sitemaps: frozenset[str]  # robots.txt and sitemaps of the hosts that are visited
 
     @property
     def requests(self) -> frozenset[str]:
         """Whatever else was requested is a mistake."""
-        return self.kept | self.redirects | self.missing | self.unwanted | self.notices
+        return self.kept | self.redirects | self.missing | self.unwanted | self.robots_and_sitemaps
 
 
-def outcome(world: World, resource: Resource) -> tuple[int, str]:
+def expected_response(world: World, resource: Resource) -> tuple[int, str]:
     """Status and content type."""
     kind = resource.kind
-    if kind is Kind.PAGE or kind is Kind.PRINT:
+    if kind is ResourceKind.PAGE or kind is ResourceKind.PRINT:
         return 200, "text/html"
-    if kind is Kind.FILE:
-        extension = file_extension(card(world, resource.no, resource.n).bits)
+    if kind is ResourceKind.FILE:
+        extension = file_extension(link_target(world, resource.no, resource.n).bits)
         return 200, FILE_TYPES[extension].partition(";")[0]
-    if kind is Kind.GONE:
+    if kind is ResourceKind.GONE:
         return gone_status(world.host(resource.no)), ""
-    if kind is Kind.ROBOTS:
+    if kind is ResourceKind.ROBOTS:
         return (200, "text/plain") if world.host(resource.no).robots.present else (404, "")
-    return (200, "application/xml") if kind is Kind.SITEMAP else (redirect(world, resource)[0], "")
+    return (200, "application/xml") if kind is ResourceKind.SITEMAP else (redirect_target(world, resource)[0], "")
 
 
 def reachable(
@@ -123,9 +123,9 @@ def reachable(
     *,
     depth_max: int | None = None,
     hosts: Callable[[str], bool] | None = None,
-    form: Form = NAMES,
+    form: UrlForm = BY_NAME,
     sitemaps: bool = False,
-) -> dict[str, Reached]:
+) -> dict[str, ReachableUrl]:
     """Every page, file, redirect and lost page that an obedient crawler requests, with its least depth. `hosts` is
     asked for each host, as it stands in a URL (`h0001.br.test`, `127.1.0.2:8090`); `sitemaps` also follows those that
     robots.txt announces, as if the first page reached on a host linked to all that they list."""
@@ -136,29 +136,29 @@ def reachable(
         resource, depth = waiting.popleft()
         beyond = depth_max is not None and depth > depth_max
         outside = hosts is not None and not hosts(world.authority(resource.no, form))
-        if resource in found or beyond or outside or not allowed(world, resource):
+        if resource in found or beyond or outside or not is_allowed(world, resource):
             continue
         found[resource] = depth
         if sitemaps and resource.no not in visited:
             visited.add(resource.no)
-            waiting.extend((page, depth + 1) for page in _sitemap(world, resource.no))
-        if resource.kind in (Kind.REDIRECT, Kind.MOVED, Kind.HOP, Kind.LOOP):
-            waiting.appendleft((redirect(world, resource)[1], depth))  # before anything deeper: depths never fall
+            waiting.extend((page, depth + 1) for page in _sitemap_entries(world, resource.no))
+        if resource.kind in (ResourceKind.REDIRECT, ResourceKind.MOVED, ResourceKind.HOP, ResourceKind.LOOP):
+            waiting.appendleft((redirect_target(world, resource)[1], depth))  # before anything deeper: depths never fall
         else:
-            waiting.extend((to, depth + 1) for to in _followed(world, resource))
-    return {reached.url: reached for reached in _tell(world, found, form)}
+            waiting.extend((to, depth + 1) for to in _followed_links(world, resource))
+    return {reached.url: reached for reached in _reachable_urls(world, found, form)}
 
 
-def expected(
+def expected_requests(
     world: World,
     roots: Iterable[str],
     *,
     depth_max: int | None = None,
     hosts: Callable[[str], bool] | None = None,
     types: Iterable[str] = ("text/html",),
-    form: Form = NAMES,
+    form: UrlForm = BY_NAME,
     sitemaps: bool = False,
-) -> Expected:
+) -> ExpectedRequests:
     """The oracle of a crawl: see `reachable` for the arguments, `types` are the collection's."""
     reached = reachable(world, roots, depth_max=depth_max, hosts=hosts, form=form, sitemaps=sitemaps)
     wanted = frozenset(types)
@@ -173,65 +173,65 @@ def expected(
             (redirects if it.status < 400 else missing).add(it.url)
     notices = set()
     for no in {it.no for it in reached.values()}:
-        notices.add(url(world, form, no, "/robots.txt"))
+        notices.add(canonical_url(world, form, no, "/robots.txt"))
         for part in range(sitemap_parts(world.host(no)) + 1):
-            notices.add(url(world, form, no, path(world, Resource(Kind.SITEMAP, no, part))))
-    return Expected(*(frozenset(group) for group in (kept, redirects, missing, unwanted, notices)))
+            notices.add(canonical_url(world, form, no, path_of(world, Resource(ResourceKind.SITEMAP, no, part))))
+    return ExpectedRequests(*(frozenset(group) for group in (kept, redirects, missing, unwanted, notices)))
 
 
-def describe(world: World, resource: Resource, now: float, form: Form = NAMES) -> TruthPage:
+def describe(world: World, resource: Resource, now: float, form: UrlForm = BY_NAME) -> TruthPage:
     """The truth about one resource at a moment."""
     kind, no, n = resource.kind, resource.no, resource.n
-    status, content_type = outcome(world, resource)
-    its_path = path(world, resource)
-    base = TruthPage(url(world, form, no, its_path), its_path, kind, status, content_type)
-    if kind in (Kind.REDIRECT, Kind.MOVED, Kind.HOP, Kind.LOOP):
-        to = redirect(world, resource)[1]
-        return msgspec.structs.replace(base, location=url(world, form, to.no, path(world, to)))
-    if kind is not Kind.PAGE and kind is not Kind.PRINT:
-        return msgspec.structs.replace(base, disallowed=not allowed(world, resource))
-    about = facts(world, no, n)
-    at = version(world, no, n, about.changes_per_day, now)
+    status, content_type = expected_response(world, resource)
+    its_path = path_of(world, resource)
+    base = TruthPage(canonical_url(world, form, no, its_path), its_path, kind, status, content_type)
+    if kind in (ResourceKind.REDIRECT, ResourceKind.MOVED, ResourceKind.HOP, ResourceKind.LOOP):
+        to = redirect_target(world, resource)[1]
+        return msgspec.structs.replace(base, location=canonical_url(world, form, to.no, path_of(world, to)))
+    if kind is not ResourceKind.PAGE and kind is not ResourceKind.PRINT:
+        return msgspec.structs.replace(base, disallowed=not is_allowed(world, resource))
+    about = page_attributes(world, no, n)
+    at = version_at(world, no, n, about.changes_per_day, now)
     host = world.host(no)
     return msgspec.structs.replace(
         base,
-        disallowed=not allowed(world, resource),
+        disallowed=not is_allowed(world, resource),
         role=about.role.value,
-        title=card(world, no, n).title,
+        title=link_target(world, no, n).title,
         language=host.language,
         charset=about.charset,
         structured=about.structured,
-        thing=thing(card(world, no, n).bits >> 84, card(world, no, n).title, at.number) if about.structured else None,
+        thing=make_entity(link_target(world, no, n).bits >> 84, link_target(world, no, n).title, at.number) if about.structured else None,
         noindex=about.noindex,
         nofollow=about.nofollow,
         noarchive=about.noarchive,
         version=at.number,
         modified=at.since,
-        etag=validators(host, resource, card(world, no, n).bits, at)[0],
+        etag=validators(host, resource, link_target(world, no, n).bits, at)[0],
         changes_per_day=about.changes_per_day,
     )
 
 
-def of_host(world: World, no: int, now: float, form: Form = NAMES) -> Iterator[TruthPage]:
+def describe_host(world: World, no: int, now: float, form: UrlForm = BY_NAME) -> Iterator[TruthPage]:
     """All that exists on a host, reachable or not."""
-    return (describe(world, resource, now, form) for resource in resources(world, no))
+    return (describe(world, resource, now, form) for resource in all_resources(world, no))
 
 
-def of_hosts(world: World, port: int, form: Form = NAMES) -> Iterator[TruthHost]:
+def describe_hosts(world: World, port: int, form: UrlForm = BY_NAME) -> Iterator[TruthHost]:
     for no in range(1, world.hosts + 1):
         host = world.host(no)
-        other = world.authority(no, Form(port) if form == NAMES else NAMES)
+        other = world.authority(no, UrlForm(port) if form == BY_NAME else BY_NAME)
         yield TruthHost(host.name, world.root(no, form), other, host.language, host.pages, host.robots.crawl_delay_s,
                         host.robots.present, announces_sitemap(host))  # fmt: skip
 
 
-def version_of(world: World, address: str, now: float, form: Form = NAMES) -> Version:
+def version_of_url(world: World, address: str, now: float, form: UrlForm = BY_NAME) -> PageVersion:
     """The version of a page, by its URL."""
     resource = _resource(world, address, form)
-    return version(world, resource.no, resource.n, facts(world, resource.no, resource.n).changes_per_day, now)
+    return version_at(world, resource.no, resource.n, page_attributes(world, resource.no, resource.n).changes_per_day, now)
 
 
-def _resource(world: World, address: str, form: Form) -> Resource:
+def _resource(world: World, address: str, form: UrlForm) -> Resource:
     authority, slash, rest = address.removeprefix("http://").partition("/")
     found = world.find(authority, form.port)
     resource = resolve(world, found[0], slash + rest or "/") if found else None
@@ -240,22 +240,22 @@ def _resource(world: World, address: str, form: Form) -> Resource:
     return resource
 
 
-def _followed(world: World, resource: Resource) -> Iterator[Resource]:
-    if role_of(world.host(resource.no), resource.n) is Role.DEAD_END:
+def _followed_links(world: World, resource: Resource) -> Iterator[Resource]:
+    if role_of(world.host(resource.no), resource.n) is PageRole.DEAD_END:
         return iter(())
-    return (link.to for link in links(world, resource) if not link.nofollow)
+    return (link.to for link in outlinks(world, resource) if not link.nofollow)
 
 
-def _sitemap(world: World, no: int) -> Iterator[Resource]:
+def _sitemap_entries(world: World, no: int) -> Iterator[Resource]:
     host = world.host(no)
     if announces_sitemap(host):
         for part in range(min(1, sitemap_parts(host)), sitemap_parts(host) + 1):
             for n in sitemap_pages(host, part):
-                yield Resource(Kind.PAGE, no, n)
+                yield Resource(ResourceKind.PAGE, no, n)
 
 
-def _tell(world: World, found: dict[Resource, int], form: Form) -> Iterator[Reached]:
+def _reachable_urls(world: World, found: dict[Resource, int], form: UrlForm) -> Iterator[ReachableUrl]:
     for resource, depth in found.items():
-        status, content_type = outcome(world, resource)
-        place = url(world, form, resource.no, path(world, resource))
-        yield Reached(place, depth, resource.kind, status, content_type, resource.no, resource.n)
+        status, content_type = expected_response(world, resource)
+        place = canonical_url(world, form, resource.no, path_of(world, resource))
+        yield ReachableUrl(place, depth, resource.kind, status, content_type, resource.no, resource.n)

@@ -19,7 +19,7 @@ import numpy as np
 
 from tarrafa.errors import ConfigError
 from tarrafa.web.chance import apportion, draw, uniform
-from tarrafa.web.prose import Prose, prose
+from tarrafa.web.prose import Prose, make_prose
 
 EPOCH = 1_735_689_600  # 2025-01-01 00:00 UTC: before it, no page has changed
 PAGES_EXPONENT = 0.9  # of the power law of pages per host
@@ -38,16 +38,16 @@ _PURPOSE_SIZE = 2
 _PURPOSE_FAME = 3
 
 
-class Form(msgspec.Struct, frozen=True):
+class UrlForm(msgspec.Struct, frozen=True):
     """How URLs are written: by name when `port` is 0, else by loopback address with this as the first port."""
 
     port: int = 0
 
 
-NAMES = Form()
+BY_NAME = UrlForm()
 
 
-class Vocabulary(msgspec.Struct, frozen=True):
+class PathWords(msgspec.Struct, frozen=True):
     """The words that a host's paths are made of, in canonical (percent-encoded) spelling."""
 
     sections: tuple[tuple[str, str], ...]  # (path segment, label)
@@ -63,19 +63,19 @@ class Vocabulary(msgspec.Struct, frozen=True):
     print: str
 
 
-PT_VOCABULARY = Vocabulary(
+PT_PATH_WORDS = PathWords(
     (("noticias", "Notícias"), ("artigos", "Artigos"), ("servi%C3%A7os", "Serviços"), ("eventos", "Eventos"),
      ("pessoas", "Pessoas"), ("produtos", "Produtos"), ("mem%C3%B3ria", "Memória")),
     "privado", "publico", "ir", "antigo", "arquivos", "sumiu", "salto", "volta", "ver", "imprimir",
 )  # fmt: skip
-EN_VOCABULARY = Vocabulary(
+EN_PATH_WORDS = PathWords(
     (("news", "News"), ("articles", "Articles"), ("caf%C3%A9", "Café"), ("events", "Events"), ("people", "People"),
      ("products", "Products"), ("history", "History")),
     "private", "public", "go", "old", "files", "lost", "hop", "round", "view", "print",
 )  # fmt: skip
 
 
-class Robots(msgspec.Struct, frozen=True):
+class HostRobots(msgspec.Struct, frozen=True):
     """What a host's robots.txt says: see notices.py."""
 
     present: bool = True
@@ -85,13 +85,13 @@ class Robots(msgspec.Struct, frozen=True):
     crawl_delay_s: float = 0.0  # 0: none asked for
 
 
-ROBOTS = (
-    Robots(present=False), Robots(), Robots(private=True), Robots(private=True), Robots(private=True),
-    Robots(private=True, prints=True), Robots(private=True, prints=True), Robots(private=True, archives=True),
+ROBOTS_VARIANTS = (
+    HostRobots(present=False), HostRobots(), HostRobots(private=True), HostRobots(private=True), HostRobots(private=True),
+    HostRobots(private=True, prints=True), HostRobots(private=True, prints=True), HostRobots(private=True, archives=True),
 )  # fmt: skip
 
 
-class Host(msgspec.Struct, frozen=True):
+class WebHost(msgspec.Struct, frozen=True):
     """One host's constitution."""
 
     no: int
@@ -103,12 +103,12 @@ class Host(msgspec.Struct, frozen=True):
     branching: int  # of that tree
     sections: int
     rotation: int  # which special page comes first in the tail
-    robots: Robots
+    robots: HostRobots
     validators: bool  # sends ETag and Last-Modified
     hops: bool  # has a chain of redirects
     loop: bool  # has a loop of redirects
     pace: float  # its latency, relative to the server's mean: 0.5 to 1.5
-    words: Vocabulary
+    path_words: PathWords
     prose: Prose
 
 
@@ -124,7 +124,7 @@ class World:
     crawl_delay_share: float = 0.0
     changes: float = 1.0
     epoch: int = EPOCH
-    corners: bool = False
+    hostile: bool = False
 
     def __post_init__(self) -> None:
         limits = (
@@ -154,33 +154,33 @@ class World:
         ranked: list[int] = (np.argsort(-fame, kind="stable") + 1).tolist()
         return ranked
 
-    def host(self, no: int) -> Host:
+    def host(self, no: int) -> WebHost:
         return _host(self, no)
 
     def names(self) -> list[str]:
         return [host_name(no) for no in range(1, self.hosts + 1)]
 
-    def authority(self, no: int, form: Form = NAMES) -> str:
+    def authority(self, no: int, form: UrlForm = BY_NAME) -> str:
         """What stands between `http://` and the path, and in the Host header."""
         if not form.port:
             return _host(self, no).name
         address, shift = endpoint(no)
         return f"{address}:{form.port + shift}"
 
-    def root(self, no: int, form: Form = NAMES) -> str:
+    def root(self, no: int, form: UrlForm = BY_NAME) -> str:
         return f"http://{self.authority(no, form)}/"
 
-    def roots(self, form: Form = NAMES) -> list[str]:
+    def roots(self, form: UrlForm = BY_NAME) -> list[str]:
         return [self.root(no, form) for no in range(1, self.hosts + 1)]
 
-    def find(self, authority: str, port: int) -> tuple[int, Form] | None:
+    def find(self, authority: str, port: int) -> tuple[int, UrlForm] | None:
         """Which host a Host header means, and in which form, on a server whose first port is `port`."""
         name, _, suffix = authority.lower().partition(":")
-        no = number_of(name)
-        form = NAMES
+        no = host_number(name)
+        form = BY_NAME
         if no is None:
-            form = Form(port)
-            no = _number_at(name, (int(suffix) if suffix.isdecimal() else 80) - port)
+            form = UrlForm(port)
+            no = _host_number_at(name, (int(suffix) if suffix.isdecimal() else 80) - port)
         return (no, form) if no is not None and no <= self.hosts else None
 
 
@@ -188,7 +188,7 @@ def host_name(no: int) -> str:
     return f"h{no:04d}.{_DOMAINS[(no - 1) % len(_DOMAINS)]}.test"
 
 
-def number_of(name: str) -> int | None:
+def host_number(name: str) -> int | None:
     """The inverse of `host_name`, for names of any world."""
     digits = name[1:].partition(".")[0]
     if name[:1] != "h" or not (digits.isascii() and digits.isdecimal()) or int(digits) < 1:
@@ -203,7 +203,7 @@ def endpoint(no: int) -> tuple[str, int]:
     return f"127.{1 + rest // 256}.{rest % 256}.{1 + last}", shift
 
 
-def _number_at(address: str, shift: int) -> int | None:
+def _host_number_at(address: str, shift: int) -> int | None:
     """The inverse of `endpoint`."""
     try:
         _, second, third, last = ipaddress.IPv4Address(address).packed
@@ -214,16 +214,16 @@ def _number_at(address: str, shift: int) -> int | None:
 
 
 @lru_cache(maxsize=CACHED_HOSTS)
-def _host(world: World, no: int) -> Host:
+def _host(world: World, no: int) -> WebHost:
     bits = draw(world.seed, _PURPOSE_HOST, no)
     domain = _DOMAINS[(no - 1) % len(_DOMAINS)]
     locale = _LANGUAGES[domain]
     pages = world._sizes[no - 1]
     opened = pages - pages // TAIL_SHARE
     sections = min(3 + (bits & 3), opened - 1)
-    robots = ROBOTS[bits >> 7 & 7]
+    robots = ROBOTS_VARIANTS[bits >> 7 & 7]
     slow = robots.present and ((bits >> 48) & 0xFFFF) < world.crawl_delay_share * 0x10000
-    return Host(
+    return WebHost(
         no=no,
         name=host_name(no),
         language=locale[:2],
@@ -238,6 +238,6 @@ def _host(world: World, no: int) -> Host:
         hops=bits >> 13 & 3 == 0,
         loop=bits >> 15 & 7 == 0,
         pace=0.5 + (bits >> 18 & 0xFF) / 255,
-        words=PT_VOCABULARY if domain != "com" else EN_VOCABULARY,
-        prose=prose(locale[:2], world.seed),
+        path_words=PT_PATH_WORDS if domain != "com" else EN_PATH_WORDS,
+        prose=make_prose(locale[:2], world.seed),
     )

@@ -8,8 +8,8 @@ from argon2 import PasswordHasher
 
 from tarrafa.data import DataDirectory
 from tarrafa.serve.console import passwords
-from tests.serve.console.example import ADMIN, TOKEN, VIEWER, Site
-from tests.serve.console.furnished import Furnished, a_furnished_site
+from tests.serve.console.example import ADMIN, TOKEN, VIEWER, ExampleSite
+from tests.serve.console.furnished import CoordinatorSite, coordinator_site
 
 REAL = passwords._hasher
 
@@ -36,18 +36,18 @@ def data(tmp_path: Path) -> DataDirectory:
 
 
 @pytest.fixture(scope="module")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ExampleSite]:
     """A site with an admin, a viewer and a token."""
     directory = DataDirectory(tmp_path_factory.mktemp("known") / "d")
     directory.create()
-    with Site(directory, token=TOKEN) as site:
+    with ExampleSite(directory, token=TOKEN) as site:
         site.add(ADMIN, "admin")
         site.add(VIEWER, "viewer")
         yield site
 
 
 @pytest.fixture(scope="package")
-def furnished(tmp_path_factory: pytest.TempPathFactory, quick: None) -> Iterator[Furnished]:
+def furnished(tmp_path_factory: pytest.TempPathFactory, quick: None) -> Iterator[CoordinatorSite]:
     """The real thing, with one collection that was crawled. Whoever changes something leaves it as it was."""
-    with a_furnished_site(tmp_path_factory.mktemp("furnished")) as site:
+    with coordinator_site(tmp_path_factory.mktemp("furnished")) as site:
         yield site

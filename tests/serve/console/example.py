@@ -11,17 +11,17 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.coordinate.audit import Audit
+from tarrafa.coordinate.audit import AuditLog
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.token import Token
-from tarrafa.serve.console.api import Call
-from tarrafa.serve.console.doors import Visit
-from tarrafa.serve.console.entry import Entry, Need
+from tarrafa.serve.console.api import ApiCall
+from tarrafa.serve.console.doors import ConsoleRequest
+from tarrafa.serve.console.entry import Authenticator, AccessLevel
 from tarrafa.serve.console.frame import Console
-from tarrafa.serve.console.problems import Refused
+from tarrafa.serve.console.problems import RequestRefused
 from tarrafa.serve.console.rates import RateLimit
-from tests.serve.conftest import Running, a_status
+from tests.serve.conftest import RunningSite, a_status
 
 TOKEN = "a-token-of-many-letters-0123456789"
 ADMIN, VIEWER = ("ana", "correct horse battery"), ("vito", "a viewer's long password")
@@ -36,14 +36,14 @@ class Note(msgspec.Struct, frozen=True):
     stars: Annotated[int, Meta(ge=0, le=5)] = 0
 
 
-class NotesAsked(msgspec.Struct, frozen=True):
+class NotesParams(msgspec.Struct, frozen=True):
     """Which notes."""
 
     n: Annotated[int, Meta(ge=1, le=100)] = 10
     stars: Annotated[list[Annotated[int, Meta(ge=0, le=5)]], Meta(max_length=6)] = []
 
 
-class Clock:
+class SteppedClock:
     """Shows what the test wants."""
 
     def __init__(self) -> None:
@@ -53,54 +53,54 @@ class Clock:
         return self.at
 
 
-def an_example(entry: Entry) -> Console:
+def example_console(entry: Authenticator) -> Console:
     """A console whose state is a list."""
     console, notes = Console(entry), list[Note]()
 
-    @console.page("/console", Need.VIEWER)
-    async def home(visit: Visit) -> Response:
+    @console.page("/console", AccessLevel.VIEWER)
+    async def home(visit: ConsoleRequest) -> Response:
         # The page of the audit stands in for one of our own: its template is there.
         return visit.html(
-            "console/refused.html", sentence=f"{len(notes)} notes csrf={visit.who.csrf}", is_stranger=False
+            "console/refused.html", sentence=f"{len(notes)} notes csrf={visit.principal.csrf}", is_stranger=False
         )
 
-    @console.page("/metrics", Need.VIEWER, here=True)
-    async def metrics(visit: Visit) -> Response:
-        return PlainTextResponse(visit.who.name)
+    @console.page("/metrics", AccessLevel.VIEWER, here=True)
+    async def metrics(visit: ConsoleRequest) -> Response:
+        return PlainTextResponse(visit.principal.name)
 
-    @console.page("/console/notes", Need.ADMIN, "POST", action="leave a note")
-    async def leave(visit: Visit) -> Response:
+    @console.page("/console/notes", AccessLevel.ADMIN, "POST", action="leave a note")
+    async def leave(visit: ConsoleRequest) -> Response:
         title = visit.form.get("title")
         if not title:
             raise ConfigError("a note has a title; write one")
         notes.append(Note(title))
-        visit.note(title, "by the form")
-        return visit.to("/console")
+        visit.audit_note(title, "by the form")
+        return visit.redirect("/console")
 
-    @console.api.route("GET", "/notes", "All notes", Need.VIEWER, query=NotesAsked, answer=list[Note])
-    async def listed(call: Call) -> list[Note]:
-        asked: NotesAsked = call.query
+    @console.api.route("GET", "/notes", "All notes", AccessLevel.VIEWER, query=NotesParams, answer=list[Note])
+    async def listed(call: ApiCall) -> list[Note]:
+        asked: NotesParams = call.query
         return [note for note in notes if not asked.stars or note.stars in asked.stars][: asked.n]
 
     @console.api.route(
-        "POST", "/notes", "Leave a note", Need.ADMIN, body=Note, answer=Note, code=201, body_bytes_max=4096
+        "POST", "/notes", "Leave a note", AccessLevel.ADMIN, body=Note, answer=Note, code=201, body_bytes_max=4096
     )
-    async def add(call: Call) -> Note:
+    async def add(call: ApiCall) -> Note:
         note: Note = call.body
         notes.append(note)
-        call.visit.note(note.title)
+        call.visit.audit_note(note.title)
         del notes[:-50]
         return note
 
-    @console.api.route("DELETE", "/notes/{title}", "Take a note away", Need.ADMIN, action="take a note away")
-    async def remove(call: Call) -> None:
+    @console.api.route("DELETE", "/notes/{title}", "Take a note away", AccessLevel.ADMIN, action="take a note away")
+    async def remove(call: ApiCall) -> None:
         found = [note for note in notes if note.title == call.param("title")]
         if not found:
-            raise Refused(404, f"There is no note {call.param('title')[:20]!r}.")
+            raise RequestRefused(404, f"There is no note {call.param('title')[:20]!r}.")
         notes.remove(found[0])
 
-    @console.api.route("GET", "/broken", "Fails", Need.ADMIN, answer=Note)
-    async def broken(call: Call) -> None:
+    @console.api.route("GET", "/broken", "Fails", AccessLevel.ADMIN, answer=Note)
+    async def broken(call: ApiCall) -> None:
         raise RuntimeError("a secret that nobody may read")
 
     console.api.routes.pop()  # it is not in the document, and cannot be asked; `with_broken` brings it back
@@ -109,7 +109,7 @@ def an_example(entry: Entry) -> Console:
 
 
 @dataclass
-class Answer:
+class ClientResponse:
     code: int
     headers: http.client.HTTPMessage
     text: str
@@ -120,14 +120,14 @@ class Answer:
 
 
 @dataclass
-class Client:
+class ConsoleClient:
     """A browser or a program: keeps cookies, and says only what it is told to."""
 
     address: str
     headers: dict[str, str] = field(default_factory=dict)
     cookies: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, method: str, path: str, body: bytes | str | None = None, **headers: str) -> Answer:
+    def ask(self, method: str, path: str, body: bytes | str | None = None, **headers: str) -> ClientResponse:
         connection = http.client.HTTPConnection(urlsplit(self.address).netloc, timeout=30)
         sent = self.headers | {name.replace("_", "-"): value for name, value in headers.items()}
         if self.cookies:
@@ -143,26 +143,26 @@ class Client:
                 self.cookies[name] = morsel.value
                 if morsel["max-age"] == "0":
                     del self.cookies[name]
-        return Answer(response.status, response.headers, text)
+        return ClientResponse(response.status, response.headers, text)
 
-    def get(self, path: str, **headers: str) -> Answer:
+    def get(self, path: str, **headers: str) -> ClientResponse:
         return self.ask("GET", path, **headers)
 
-    def form(self, path: str, fields: dict[str, str], **headers: str) -> Answer:
+    def form(self, path: str, fields: dict[str, str], **headers: str) -> ClientResponse:
         kind = {"Content_Type": "application/x-www-form-urlencoded"}
         return self.ask("POST", path, urlencode(fields), **(kind | headers))
 
-    def send(self, method: str, path: str, value: object, **headers: str) -> Answer:
+    def send(self, method: str, path: str, value: object, **headers: str) -> ClientResponse:
         return self.ask(method, path, json.dumps(value), **({"Content_Type": "application/json"} | headers))
 
-    def sign_in(self, name: str, password: str, then: str = "", **headers: str) -> Answer:
+    def sign_in(self, name: str, password: str, then: str = "", **headers: str) -> ClientResponse:
         return self.form("/console/login", {"name": name, "password": password, "next": then}, **headers)
 
     def csrf(self) -> str:
         return self.get("/console").text.partition("csrf=")[2].partition("<")[0]
 
 
-class Site(Running):
+class ExampleSite(RunningSite):
     """The example, served in a thread of its own."""
 
     def __init__(
@@ -175,21 +175,21 @@ class Site(Running):
         rate: RateLimit | None = None,
         broken: bool = False,
     ) -> None:
-        self.now, self.told = Clock(), list[str]()
-        self.entry = Entry(data, self.now, Token(token.encode()), public, behind_proxy, self._audit(data))
-        self.console = an_example(self.entry)
+        self.now, self.told = SteppedClock(), list[str]()
+        self.entry = Authenticator(data, self.now, Token(token.encode()), public, behind_proxy, self._audit(data))
+        self.console = example_console(self.entry)
         if broken:
-            route = self.console.api.route("GET", "/broken", "Fails", Need.ADMIN, answer=Note)
+            route = self.console.api.route("GET", "/broken", "Fails", AccessLevel.ADMIN, answer=Note)
             route(self.console.broken)  # type: ignore[attr-defined]
         super().__init__(data, a_status, public=public, console=self.console, rate=rate)
 
-    def _audit(self, data: DataDirectory) -> Audit:
-        return Audit(data, self.now, self.told.append)
+    def _audit(self, data: DataDirectory) -> AuditLog:
+        return AuditLog(data, self.now, self.told.append)
 
-    def client(self, **headers: str) -> Client:
-        return Client(self.address, {name.replace("_", "-"): value for name, value in headers.items()})
+    def client(self, **headers: str) -> ConsoleClient:
+        return ConsoleClient(self.address, {name.replace("_", "-"): value for name, value in headers.items()})
 
-    def signed_in(self, who: tuple[str, str]) -> Client:
+    def signed_in(self, who: tuple[str, str]) -> ConsoleClient:
         client = self.client()
         assert client.sign_in(*who).code == 303
         return client

@@ -12,20 +12,20 @@ from typing import Any
 
 from tarrafa import secrets
 from tarrafa.clock import Clock
-from tarrafa.coordinate.audit import Audit
-from tarrafa.coordinate.home import Home
+from tarrafa.coordinate.audit import AuditLog
+from tarrafa.coordinate.home import CoordinatorNode
 from tarrafa.coordinate.suggested import Suggestions
-from tarrafa.crawl.keeping import OwnFrontier
+from tarrafa.crawl.keeping import LocalFrontierLink
 from tarrafa.data import DataDirectory
-from tarrafa.frontier.protocol import Overview
+from tarrafa.frontier.protocol import FrontierOverview
 from tarrafa.frontier.token import Token
-from tarrafa.serve.console.entry import Entry
+from tarrafa.serve.console.entry import Authenticator
 from tarrafa.serve.console.frame import Console
-from tarrafa.serve.console.joined import create_app as create_joined_app
-from tarrafa.serve.console.site import furnish
+from tarrafa.serve.console.joined import create_node_app as create_joined_app
+from tarrafa.serve.console.site import add_coordinator_routes
 from tarrafa.serve.server import serve
-from tests.journey.small_web import Answer, SmallWeb, a_small_web, links
-from tests.serve.console.example import ADMIN, TOKEN, VIEWER, Client
+from tests.journey.small_web import ScriptedResponse, ScriptedWeb, scripted_web, links
+from tests.serve.console.example import ADMIN, TOKEN, VIEWER, ConsoleClient
 
 READY_S = 60
 NAME, NODE = "small", "here"
@@ -36,12 +36,12 @@ PAGES = {
 }
 
 
-def answer(url: str, _: int) -> Answer | None:
+def answer(url: str, _: int) -> ScriptedResponse | None:
     said = PAGES.get(url)
-    return None if said is None else Answer(said.body + url.encode(), headers=said.headers)
+    return None if said is None else ScriptedResponse(said.body + url.encode(), headers=said.headers)
 
 
-def a_table(web: SmallWeb, name: str = NAME, root: str = "http://www.site.test/", **more: Any) -> dict[str, Any]:
+def a_table(web: ScriptedWeb, name: str = NAME, root: str = "http://www.site.test/", **more: Any) -> dict[str, Any]:
     """A collection of that Web, for programs."""
     return {
         "name": name,
@@ -53,15 +53,15 @@ def a_table(web: SmallWeb, name: str = NAME, root: str = "http://www.site.test/"
     }
 
 
-class Furnished:
+class CoordinatorSite:
     """The site, and how it is talked to."""
 
-    def __init__(self, data: DataDirectory, web: SmallWeb) -> None:
+    def __init__(self, data: DataDirectory, web: ScriptedWeb) -> None:
         self.data, self.web, self.told = data, web, list[str]()
         clock = Clock.real()
-        self.entry = Entry(data, clock.now, Token(TOKEN.encode()), audit=Audit(data, clock.now, self.told.append))
+        self.entry = Authenticator(data, clock.now, Token(TOKEN.encode()), audit=AuditLog(data, clock.now, self.told.append))
         self.console, self.address, self._clock = Console(self.entry), "", clock
-        self.home: Home | None = None
+        self.home: CoordinatorNode | None = None
         self._states: dict[str, str] = {}
         self._visits: dict[str, int] = {}
         self._news, self._ready = threading.Condition(), threading.Event()
@@ -72,15 +72,15 @@ class Furnished:
         try:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
             token, say = Token(TOKEN.encode()), self.told.append
-            keeper = OwnFrontier(self.data, self._clock, ("127.0.0.1", 0), token, say, patient=True)
-            async with Home(self.data, NODE, 1, self._clock, say, keeper) as home:
+            keeper = LocalFrontierLink(self.data, self._clock, ("127.0.0.1", 0), token, say, patient=True)
+            async with CoordinatorNode(self.data, NODE, 1, self._clock, say, keeper) as home:
                 self.home = home
-                furnish(self.console, home, token)
+                add_coordinator_routes(self.console, home, token)
                 serving = asyncio.create_task(
                     serve(
-                        self.data, port=0, status=home.status, stop=self._stop, on_ready=self._on_ready,
-                        console=self.console, address=home.address,
-                        nodes=create_joined_app(home.coordinator.nodes, token, home.invite, time.time),
+                        self.data, port=0, status=home.overview, stop=self._stop, on_ready=self._on_ready,
+                        console=self.console, address=home.frontier_address,
+                        nodes=create_joined_app(home.coordinator.nodes, token, home.make_join_response, time.time),
                     )
                 )  # fmt: skip
                 working = asyncio.create_task(self._work(home))
@@ -96,15 +96,15 @@ class Furnished:
             self._ready.set()
             raise
 
-    async def _work(self, home: Home) -> None:
-        async for overview in home.looks():
+    async def _work(self, home: CoordinatorNode) -> None:
+        async for overview in home.overviews():
             self._on_overview(overview)
 
     def _on_ready(self, address: str) -> None:
         self.address = address
         self._ready.set()
 
-    def _on_overview(self, overview: Overview) -> None:
+    def _on_overview(self, overview: FrontierOverview) -> None:
         assert self.home is not None
         runs = self.home.coordinator.ledger.runs
         with self._news:  # what the coordinator has noted counts, a moment after it has happened
@@ -116,7 +116,7 @@ class Furnished:
             self._visits = {one.name: one.visits for one in overview.collections}
             self._news.notify_all()
 
-    def __enter__(self) -> "Furnished":
+    def __enter__(self) -> "CoordinatorSite":
         self._thread.start()
         assert self._ready.wait(READY_S)
         assert self._trouble is None, self._trouble
@@ -150,18 +150,18 @@ class Furnished:
 
     # -- talking to it
 
-    def client(self, **headers: str) -> Client:
-        return Client(self.address, {name.replace("_", "-"): value for name, value in headers.items()})
+    def client(self, **headers: str) -> ConsoleClient:
+        return ConsoleClient(self.address, {name.replace("_", "-"): value for name, value in headers.items()})
 
-    def program(self) -> Client:
+    def program(self) -> ConsoleClient:
         return self.client(Authorization=f"Bearer {TOKEN}")
 
-    def signed_in(self, who: tuple[str, str]) -> Client:
+    def signed_in(self, who: tuple[str, str]) -> ConsoleClient:
         client = self.client()
         assert client.sign_in(*who).code == 303
         return client
 
-    def csrf(self, client: Client) -> str:
+    def csrf(self, client: ConsoleClient) -> str:
         """What this one's forms bring along."""
         return client.get("/console").text.partition('name="csrf" value="')[2].partition('"')[0]
 
@@ -171,17 +171,17 @@ class Furnished:
         def read() -> dict[str, Any]:
             assert self.home is not None
             coordinator = self.home.coordinator
-            overview = coordinator.overview or Overview([], [])
+            overview = coordinator.overview or FrontierOverview([], [])
             names = [one.name for one in overview.collections]
             return {
                 "states": {one.name: (one.state, one.revision, one.run) for one in overview.collections},
                 "versions": {name: len(coordinator.ledger.versions(name)) for name in names},
-                "lives": {name: coordinator.ledger.life(name) for name in names},
+                "lives": {name: coordinator.ledger.lifecycle(name) for name in names},
                 "runs": {name: coordinator.ledger.runs(name) for name in names},
-                "orders": {node.node.name: node.node.orders for node in coordinator.picture().nodes},
-                "accounts": self.entry.accounts.told(),
-                "suggestions": Suggestions(self.data).told(),
-                "secrets": {name: secrets.listed(self.data, name) for name in names},
+                "orders": {node.node.name: node.node.orders for node in coordinator.snapshot().nodes},
+                "accounts": self.entry.accounts.all_accounts(),
+                "suggestions": Suggestions(self.data).list_waiting(),
+                "secrets": {name: secrets.list_redacted(self.data, name) for name in names},
             }
 
         until = time.monotonic() + READY_S
@@ -205,11 +205,11 @@ def contents(folder: Path, ending: str = "") -> dict[Path, bytes]:
 
 
 @contextmanager
-def a_furnished_site(folder: Path) -> Iterator[Furnished]:
+def coordinator_site(folder: Path) -> Iterator[CoordinatorSite]:
     """With an admin, a viewer, a token, and one small collection that is finished."""
     data = DataDirectory(folder / "d")
     data.create()
-    with a_small_web(answer) as web, Furnished(data, web) as site:
+    with scripted_web(answer) as web, CoordinatorSite(data, web) as site:
         site.entry.accounts.add(ADMIN[0], "admin", ADMIN[1], 0.0)
         site.entry.accounts.add(VIEWER[0], "viewer", VIEWER[1], 0.0)
         made = site.program().send("POST", "/api/v1/collections", {"table": a_table(web), "start": True})

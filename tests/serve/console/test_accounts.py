@@ -11,7 +11,7 @@ from tarrafa.data import DataDirectory
 from tarrafa.errors import Busy, ConfigError, DataError
 from tarrafa.serve.console import passwords
 from tarrafa.serve.console.accounts import FILE, Accounts
-from tarrafa.serve.console.passwords import AT_ONCE_MAX, NOBODY, WAITING_MAX, Verifier, hashed, is_right
+from tarrafa.serve.console.passwords import VERIFICATIONS_MAX, DUMMY_HASH, WAITING_MAX, PasswordVerifier, hash_password, verify_password
 
 PASSWORD = "correct horse battery"
 
@@ -21,20 +21,20 @@ def path_of(data: DataDirectory) -> Path:
 
 
 def test_a_password_is_kept_as_argon2id_of_64_mib_and_is_found_right(dear):
-    made = hashed(PASSWORD)
+    made = hash_password(PASSWORD)
     assert made.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
-    assert is_right(PASSWORD, made)
-    assert not is_right("correct horse batterz", made)
-    assert not is_right(PASSWORD, "no hash at all")
+    assert verify_password(PASSWORD, made)
+    assert not verify_password("correct horse batterz", made)
+    assert not verify_password(PASSWORD, "no hash at all")
 
 
 def test_a_name_that_does_not_exist_is_compared_with_the_same_work(dear):
-    assert NOBODY.split("$")[1:4] == hashed(PASSWORD).split("$")[1:4]
-    assert not is_right(PASSWORD, None)
+    assert DUMMY_HASH.split("$")[1:4] == hash_password(PASSWORD).split("$")[1:4]
+    assert not verify_password(PASSWORD, None)
 
 
 def test_a_password_is_the_same_however_a_keyboard_puts_its_letters_together():
-    assert is_right("senha da Joa\N{COMBINING TILDE}o", hashed("senha da Jo\N{LATIN SMALL LETTER A WITH TILDE}o"))
+    assert verify_password("senha da Joa\N{COMBINING TILDE}o", hash_password("senha da Jo\N{LATIN SMALL LETTER A WITH TILDE}o"))
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 1_001])
@@ -51,7 +51,7 @@ def test_accounts_are_readable_by_their_owner_only_and_hold_no_password(data):
     assert stat.S_IMODE(path_of(data).stat().st_mode) == 0o600
     assert PASSWORD not in path_of(data).read_text()
     assert "argon2" not in repr(accounts.find("ana"))
-    assert [(one.name, one.role) for one in accounts.told()] == [("ana", "admin")]
+    assert [(one.name, one.role) for one in accounts.all_accounts()] == [("ana", "admin")]
 
 
 def test_accounts_that_others_can_read_are_refused(data):
@@ -110,7 +110,7 @@ def test_many_who_add_accounts_at_once_all_succeed(data):
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert len(Accounts(data).told()) == 8
+    assert len(Accounts(data).all_accounts()) == 8
 
 
 def test_few_passwords_are_worked_on_at_once_and_a_flood_is_told_to_come_back(monkeypatch):
@@ -129,14 +129,14 @@ def test_few_passwords_are_worked_on_at_once_and_a_flood_is_told_to_come_back(mo
     monkeypatch.setattr(passwords, "is_right", slow)
 
     async def flood() -> list[object]:
-        verifier = Verifier()
-        asked = [asyncio.create_task(verifier.is_right("x", None)) for _ in range(WAITING_MAX)]
+        verifier = PasswordVerifier()
+        asked = [asyncio.create_task(verifier.verify("x", None)) for _ in range(WAITING_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(Busy):
-            await verifier.is_right("x", None)
+            await verifier.verify("x", None)
         go.set()
         done: list[object] = list(await asyncio.gather(*asked))
-        return [*done, await verifier.is_right("x", None)]
+        return [*done, await verifier.verify("x", None)]
 
     assert asyncio.run(flood()) == [True] * (WAITING_MAX + 1)
-    assert most <= AT_ONCE_MAX
+    assert most <= VERIFICATIONS_MAX

@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-from tarrafa.coordinate.alike import fate
-from tarrafa.coordinate.fields import fields
+from tarrafa.coordinate.alike import fate_of_status
+from tarrafa.coordinate.fields import collection_fields
 from tarrafa.model import STATUS_MEANING, Status
 from tarrafa.serve.texts.board import board_texts
 from tarrafa.serve.texts.helping import HELP, help_with
 from tests.serve.console.example import ADMIN, VIEWER
-from tests.serve.console.furnished import Furnished, a_table
+from tests.serve.console.furnished import CoordinatorSite, a_table
 
 NAME, GONE = "alike", "http://www.site.test/gone"
 PAGE, V1 = f"/console/c/{NAME}/status/404", f"/api/v1/collections/{NAME}"
 
 
 @pytest.fixture(scope="module")
-def site(furnished: Furnished) -> Iterator[Furnished]:
+def site(furnished: CoordinatorSite) -> Iterator[CoordinatorSite]:
     """With one more collection, one link of which is dead. Whoever has something done waits until it is."""
     program = furnished.program()
     made = program.send("POST", "/api/v1/collections", {"table": a_table(furnished.web, NAME), "start": True})
@@ -28,7 +28,7 @@ def site(furnished: Furnished) -> Iterator[Furnished]:
     assert program.ask("DELETE", V1).code == 204
 
 
-def last_line(site: Furnished) -> tuple[str, str, str, bool]:
+def last_line(site: CoordinatorSite) -> tuple[str, str, str, bool]:
     line = site.program().get("/api/v1/audit?n=1").json["lines"][0]
     return line["who"], line["action"], line["detail"], line["refused"]
 
@@ -53,7 +53,7 @@ def test_the_page_of_a_status_says_what_it_means_what_helps_and_where_it_happene
      (304, "had"), (404, "answered")],
 )  # fmt: skip
 def test_what_becomes_of_a_url_is_told_by_its_status(status, told):
-    assert fate(status) == told
+    assert fate_of_status(status) == told
     assert board_texts("pt").fates[told] != board_texts("en").fates[told]
 
 
@@ -102,12 +102,12 @@ def test_a_program_has_them_asked_for_again(site):
     site.wait_for_visits(NAME, visits + 1)
 
 
-def visits_of(site: Furnished) -> int:
+def visits_of(site: CoordinatorSite) -> int:
     found: int = site.program().get(V1).json["collection"]["status"]["visits"]
     return found
 
 
-def samples(site: Furnished) -> list[dict[str, Any]]:
+def samples(site: CoordinatorSite) -> list[dict[str, Any]]:
     history: list[dict[str, Any]] = site.program().get(f"{V1}/statuses/404").json["facts"]["samples"][0]["history"]
     return [dict(zip(("number", "at", "status"), visit, strict=False)) for visit in history]
 
@@ -130,7 +130,7 @@ def test_a_status_that_nobody_has_words_for_has_those_of_its_hundred(status, wor
 
 
 def test_what_helps_names_settings_that_exist():
-    known = {name.rpartition(".")[2] for name in fields()}
+    known = {name.rpartition(".")[2] for name in collection_fields()}
     words = {word.strip(".,;:") for helping in HELP.values() for said in helping for word in " ".join(said).split()}
     named = {word for word in words if "_" in word}
     assert {"size_max", "allow_private"} <= named <= known

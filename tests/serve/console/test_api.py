@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tarrafa.data import DataDirectory
-from tarrafa.serve.console.openapi import document
+from tarrafa.serve.console.openapi import openapi_document
 from tarrafa.serve.console.reading import route_views, schema_views
-from tests.serve.console.example import TOKEN, Client, Site
+from tests.serve.console.example import TOKEN, ConsoleClient, ExampleSite
 
 jsonschema_rs = pytest.importorskip("jsonschema_rs", reason="schemathesis is not installed")
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
@@ -24,7 +24,7 @@ BEARER = f"Bearer {TOKEN}"
 
 
 @pytest.fixture(scope="module")
-def program(known: Site) -> Client:
+def program(known: ExampleSite) -> ConsoleClient:
     return known.client(Authorization=BEARER)
 
 
@@ -85,7 +85,7 @@ def test_a_parameter_that_may_be_given_often_is_a_list(program):
 
 
 def test_what_nobody_foresaw_is_told_to_the_log_only(data, caplog):
-    with Site(data, broken=True) as site:
+    with ExampleSite(data, broken=True) as site:
         answer = site.client().get("/api/v1/broken")
         assert answer.code == 500
         assert "secret" not in answer.text
@@ -119,7 +119,7 @@ def test_the_document_names_every_route_with_what_it_needs(known, program):
 
 
 def test_the_page_for_people_shows_the_document_in_both_languages(known):
-    described = document(known.console.api, "tarrafa")
+    described = openapi_document(known.console.api, "tarrafa")
     english, portuguese = known.client().get("/api").text, known.client().get("/api?hl=pt").text
     for route in route_views(described):
         assert route.path in english
@@ -153,9 +153,9 @@ MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
 
 
 @pytest.fixture(scope="module")
-def filled(small: DataDirectory) -> Iterator[Site]:
+def filled(small: DataDirectory) -> Iterator[ExampleSite]:
     """The example over a small Web that was crawled."""
-    with Site(small, token=TOKEN) as site:
+    with ExampleSite(small, token=TOKEN) as site:
         yield site
 
 
@@ -175,7 +175,7 @@ def check_as_documented(document: Any, path: str, method: str, answer: Any) -> N
         assert errors == [], (answer.request.url, answer.text[:500])
 
 
-def ask_as_the_document_says(site: Site, cases: int, **more: Any) -> int:
+def ask_as_the_document_says(site: ExampleSite, cases: int, **more: Any) -> int:
     """Every operation of the document, with what fits it and with what does not; how often it was asked."""
     document = site.client().get("/api/openapi.json").json
     asked = 0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tarrafa.coordinate.forms import LIST_SHOWN_MAX
-from tests.serve.console.example import ADMIN, VIEWER, Answer, Client
-from tests.serve.console.furnished import Furnished, a_table, contents
+from tests.serve.console.example import ADMIN, VIEWER, ClientResponse, ConsoleClient
+from tests.serve.console.furnished import CoordinatorSite, a_table, contents
 from tests.serve.console.test_whole_console import PARAMS, filled
 
 SECRET = "T0/B0/a-token-in-a-path"
@@ -24,7 +24,7 @@ FOR_ADMINS = {
 
 
 @contextmanager
-def a_collection(site: Furnished, name: str, start: bool = False, **more: Any) -> Iterator[Client]:
+def a_collection(site: CoordinatorSite, name: str, start: bool = False, **more: Any) -> Iterator[ConsoleClient]:
     """One more, for a while; a program that may do everything with it."""
     program = site.program()
     table = a_table(site.web, name) | more
@@ -36,16 +36,16 @@ def a_collection(site: Furnished, name: str, start: bool = False, **more: Any) -
         assert program.ask("DELETE", f"/api/v1/collections/{name}").code == 204
 
 
-def pages_of(site: Furnished, name: str) -> list[tuple[str, str]]:
+def pages_of(site: CoordinatorSite, name: str) -> list[tuple[str, str]]:
     """Every address there is, for that collection."""
-    doors = [door.path for door in site.console.doors if door.method == "GET" and not door.path.endswith("live")]
+    doors = [door.path for door in site.console.guarded_routes if door.method == "GET" and not door.path.endswith("live")]
     others = ["/", "/status", "/status.json", "/metrics", "/search.json?q=site", "/page?url=http://www.site.test/",
               "/console/look?url=www.site.test", "/api/v1/look?url=www.site.test"]  # fmt: skip
     named = PARAMS | {"name": name}
     return [*((path, filled(path, named)) for path in doors), *((path, path) for path in others)]
 
 
-def holds(answer: Answer) -> bool:
+def holds(answer: ClientResponse) -> bool:
     return SECRET in answer.text or SECRET in str(answer.headers)
 
 
@@ -102,7 +102,7 @@ def long(furnished):
         yield roots
 
 
-def config_of(site: Furnished, name: str) -> dict[str, Any]:
+def config_of(site: CoordinatorSite, name: str) -> dict[str, Any]:
     found: dict[str, Any] = site.program().get(f"/api/v1/collections/{name}/config").json["table"]
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.console.furnished import NAME, NODE, Furnished
+from tests.serve.console.furnished import NAME, NODE, CoordinatorSite
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
 from hypothesis import given, settings  # noqa: E402
@@ -17,7 +17,7 @@ from tests.serve.console.test_api import BEARER, MANY, MODES, check_as_documente
 KNOWN = {"name": NAME, "node": NODE, "preset": "site", "status": "404"}
 
 
-def ask_all(site: Furnished, cases: int, **more: Any) -> int:
+def ask_all(site: CoordinatorSite, cases: int, **more: Any) -> int:
     """Every operation below /api/v1; half of the time of what is really there. How often it was asked."""
     document = site.client().get("/api/openapi.json").json
     asked = 0

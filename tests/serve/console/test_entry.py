@@ -5,31 +5,31 @@ import json
 import pytest
 from starlette.routing import BaseRoute, Mount, Route
 
-from tarrafa.coordinate.audit import FILE, REFUSED_KEPT_MAX, REFUSED_PER_MINUTE_MAX, Audit
+from tarrafa.coordinate.audit import FILE, REFUSED_KEPT_MAX, REFUSED_PER_MINUTE_MAX, AuditLog
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.token import Token
 from tarrafa.serve.app import create_app
 from tarrafa.serve.console import passwords
-from tarrafa.serve.console.doors import Door, Gate, check_declared, safe_next
-from tarrafa.serve.console.entry import Entry, Need
+from tarrafa.serve.console.doors import GuardedRoute, RouteGuard, check_all_guarded, safe_redirect_path
+from tarrafa.serve.console.entry import Authenticator, AccessLevel
 from tarrafa.serve.console.frame import Console
 from tarrafa.serve.console.sessions import IDLE_S
-from tests.serve.console.example import ADMIN, TOKEN, VIEWER, Clock, Site
+from tests.serve.console.example import ADMIN, TOKEN, VIEWER, SteppedClock, ExampleSite
 
 BEARER = f"Bearer {TOKEN}"
 
 
-def gates_of(routes: list[BaseRoute], before: str = "") -> list[tuple[str, Gate]]:
+def gates_of(routes: list[BaseRoute], before: str = "") -> list[tuple[str, RouteGuard]]:
     found = []
     for route in routes:
         if isinstance(route, Mount):
             found += gates_of(list(route.routes), before + route.path)
-        elif isinstance(route, Route) and isinstance(route.endpoint, Gate):
+        elif isinstance(route, Route) and isinstance(route.endpoint, RouteGuard):
             found.append((before + route.path, route.endpoint))
     return found
 
 
-def all_doors(site: Site) -> list[Door]:
+def all_doors(site: ExampleSite) -> list[GuardedRoute]:
     app = create_app(site._data, console=site.console)
     doors = [door for _, gate in gates_of(list(app.routes)) for door in gate.doors.values()]
     assert len(doors) >= 12
@@ -40,18 +40,18 @@ def test_a_route_that_does_not_say_whom_it_is_for_cannot_be_mounted(data):
     async def answer(*_: object) -> None: ...
 
     with pytest.raises(TypeError, match="must say whom it is for"):
-        Door("GET", "/console/x", None, answer)  # type: ignore[arg-type]
-    for need in (Need.OPEN, Need.VIEWER):
+        GuardedRoute("GET", "/console/x", None, answer)  # type: ignore[arg-type]
+    for need in (AccessLevel.OPEN, AccessLevel.VIEWER):
         with pytest.raises(TypeError, match="not for admins only"):
-            Door("POST", "/console/x", need, answer)  # type: ignore[arg-type]
+            GuardedRoute("POST", "/console/x", need, answer)  # type: ignore[arg-type]
     for path in ("/console/x", "/api/v1/x"):
         with pytest.raises(TypeError, match=f"{path}: does not say whom it is for"):
-            check_declared([Route(path, answer)])
+            check_all_guarded([Route(path, answer)])
         with pytest.raises(TypeError, match=f"{path}: does not say whom it is for"):
-            check_declared([Mount(path[:-2], routes=[Route("/x", answer)])])
-    check_declared([Route("/elsewhere", answer)])
-    console = Console(Entry(data, Clock()))
-    console.page("/console/audit", Need.ADMIN)(answer)  # type: ignore[arg-type]
+            check_all_guarded([Mount(path[:-2], routes=[Route("/x", answer)])])
+    check_all_guarded([Route("/elsewhere", answer)])
+    console = Console(Authenticator(data, SteppedClock()))
+    console.page("/console/audit", AccessLevel.ADMIN)(answer)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="GET /console/audit: there is such a door already"):
         create_app(data, console=console)
 
@@ -69,7 +69,7 @@ def test_nobody_but_an_admin_changes_anything(known, who):
         path = door.path.replace("{title}", "x")
         if not door.is_unsafe:
             code = client.get(path).code
-            is_enough = door.need is Need.OPEN or (who == "viewer" and door.need is Need.VIEWER) or door.here
+            is_enough = door.need is AccessLevel.OPEN or (who == "viewer" and door.need is AccessLevel.VIEWER) or door.here
             assert (code == 200) is is_enough or (path == "/console/login" and code == 303), (path, code)
         elif not door.harmless:
             body = {"title": "changed", "csrf": csrf}
@@ -162,7 +162,7 @@ def test_a_person_signs_in_with_the_token_by_leaving_the_name_empty(known):
 
 
 def test_another_password_another_token_and_a_removed_account_end_their_sessions(data):
-    with Site(data, token=TOKEN) as site:
+    with ExampleSite(data, token=TOKEN) as site:
         site.add(ADMIN, "admin")
         site.add(VIEWER, "viewer")
         ana, vito, token = site.signed_in(ADMIN), site.signed_in(VIEWER), site.signed_in(("", TOKEN))
@@ -172,7 +172,7 @@ def test_another_password_another_token_and_a_removed_account_end_their_sessions
         assert [client.get("/api/v1/me").code for client in (ana, vito, token)] == [401, 401, 200]
         kept = site.signed_in(("ana", "another long password"))
         cookies = token.cookies
-    with Site(data, token=f"{TOKEN}-new") as site:
+    with ExampleSite(data, token=f"{TOKEN}-new") as site:
         token, known = site.client(), site.client()
         token.cookies, known.cookies = cookies, kept.cookies
         assert token.get("/api/v1/me").code == 401
@@ -182,14 +182,14 @@ def test_another_password_another_token_and_a_removed_account_end_their_sessions
 
 
 def test_wrong_names_and_wrong_passwords_are_told_alike_and_must_wait(data, monkeypatch):
-    compared, really = list[str | None](), passwords.is_right
+    compared, really = list[str | None](), passwords.verify_password
 
     def counted(password: str, kept: str | None) -> bool:
         compared.append(kept)
         return really(password, kept)
 
     monkeypatch.setattr(passwords, "is_right", counted)
-    with Site(data) as site:
+    with ExampleSite(data) as site:
         site.add(ADMIN, "admin")
         client = site.client()
         said = []
@@ -223,14 +223,14 @@ def test_wrong_names_and_wrong_passwords_are_told_alike_and_must_wait(data, monk
     ],
 )
 def test_after_signing_in_one_stays_on_this_site(asked, there):
-    assert safe_next(asked) == there
+    assert safe_redirect_path(asked) == there
 
 
 # -- this machine, other machines, proxies ---------------------------------------------------------------------------
 
 
 def test_where_nobody_is_defined_those_at_this_machine_are_the_admin(data):
-    with Site(data) as site:
+    with ExampleSite(data) as site:
         here = site.client()
         assert here.get("/api/v1/me").json == {"name": "local", "role": "admin", "how": "local"}
         assert here.send("POST", "/api/v1/notes", {"title": "by curl"}).code == 201
@@ -245,7 +245,7 @@ def test_where_nobody_is_defined_those_at_this_machine_are_the_admin(data):
 
 
 def test_a_page_elsewhere_cannot_use_that_the_admin_sits_at_this_machine(data):
-    with Site(data) as site:
+    with ExampleSite(data) as site:
         here = site.client()
         assert here.form("/console/notes", {"title": "x"}).code == 403, "it lacks what our own forms bring along"
         plain = here.ask("POST", "/api/v1/notes", '{"title": "x"}', Content_Type="text/plain")
@@ -257,7 +257,7 @@ def test_a_page_elsewhere_cannot_use_that_the_admin_sits_at_this_machine(data):
 
 
 def test_once_somebody_is_known_those_at_this_machine_sign_in_too(data):
-    with Site(data) as site:
+    with ExampleSite(data) as site:
         assert site.client().get("/api/v1/me").code == 200
         site.add(VIEWER, "viewer")
         assert site.client().get("/api/v1/me").code == 401
@@ -268,25 +268,25 @@ def test_once_somebody_is_known_those_at_this_machine_sign_in_too(data):
 @pytest.mark.parametrize("behind_proxy", [False, True])
 def test_listening_to_other_machines_needs_somebody_who_can_be_known(data, behind_proxy):
     host = "127.0.0.1" if behind_proxy else "0.0.0.0"
-    entry = Entry(data, Clock(), behind_proxy=behind_proxy)
+    entry = Authenticator(data, SteppedClock(), behind_proxy=behind_proxy)
     with pytest.raises(ConfigError, match=r"somebody must be known: `tarrafa user add NAME`, or a token") as raised:
-        entry.check_listening(host)
+        entry.check_listen_address(host)
     assert "\n" not in str(raised.value)
-    Entry(data, Clock(), Token(b"a token of many letters"), behind_proxy=behind_proxy).check_listening(host)
-    Entry(data, Clock()).check_listening("127.0.0.1")
+    Authenticator(data, SteppedClock(), Token(b"a token of many letters"), behind_proxy=behind_proxy).check_listen_address(host)
+    Authenticator(data, SteppedClock()).check_listen_address("127.0.0.1")
     entry.accounts.add(*("ana", "admin", "a long password", 1.0))
-    entry.check_listening(host)
+    entry.check_listen_address(host)
 
 
 def test_behind_a_proxy_nobody_is_at_this_machine(data):
-    with Site(data, token=TOKEN, behind_proxy=True) as site:
+    with ExampleSite(data, token=TOKEN, behind_proxy=True) as site:
         for path in ("/status.json", "/queries.json", "/metrics"):
             assert site.client().get(path).code in (401, 403), path
         assert site.client().get("/api/v1/me").code == 401
 
 
 def test_by_https_the_cookie_is_of_this_host_alone_and_browsers_stay_with_https(data):
-    with Site(data, public="https://search.br") as site:
+    with ExampleSite(data, public="https://search.br") as site:
         site.add(ADMIN, "admin")
         client = site.client(Origin="https://search.br", Host="search.br")
         answer = client.sign_in(*ADMIN)
@@ -311,10 +311,10 @@ def test_pages_of_the_console_are_not_kept_and_run_nothing_but_our_own_script(kn
 def test_whoever_sits_here_may_look_at_numbers_where_a_door_says_so(data):
     async def answer(*_: object) -> None: ...
 
-    for method, need in (("POST", Need.ADMIN), ("GET", Need.ADMIN)):
+    for method, need in (("POST", AccessLevel.ADMIN), ("GET", AccessLevel.ADMIN)):
         with pytest.raises(TypeError, match="only what viewers may see"):
-            Door(method, "/metrics", need, answer, here=True)  # type: ignore[arg-type]
-    with Site(data, token=TOKEN) as site:
+            GuardedRoute(method, "/metrics", need, answer, here=True)  # type: ignore[arg-type]
+    with ExampleSite(data, token=TOKEN) as site:
         assert site.client().get("/metrics").text == "local"
         assert site.client(Authorization=BEARER).get("/metrics").text == "token"
         refused = site.client(X_Forwarded_For="192.0.2.1").get("/metrics")
@@ -323,16 +323,16 @@ def test_whoever_sits_here_may_look_at_numbers_where_a_door_says_so(data):
 
 
 def test_who_starts_it_hears_that_passwords_would_cross_the_network_in_the_clear(data):
-    assert "--public-url https://" in Entry(data, Clock()).advice("0.0.0.0")
-    assert Entry(data, Clock()).advice("127.0.0.1") == ""
-    assert Entry(data, Clock(), public="https://search.br").advice("0.0.0.0") == ""
+    assert "--public-url https://" in Authenticator(data, SteppedClock()).advice("0.0.0.0")
+    assert Authenticator(data, SteppedClock()).advice("127.0.0.1") == ""
+    assert Authenticator(data, SteppedClock(), public="https://search.br").advice("0.0.0.0") == ""
 
 
 # -- who did what ----------------------------------------------------------------------------------------------------
 
 
 def test_every_change_and_every_refusal_leaves_a_line(data):
-    with Site(data, token=TOKEN) as site:
+    with ExampleSite(data, token=TOKEN) as site:
         site.add(ADMIN, "admin")
         site.add(VIEWER, "viewer")
         program = site.client(Authorization=BEARER)
@@ -371,10 +371,10 @@ def test_every_change_and_every_refusal_leaves_a_line(data):
 
 
 def test_the_audit_is_read_in_pages_and_narrowed(data):
-    audit = Audit(data, Clock(), lambda line: None)
+    audit = AuditLog(data, SteppedClock(), lambda line: None)
     assert audit.read().lines == []
     for number in range(33):
-        audit.note("ana" if number % 2 else "bia", "act", f"s{number % 3}", "d")
+        audit.record("ana" if number % 2 else "bia", "act", f"s{number % 3}", "d")
     numbers, before = [], 0
     while True:
         page = audit.read(before, 10)
@@ -389,14 +389,14 @@ def test_the_audit_is_read_in_pages_and_narrowed(data):
 
 
 def test_a_flood_of_refusals_pushes_nothing_out_and_costs_few_lines(data):
-    now, told = Clock(), list[str]()
-    audit = Audit(data, now, told.append)
-    audit.note("ana", "act")
+    now, told = SteppedClock(), list[str]()
+    audit = AuditLog(data, now, told.append)
+    audit.record("ana", "act")
     for _ in range(1_000):
-        audit.note("nobody", "sign in", refused=True)
+        audit.record("nobody", "sign in", refused=True)
     assert len(told) == 1 + REFUSED_PER_MINUTE_MAX
     now.at += 60
-    audit.note("nobody", "sign in", "x", "401", refused=True)
+    audit.record("nobody", "sign in", "x", "401", refused=True)
     assert (
         audit.read(n=1).lines[0].detail
         == f"401 (and {1_000 - REFUSED_PER_MINUTE_MAX} more were refused, without a line)"
@@ -407,8 +407,8 @@ def test_a_flood_of_refusals_pushes_nothing_out_and_costs_few_lines(data):
 
 def test_whatever_a_stranger_types_stays_one_line(data):
     told = list[str]()
-    audit = Audit(data, Clock(), told.append)
-    audit.note("x\n{}", "a\x1b[31m", "y" * 10_000, "\u202e" * 5_000)
+    audit = AuditLog(data, SteppedClock(), told.append)
+    audit.record("x\n{}", "a\x1b[31m", "y" * 10_000, "\u202e" * 5_000)
     (line,) = audit.read().lines
     assert (line.who, line.action) == ("x\ufffd{}", "a\ufffd[31m")
     assert len(line.subject) == 500

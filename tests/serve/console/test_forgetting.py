@@ -5,14 +5,14 @@ from html import unescape
 
 import pytest
 
-from tests.serve.console.example import ADMIN, VIEWER, Client
-from tests.serve.console.furnished import Furnished, a_table
+from tests.serve.console.example import ADMIN, VIEWER, ConsoleClient
+from tests.serve.console.furnished import CoordinatorSite, a_table
 
 HOST, URL, NAME = "http://other.test:80", "http://other.test/", "forgetful"
 
 
 @pytest.fixture(scope="module")
-def met(furnished: Furnished) -> Iterator[Furnished]:
+def met(furnished: CoordinatorSite) -> Iterator[CoordinatorSite]:
     """Another collection has met a host that nobody else knows, and rests."""
     program = furnished.program()
     table = a_table(furnished.web, NAME, URL)
@@ -30,7 +30,7 @@ def test_what_can_be_done_in_a_collection_is_offered_where_it_met_the_host(met):
     assert met.signed_in(VIEWER).get(f"/console/look/forget?url={URL}").code == 403
 
 
-def drawn(client: Client, path: str) -> tuple[str, str]:
+def drawn(client: ConsoleClient, path: str) -> tuple[str, str]:
     english, portuguese = (client.get(path, Accept_Language=language).text for language in ("en", "pt"))
     return unescape(english), unescape(portuguese)
 

@@ -6,10 +6,10 @@ import pytest
 from starlette.requests import HTTPConnection
 
 from tarrafa.errors import ConfigError
-from tarrafa.serve.console.delays import ACCOUNT_WAIT_MAX_S, ADDRESS_WAIT_MAX_S, FREE_TRIES, KEPT_MAX, Delays
-from tarrafa.serve.console.origin import address_of, is_from_elsewhere
-from tarrafa.serve.console.rates import BURST_S, Buckets, RateLimit, Throttle
-from tests.serve.console.example import TOKEN, Clock, Site
+from tarrafa.serve.console.delays import ACCOUNT_WAIT_MAX_S, ADDRESS_WAIT_MAX_S, FREE_ATTEMPTS, KEPT_MAX, LoginThrottle
+from tarrafa.serve.console.origin import client_address, is_cross_site
+from tarrafa.serve.console.rates import BURST_S, TokenBuckets, RateLimit, RateLimitMiddleware
+from tests.serve.console.example import TOKEN, SteppedClock, ExampleSite
 
 
 def a_connection(client: str = "192.0.2.1", **headers: str) -> HTTPConnection:
@@ -18,40 +18,40 @@ def a_connection(client: str = "192.0.2.1", **headers: str) -> HTTPConnection:
 
 
 def test_wrong_passwords_cost_more_and_more_time_and_a_right_one_forgives():
-    now = Clock()
-    delays = Delays(now)
+    now = SteppedClock()
+    delays = LoginThrottle(now)
     waits = list[float]()
-    for _ in range(FREE_TRIES + 4):
+    for _ in range(FREE_ATTEMPTS + 4):
         waits.append(delays.wait_s("a", f"account {len(waits)}"))
         now.at += waits[-1]
-        delays.tried("a", f"account {len(waits)}")
-    assert waits == [0.0] * FREE_TRIES + [1.0, 2.0, 4.0, 8.0]
+        delays.record_attempt("a", f"account {len(waits)}")
+    assert waits == [0.0] * FREE_ATTEMPTS + [1.0, 2.0, 4.0, 8.0]
     assert delays.wait_s("b", "") == 0.0, "others do not wait"
-    delays.was_right("a", "ana")
+    delays.record_success("a", "ana")
     assert delays.wait_s("a", "ana") == 0.0
 
 
 def test_an_account_is_tried_from_many_addresses_at_one_pace_and_its_owner_waits_little():
-    now = Clock()
-    delays = Delays(now)
+    now = SteppedClock()
+    delays = LoginThrottle(now)
     for number in range(1_000):
-        delays.tried(f"address {number}", "ana")
+        delays.record_attempt(f"address {number}", "ana")
     assert delays.wait_s("another", "ana") == ACCOUNT_WAIT_MAX_S
     for number in range(1_000):
-        delays.tried("one address", f"name {number}")
+        delays.record_attempt("one address", f"name {number}")
     assert delays.wait_s("one address", "x") == ADDRESS_WAIT_MAX_S
 
 
 def test_however_many_try_only_so_many_are_remembered():
-    delays = Delays(Clock())
+    delays = LoginThrottle(SteppedClock())
     for number in range(KEPT_MAX + 100):
-        delays.tried(f"address {number}", f"account {number}")
+        delays.record_attempt(f"address {number}", f"account {number}")
     assert [len(kept) for kept in delays._tries.values()] == [KEPT_MAX, KEPT_MAX]
 
 
 def test_a_bucket_gives_its_burst_then_its_rate():
-    now = Clock()
-    buckets = Buckets(10, now)
+    now = SteppedClock()
+    buckets = TokenBuckets(10, now)
     assert [buckets.take("a") for _ in range(int(10 * BURST_S))] == [0.0] * int(10 * BURST_S)
     assert buckets.take("a") == pytest.approx(0.1)
     assert buckets.take("b") == 0.0
@@ -63,7 +63,7 @@ def test_a_bucket_gives_its_burst_then_its_rate():
 
 
 def test_only_so_many_buckets_are_kept():
-    buckets = Buckets(10, Clock(), most=100)
+    buckets = TokenBuckets(10, SteppedClock(), most=100)
     for number in range(1_000):
         buckets.take(str(number))
     assert len(buckets) == 100
@@ -102,7 +102,7 @@ def test_a_rate_that_cannot_be_meant_is_one_sentence(text):
 )
 def test_an_address_is_that_of_the_connection_or_what_the_proxy_wrote_last(client, forwarded, behind_proxy, address):
     headers = {"X_Forwarded_For": forwarded} if forwarded else {}
-    assert address_of(a_connection(client, **headers), behind_proxy) == address
+    assert client_address(a_connection(client, **headers), behind_proxy) == address
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_an_address_is_that_of_the_connection_or_what_the_proxy_wrote_last(clien
 )
 def test_a_form_that_a_page_elsewhere_sends_is_known_by_what_the_browser_says(headers, public, elsewhere):
     host = "search.br:80" if not public else "search.br"
-    assert is_from_elsewhere(a_connection(Host=host, **headers), public) is elsewhere
+    assert is_cross_site(a_connection(Host=host, **headers), public) is elsewhere
 
 
 def test_an_address_that_asks_too_much_is_told_when_to_come_back(data, monkeypatch):
-    monkeypatch.setattr("tarrafa.serve.app.Throttle", partial(Throttle, now=Clock()))  # however long the answers take
+    monkeypatch.setattr("tarrafa.serve.app.Throttle", partial(RateLimitMiddleware, now=SteppedClock()))  # however long the answers take
     rate = RateLimit(1.0, behind_proxy=True)
-    with Site(data, token=TOKEN, behind_proxy=True, rate=rate) as site:
+    with ExampleSite(data, token=TOKEN, behind_proxy=True, rate=rate) as site:
         one, other = site.client(X_Forwarded_For="192.0.2.1"), site.client(X_Forwarded_For="192.0.2.2")
         codes = [one.get("/suggest?q=a").code for _ in range(29)] + [one.get("/search.json?q=a").code for _ in range(3)]
         assert codes[-1] == 429
@@ -154,8 +154,8 @@ def test_an_address_that_asks_too_much_is_told_when_to_come_back(data, monkeypat
 
 
 def test_those_at_this_machine_may_ask_any_amount_unless_somebody_says_otherwise(tmp_path, data, monkeypatch):
-    monkeypatch.setattr("tarrafa.serve.app.Throttle", partial(Throttle, now=Clock()))
-    with Site(data, rate=RateLimit(0.5)) as site:
+    monkeypatch.setattr("tarrafa.serve.app.Throttle", partial(RateLimitMiddleware, now=SteppedClock()))
+    with ExampleSite(data, rate=RateLimit(0.5)) as site:
         assert {site.client().get("/api").code for _ in range(20)} == {200}
-    with Site(data, rate=RateLimit(0.5, local=True)) as site:
+    with ExampleSite(data, rate=RateLimit(0.5, local=True)) as site:
         assert 429 in {site.client().get("/api").code for _ in range(20)}

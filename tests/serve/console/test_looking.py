@@ -5,12 +5,12 @@ from html import unescape
 import pytest
 
 from tests.serve.console.example import VIEWER
-from tests.serve.console.furnished import NAME, Furnished
+from tests.serve.console.furnished import NAME, CoordinatorSite
 
 ROOT, GONE, FAR = "http://www.site.test/", "http://www.site.test/gone", "http://elsewhere.test/x"
 
 
-def looked_up(furnished: Furnished, url: str, language: str) -> str:
+def looked_up(furnished: CoordinatorSite, url: str, language: str) -> str:
     return unescape(furnished.signed_in(VIEWER).get(f"/console/look?url={url}", Accept_Language=language).text)
 
 

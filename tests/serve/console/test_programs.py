@@ -10,19 +10,19 @@ from typing import Any
 import pytest
 
 from tarrafa.report import making, plots
-from tests.serve.console.furnished import NAME, NODE, Furnished, a_table
+from tests.serve.console.furnished import NAME, NODE, CoordinatorSite, a_table
 
 V1 = "/api/v1"
 AT = f"{V1}/collections/{NAME}"
 
 
 @pytest.fixture(scope="module")
-def program(furnished: Furnished) -> Any:
+def program(furnished: CoordinatorSite) -> Any:
     return furnished.program()
 
 
 @contextmanager
-def one_more(furnished: Furnished, program: Any, name: str) -> Iterator[str]:
+def one_more(furnished: CoordinatorSite, program: Any, name: str) -> Iterator[str]:
     """A collection that waits to be started, and is gone afterwards."""
     made = program.send("POST", f"{V1}/collections", {"table": a_table(furnished.web, name)})
     assert made.code == 201, made.text
@@ -34,19 +34,19 @@ def one_more(furnished: Furnished, program: Any, name: str) -> Iterator[str]:
 
 
 @pytest.fixture
-def spare(furnished: Furnished, program: Any) -> Any:
+def spare(furnished: CoordinatorSite, program: Any) -> Any:
     with one_more(furnished, program, "spare") as name:
         yield name
 
 
 @pytest.fixture
-def planned(furnished: Furnished, program: Any) -> Any:
+def planned(furnished: CoordinatorSite, program: Any) -> Any:
     with one_more(furnished, program, "planned") as name:
         yield name
 
 
 @pytest.fixture
-def limited(furnished: Furnished, program: Any) -> Any:
+def limited(furnished: CoordinatorSite, program: Any) -> Any:
     with one_more(furnished, program, "limited") as name:
         yield name
 
@@ -218,7 +218,7 @@ def test_a_url_is_looked_up_and_its_host_blocked_slowed_retried_and_forgotten(pr
 
 
 def test_a_report_is_made_when_asked_one_at_a_time_and_stays(furnished, program, monkeypatch):
-    begun, go_on, real, threads = threading.Event(), threading.Event(), making.make, list[threading.Thread]()
+    begun, go_on, real, threads = threading.Event(), threading.Event(), making.build_report, list[threading.Thread]()
 
     def held(*arguments: Any, **options: Any) -> Any:
         threads.append(threading.current_thread())

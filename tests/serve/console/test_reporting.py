@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 from tarrafa.report import plots
-from tarrafa.report.desk import Desk
+from tarrafa.report.desk import ReportStore
 from tests.serve.console.example import ADMIN
 from tests.serve.console.test_discretion import a_collection
 
@@ -13,13 +13,13 @@ AT, PAGE = "/api/v1/collections/twice", "/console/c/twice/report"
 
 def test_the_last_of_several_runs_is_offered_first_and_a_report_says_which_run_it_is_of(furnished, monkeypatch):
     threads: list[threading.Thread] = []
-    begin = Desk.begin
+    begin = ReportStore.start_report
 
-    def begun(self: Desk, *arguments: Any) -> threading.Thread:
+    def begun(self: ReportStore, *arguments: Any) -> threading.Thread:
         threads.append(begin(self, *arguments))
         return threads[-1]
 
-    monkeypatch.setattr(Desk, "begin", begun)
+    monkeypatch.setattr(ReportStore, "begin", begun)
     monkeypatch.setattr(plots, "can_draw", lambda: False)  # they take seconds
     with a_collection(furnished, "twice", start=True, schedule={"every": "7 days"}) as program:
         furnished.wait_for("twice", "finished")

@@ -5,13 +5,13 @@ from typing import Any
 
 from tarrafa import secrets
 from tests.serve.console.example import ADMIN, VIEWER
-from tests.serve.console.furnished import NAME, Furnished
+from tests.serve.console.furnished import NAME, CoordinatorSite
 
 AT = f"/console/c/{NAME}/secrets"
 VALUE = "a-cookie-that-nobody-may-see"
 
 
-def test_a_secret_is_kept_and_never_shown(furnished: Furnished) -> None:
+def test_a_secret_is_kept_and_never_shown(furnished: CoordinatorSite) -> None:
     admin = furnished.signed_in(ADMIN)
 
     def send(**fields: Any) -> Any:
@@ -25,7 +25,7 @@ def test_a_secret_is_kept_and_never_shown(furnished: Furnished) -> None:
     page = admin.get(AT).text
     assert "X-Key" in page
     assert VALUE not in page
-    path = secrets.path_of(furnished.data, NAME)
+    path = secrets.credentials_path(furnished.data, NAME)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not any(VALUE in line for line in furnished.told), "nor does the audit know it"
 
@@ -39,7 +39,7 @@ def test_a_secret_is_kept_and_never_shown(furnished: Furnished) -> None:
     assert admin.get(f"{AT}.json").json == []
 
 
-def test_programs_give_and_take_secrets_and_never_read_them(furnished: Furnished) -> None:
+def test_programs_give_and_take_secrets_and_never_read_them(furnished: CoordinatorSite) -> None:
     program, at = furnished.program(), f"/api/v1/collections/{NAME}/secrets"
     given = {"hosts": ["a.test"], "kind": "basic", "name": "ana", "value": VALUE}
     shown = {"hosts": ["a.test"], "kind": "basic", "name": "ana", "insecure": False}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tarrafa.coordinate.audit import FILE
-from tests.serve.console.example import ADMIN, TOKEN, VIEWER, Site
+from tests.serve.console.example import ADMIN, TOKEN, VIEWER, ExampleSite
 
 PASSWORD = "a-password-of-many-letters"
 MAIN = "import sys; from tarrafa.cli import main; sys.argv[0] = 'tarrafa'; main()"
@@ -19,7 +19,7 @@ def test_what_is_secret_is_in_no_page_no_log_and_no_file(data, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     secrets = {TOKEN, ADMIN[1], VIEWER[1], "another long password"}
     pages = []
-    with Site(data, token=TOKEN, broken=True) as site:
+    with ExampleSite(data, token=TOKEN, broken=True) as site:
         site.add(ADMIN, "admin")
         site.add(VIEWER, "viewer")
         for client in (site.client(), site.signed_in(ADMIN), site.signed_in(VIEWER), site.signed_in(("", TOKEN))):

@@ -8,8 +8,8 @@ import pytest
 
 from tarrafa.coordinate.audit import FILE
 from tarrafa.data import DataDirectory
-from tarrafa.serve.console.sessions import ABSOLUTE_S, IDLE_S, PER_ACCOUNT_MAX, Sessions, csrf_of
-from tests.serve.console.example import Clock
+from tarrafa.serve.console.sessions import ABSOLUTE_S, IDLE_S, PER_ACCOUNT_MAX, LoginSessions, csrf_token
+from tests.serve.console.example import SteppedClock
 
 T = TypeVar("T")
 
@@ -21,22 +21,22 @@ def play(scene: Callable[[], Awaitable[T]]) -> T:
     return asyncio.run(played())
 
 
-def a_restart(data: DataDirectory, now: Clock) -> Sessions:
-    sessions = Sessions(data, now)
+def a_restart(data: DataDirectory, now: SteppedClock) -> LoginSessions:
+    sessions = LoginSessions(data, now)
     sessions.load()
     return sessions
 
 
 def test_a_session_is_found_also_after_a_restart_and_its_secret_is_nowhere(data):
     async def scene() -> None:
-        now = Clock()
+        now = SteppedClock()
         sessions = a_restart(data, now)
         secret = await sessions.begin("ana", "mark")
         for found in (await sessions.find(secret), await a_restart(data, now).find(secret)):
             assert found is not None
             assert (found.account, found.mark) == ("ana", "mark")
         assert secret.encode() not in (data.root / FILE).read_bytes()
-        assert csrf_of(secret).encode() not in (data.root / FILE).read_bytes()
+        assert csrf_token(secret).encode() not in (data.root / FILE).read_bytes()
 
     play(scene)
 
@@ -44,14 +44,14 @@ def test_a_session_is_found_also_after_a_restart_and_its_secret_is_nowhere(data)
 @pytest.mark.parametrize("secret", ["", "x", "é" * 43, "A" * 43, "A" * 10_000])
 def test_what_nobody_was_given_is_nobody(data, secret):
     async def scene() -> None:
-        assert await a_restart(data, Clock()).find(secret) is None
+        assert await a_restart(data, SteppedClock()).find(secret) is None
 
     play(scene)
 
 
 def test_a_session_ends_when_it_is_idle_and_when_it_is_old(data):
     async def scene() -> None:
-        now = Clock()
+        now = SteppedClock()
         sessions = a_restart(data, now)
         idle, used = await sessions.begin("ana", ""), await sessions.begin("ana", "")
         begun = now.at
@@ -69,7 +69,7 @@ def test_a_session_ends_when_it_is_idle_and_when_it_is_old(data):
 
 def test_who_signed_out_stays_so_after_a_restart(data):
     async def scene() -> None:
-        now = Clock()
+        now = SteppedClock()
         sessions = a_restart(data, now)
         secret = await sessions.begin("ana", "")
         found = await sessions.find(secret)
@@ -83,7 +83,7 @@ def test_who_signed_out_stays_so_after_a_restart(data):
 
 def test_an_account_has_only_so_many_sessions_those_used_last(data):
     async def scene() -> None:
-        now = Clock()
+        now = SteppedClock()
         sessions = a_restart(data, now)
         secrets = []
         for _ in range(PER_ACCOUNT_MAX + 3):
@@ -96,5 +96,5 @@ def test_an_account_has_only_so_many_sessions_those_used_last(data):
 
 
 def test_what_forms_bring_along_differs_from_session_to_session():
-    assert csrf_of("a") != csrf_of("b")
-    assert "a" * 43 not in csrf_of("a" * 43)
+    assert csrf_token("a") != csrf_token("b")
+    assert "a" * 43 not in csrf_token("a" * 43)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.console.example import ADMIN, TOKEN, VIEWER, Site
+from tests.serve.console.example import ADMIN, TOKEN, VIEWER, ExampleSite
 from tests.serve.test_browser import (
     ARGUMENTS,
     CHROMIUM,
@@ -38,7 +38,7 @@ def page_of(browser: Any) -> Iterator[Any]:
     """Opens pages of a site, and closes them in the end."""
     contexts = []
 
-    def open_page(site: Site, **options: Any) -> Any:
+    def open_page(site: ExampleSite, **options: Any) -> Any:
         context = browser.new_context(base_url=site.address, **({"viewport": DESK} | options))
         contexts.append(context)
         page = context.new_page()
@@ -117,7 +117,7 @@ def test_a_form_on_a_page_elsewhere_does_nothing_though_the_browser_is_signed_in
 
 
 def test_those_at_this_machine_use_the_forms_without_signing_in(page_of, data):
-    with Site(data) as site:
+    with ExampleSite(data) as site:
         page = page_of(site)
         page.goto("/console")
         assert page.get_by_text("Signed in as local").is_visible()

@@ -6,9 +6,9 @@ import pytest
 
 from tarrafa.coordinate.suggested import Suggestions
 from tarrafa.serve.console import suggesting
-from tarrafa.serve.console.rates import Buckets
-from tests.serve.console.example import ADMIN, Answer, Client, Clock
-from tests.serve.console.furnished import NAME, Furnished
+from tarrafa.serve.console.rates import TokenBuckets
+from tests.serve.console.example import ADMIN, ClientResponse, ConsoleClient, SteppedClock
+from tests.serve.console.furnished import NAME, CoordinatorSite
 from tests.serve.console.test_discretion import a_collection
 
 SITE = "http://www.site.test/a"  # its host is in scope already
@@ -16,7 +16,7 @@ V1 = "/api/v1/suggestions"
 
 
 @pytest.fixture
-def opened(furnished: Furnished) -> Iterator[Furnished]:
+def opened(furnished: CoordinatorSite) -> Iterator[CoordinatorSite]:
     """The form is open, and closed afterwards; nothing waits then."""
     program = furnished.program()
     assert program.send("PUT", V1, {"is_on": True}).json == {"is_on": True}
@@ -30,14 +30,14 @@ def opened(furnished: Furnished) -> Iterator[Furnished]:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many at once, where it is not about that."""
-    monkeypatch.setattr(Buckets, "take", lambda self, name, cost=1.0: 0.0)
+    monkeypatch.setattr(TokenBuckets, "take", lambda self, name, cost=1.0: 0.0)
 
 
-def send(client: Client, url: str, **more: str) -> Answer:
+def send(client: ConsoleClient, url: str, **more: str) -> ClientResponse:
     return client.form("/suggest-site", {"url": url, "website": "", **more})
 
 
-def decide(furnished: Furnished, decision: str, url: str, collection: str = NAME) -> Answer:
+def decide(furnished: CoordinatorSite, decision: str, url: str, collection: str = NAME) -> ClientResponse:
     admin = furnished.signed_in(ADMIN)
     fields = {"decision": decision, "url": url, "collection": collection, "csrf": furnished.csrf(admin)}
     return admin.form("/console/suggestions/decide", fields)
@@ -88,13 +88,13 @@ def test_a_page_elsewhere_cannot_make_a_browser_suggest(opened):
 
 def test_from_one_address_come_only_so_many(opened, monkeypatch):
     monkeypatch.undo()
-    take, buckets = Buckets.take, Buckets(suggesting.PER_S, Clock())  # however long the answers take
-    monkeypatch.setattr(Buckets, "take", lambda self, name, cost=1.0: take(buckets, name, cost))
+    take, buckets = TokenBuckets.take, TokenBuckets(suggesting.SUGGESTIONS_PER_S, SteppedClock())  # however long the answers take
+    monkeypatch.setattr(TokenBuckets, "take", lambda self, name, cost=1.0: take(buckets, name, cost))
     stranger = opened.client()
     codes = [send(stranger, f"www.s{n}.test").code for n in range(12)]
     assert codes == [303] * 5 + [429] * 7
     refused = send(stranger, "www.late.test")
-    assert 1 <= int(refused.headers["retry-after"]) <= 1 / suggesting.PER_S
+    assert 1 <= int(refused.headers["retry-after"]) <= 1 / suggesting.SUGGESTIONS_PER_S
     assert 'value="www.late.test"' in refused.text, "what was typed is not lost"
 
 
@@ -139,4 +139,4 @@ def test_a_rejected_site_is_gone_and_programs_can_decide_too(opened):
     assert decide(opened, "reject", "http://www.x.test/").code == 303
     left = program.send("POST", f"{V1}/decisions", {"decision": "reject", "urls": ["http://www.y.test/"]}).json
     assert (left["waiting"], left["suggestions"]) == (0, [])
-    assert Suggestions(opened.data).told().waiting == 0
+    assert Suggestions(opened.data).list_waiting().waiting == 0

@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from tests.serve.console.example import ADMIN, Answer
-from tests.serve.console.furnished import NAME, Furnished
+from tests.serve.console.example import ADMIN, ClientResponse
+from tests.serve.console.furnished import NAME, CoordinatorSite
 
 ROOT = "http://www.site.test/"
 URLS = f"{ROOT}a\n{ROOT}private/x\nhttp://elsewhere.test/"
@@ -23,13 +23,13 @@ def value_of(page: str, name: str) -> str:
     return unescape(written[1] if written else field[1])
 
 
-def tried(site: Furnished, path: str, typed: dict[str, str]) -> Answer:
+def tried(site: CoordinatorSite, path: str, typed: dict[str, str]) -> ClientResponse:
     admin = site.signed_in(ADMIN)
     return admin.form(path, typed | {"csrf": site.csrf(admin)})
 
 
 @pytest.mark.parametrize("path", ["/console/new", f"/console/c/{NAME}/edit"])
-def test_an_exclusion_is_tried_before_it_is_saved(furnished: Furnished, path: str) -> None:
+def test_an_exclusion_is_tried_before_it_is_saved(furnished: CoordinatorSite, path: str) -> None:
     before = furnished.state()
     typed = {"name": "" if path.endswith("new") else NAME, "roots": ROOT, "scope.exclude": "*/private/*", "urls": URLS}
     answer = tried(furnished, f"{path}/try", typed | {"try": "judge", "revision": "7"})
@@ -42,7 +42,7 @@ def test_an_exclusion_is_tried_before_it_is_saved(furnished: Furnished, path: st
 
 
 @pytest.mark.parametrize(("language", "said"), [("en", "hosts never met: 1"), ("pt", "servidores desconhecidos: 1")])
-def test_how_much_it_would_be_is_told_in_the_form(furnished: Furnished, language: str, said: str) -> None:
+def test_how_much_it_would_be_is_told_in_the_form(furnished: CoordinatorSite, language: str, said: str) -> None:
     before = furnished.state()
     typed = {"name": "later", "roots": "http://never.test/", "scope.pages_max": "77", "try": "estimate"}
     answer = tried(furnished, f"/console/new/try?hl={language}", typed)
@@ -53,7 +53,7 @@ def test_how_much_it_would_be_is_told_in_the_form(furnished: Furnished, language
     assert furnished.state() == before
 
 
-def test_what_is_wrong_is_told_at_its_field_and_linked_from_above(furnished: Furnished) -> None:
+def test_what_is_wrong_is_told_at_its_field_and_linked_from_above(furnished: CoordinatorSite) -> None:
     typed = {"name": "later", "roots": ROOT, "scope.depth_max": "-1", "scope.pages_max": "many", "try": "estimate"}
     for path in ("/console/new/try", "/console/new"):
         answer = tried(furnished, path, typed)

@@ -13,12 +13,12 @@ from starlette.routing import BaseRoute, Mount
 
 from tarrafa.frontier.token import Token
 from tarrafa.serve.app import create_app
-from tarrafa.serve.console.doors import Door
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.console.joined import create_app as create_joined_app
+from tarrafa.serve.console.doors import GuardedRoute
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.console.joined import create_node_app as create_joined_app
 from tarrafa.serve.texts.console_portuguese import CONSOLE_PORTUGUESE
-from tests.serve.console.example import ADMIN, TOKEN, VIEWER, Client
-from tests.serve.console.furnished import NAME, NODE, Furnished, a_table, contents
+from tests.serve.console.example import ADMIN, TOKEN, VIEWER, ConsoleClient
+from tests.serve.console.furnished import NAME, NODE, CoordinatorSite, a_table, contents
 
 PARAMS = {
     "status": "200",
@@ -79,7 +79,7 @@ def filled(path: str, params: dict[str, str] = PARAMS) -> str:
     return re.sub(r"\{(\w+)(?::path)?\}", lambda found: params[found[1]], path)
 
 
-def sent(furnished: Furnished, door: Door) -> tuple[str, str]:
+def sent(furnished: CoordinatorSite, door: GuardedRoute) -> tuple[str, str]:
     """A body that the door would understand, and its type."""
     if not door.is_for_programs:
         return FORMS.get(door.path, ""), FORM
@@ -92,8 +92,8 @@ def sent(furnished: Furnished, door: Door) -> tuple[str, str]:
     return json.dumps(BODIES.get(below, {})), JSON
 
 
-def unsafe(furnished: Furnished) -> Iterator[tuple[Door, str, str, str]]:
-    for door in furnished.console.doors:
+def unsafe(furnished: CoordinatorSite) -> Iterator[tuple[GuardedRoute, str, str, str]]:
+    for door in furnished.console.guarded_routes:
         if door.is_unsafe:
             yield door, filled(door.path), *sent(furnished, door)
 
@@ -109,12 +109,12 @@ def test_a_stranger_can_change_nothing(furnished, who):
     client = {
         "a stranger": furnished.client(),
         "one with a wrong token": furnished.client(Authorization=f"Bearer {TOKEN[:-1]}x"),
-        "one with a wrong cookie": Client(furnished.address, cookies={"tarrafa": "x" * 43}),
+        "one with a wrong cookie": ConsoleClient(furnished.address, cookies={"tarrafa": "x" * 43}),
     }[who]
     before, tried = furnished.state(), 0
     for door, path, body, kind in unsafe(furnished):
         answer = client.ask(door.method, path, body, Content_Type=kind)
-        if door.need is not Need.OPEN:
+        if door.need is not AccessLevel.OPEN:
             assert answer.code == 401, (door.method, path, answer.code)
             tried += 1
         elif path == "/console/login":
@@ -134,7 +134,7 @@ def test_a_viewer_can_change_nothing_though_his_forms_are_his_own(furnished):
         if path in ("/console/logout", "/console/login"):
             continue
         answer = client.ask(door.method, path, body, Content_Type=kind, X_CSRF_Token=csrf)
-        if door.need is Need.ADMIN:
+        if door.need is AccessLevel.ADMIN:
             assert answer.code == 403, (door.method, path, answer.code)
         else:
             assert door.harmless
@@ -157,7 +157,7 @@ def test_an_admins_browser_changes_nothing_for_another_site(furnished, how):
         "across sites": {"Sec_Fetch_Site": "cross-site", "X_CSRF_Token": own},
     }[how]
     for door, path, body, kind in unsafe(furnished):
-        if door.need is Need.ADMIN or (how != "without what his forms bring along" and door.need is Need.VIEWER):
+        if door.need is AccessLevel.ADMIN or (how != "without what his forms bring along" and door.need is AccessLevel.VIEWER):
             answer = client.ask(door.method, path, body, Content_Type=kind, **headers)
             assert answer.code == 403, (door.method, path, answer.code)
     assert furnished.state() == before
@@ -199,16 +199,16 @@ def all_paths(routes: Iterable[BaseRoute], before: str = "") -> Iterator[str]:
             yield before + str(getattr(route, "path", ""))
 
 
-def everything(furnished: Furnished) -> set[str]:
+def everything(furnished: CoordinatorSite) -> set[str]:
     """Every address that `tarrafa node` has, whoever answers there."""
     assert furnished.home is not None
-    nodes = create_joined_app(furnished.home.coordinator.nodes, Token(TOKEN.encode()), furnished.home.invite, time.time)
-    app = create_app(furnished.data, furnished.home.status, console=furnished.console, nodes=nodes)
+    nodes = create_joined_app(furnished.home.coordinator.nodes, Token(TOKEN.encode()), furnished.home.make_join_response, time.time)
+    app = create_app(furnished.data, furnished.home.overview, console=furnished.console, nodes=nodes)
     return set(all_paths(app.routes))
 
 
 def test_from_elsewhere_a_stranger_gets_nothing_but_the_search(furnished):
-    client, tried = Client(furnished.address, ELSEWHERE), 0
+    client, tried = ConsoleClient(furnished.address, ELSEWHERE), 0
     paths = everything(furnished)
     for path in sorted(map(filled, paths - SEARCH)):
         answer = client.get(path)
@@ -225,7 +225,7 @@ def test_the_state_of_the_crawl_is_for_those_at_the_machine_and_those_who_signed
         assert NAME in furnished.client().get(path).text
         assert NAME in furnished.signed_in(VIEWER).get(path, **{"X-Forwarded-For": "203.0.113.9"}).text
         assert NAME in furnished.program().get(path, **{"X-Forwarded-For": "203.0.113.9"}).text
-    stranger = Client(furnished.address, ELSEWHERE)
+    stranger = ConsoleClient(furnished.address, ELSEWHERE)
     assert stranger.get("/status").headers["location"] == "/console/login?next=/status"
     assert stranger.get("/status.json").code == 401
     assert 'href="/status"' not in stranger.get("/").text
@@ -251,8 +251,8 @@ def test_every_page_has_a_twin_for_programs(furnished):
         assert answer.json is not None
 
 
-def all_pages(furnished: Furnished) -> list[str]:
-    doors = [door for door in furnished.console.doors if door.method == "GET"]
+def all_pages(furnished: CoordinatorSite) -> list[str]:
+    doors = [door for door in furnished.console.guarded_routes if door.method == "GET"]
     paths = [filled(door.path) for door in doors if not door.path.endswith(("live", "/report"))]
     search = ["/", "/?q=site", "/status", "/status.json", "/help", "/data", "/sparql", "/healthz", "/queries.json",
               "/search.json?q=site", "/page?url=http://www.site.test/", "/api", "/api/openapi.json"]  # fmt: skip
@@ -262,8 +262,8 @@ def all_pages(furnished: Furnished) -> list[str]:
 
 @pytest.mark.parametrize("language", ["en", "pt"])
 def test_every_page_is_drawn_for_those_who_may_see_it(furnished, language):
-    clients = [(furnished.client(), Need.OPEN), (furnished.signed_in(VIEWER), Need.VIEWER),
-               (furnished.signed_in(ADMIN), Need.ADMIN)]  # fmt: skip
+    clients = [(furnished.client(), AccessLevel.OPEN), (furnished.signed_in(VIEWER), AccessLevel.VIEWER),
+               (furnished.signed_in(ADMIN), AccessLevel.ADMIN)]  # fmt: skip
     for door in furnished.console.doors:
         if door.method != "GET" or door.path.endswith(("live", "/report", "/api/v1/look")):
             continue

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from tarrafa.serve.console.doors import WORDS
+from tarrafa.serve.console.doors import CONSOLE_TEXTS
 from tarrafa.serve.texts.choosing import LANGUAGES
 from tarrafa.serve.texts.console import ConsoleTexts
 from tarrafa.serve.texts.console_english import CONSOLE_ENGLISH
@@ -20,8 +20,8 @@ def placeholders(text: str) -> list[str]:
 
 
 def test_every_language_of_the_site_has_a_console_with_the_same_places_for_values():
-    assert set(WORDS) == set(LANGUAGES)
-    for words in WORDS.values():
+    assert set(CONSOLE_TEXTS) == set(LANGUAGES)
+    for words in CONSOLE_TEXTS.values():
         for field in msgspec.structs.fields(ConsoleTexts):
             ours, theirs = getattr(CONSOLE_ENGLISH, field.name), getattr(words, field.name)
             if isinstance(ours, str):

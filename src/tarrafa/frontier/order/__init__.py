@@ -14,18 +14,18 @@ import re
 from fnmatch import translate
 from functools import lru_cache
 
-from tarrafa.config import HostMatcher, Strategy
-from tarrafa.frontier.order.score import score
-from tarrafa.model import Role, UrlId
+from tarrafa.config import HostMatcher, StrategyConfig
+from tarrafa.frontier.order.score import url_score
+from tarrafa.model import UrlRole, UrlId
 from tarrafa.parse.url import DEFAULT_PORTS, split
 
-TIE = 1e-12  # the discovery number decides between equals; a thousand billion of them stay below one in-link
-LAST = 1e15  # beyond every other rank
-LATER = LAST / 2  # beyond every rank of those that are not put off; none of them reaches it
+TIE_BREAK = 1e-12  # the discovery number decides between equals; a thousand billion of them stay below one in-link
+FAILED_OFFSET = 1e15  # beyond every other rank
+PENALTY_OFFSET = FAILED_OFFSET / 2  # beyond every rank of those that are not put off; none of them reaches it
 ORDERS_CACHED_MAX = 1_000
 
 
-def rank(order: str, sequence: int, url_id: UrlId, in_links: int, attempts: int = 0) -> float:
+def plain_rank(order: str, sequence: int, url_id: UrlId, in_links: int, attempts: int = 0) -> float:
     """`sequence` is the URL's number in the order of discovery.
 
     What failed before goes last: one bad URL must not stand in the way of a host's good ones.
@@ -35,16 +35,16 @@ def rank(order: str, sequence: int, url_id: UrlId, in_links: int, attempts: int 
     elif order == "random":
         place = float(int.from_bytes(url_id[:6], "big"))
     elif order == "backlinks":
-        place = sequence * TIE - in_links
+        place = sequence * TIE_BREAK - in_links
     else:
         place = float(sequence)
-    return place + attempts * LAST
+    return place + attempts * FAILED_OFFSET
 
 
-class Order:
+class QueueOrder:
     """What one `[strategy]` asks for."""
 
-    def __init__(self, strategy: Strategy) -> None:
+    def __init__(self, strategy: StrategyConfig) -> None:
         self._strategy = strategy
         self._favoured = HostMatcher(strategy.favour)
         patterns = "|".join(translate(pattern) for pattern in strategy.penalise)
@@ -65,16 +65,16 @@ class Order:
         return self._penalised is not None and self._penalised.match(url) is not None
 
     def score(self, url: str) -> float:
-        return score(url, self.favours(url), self.penalises(url), self._strategy.weights)
+        return url_score(url, self.favours(url), self.penalises(url), self._strategy.weights)
 
     def rank(self, url: str, sequence: int, url_id: UrlId, in_links: int, attempts: int, role: int) -> float:
         """Breadth looks for other sites: what lists pages of a site it knows already, sitemaps and feeds, comes after
         the pages."""
         if self.is_breadth:
-            return sequence * TIE - self.score(url) + (role != Role.PAGE) * LATER + attempts * LAST
-        return rank(self._strategy.order, sequence, url_id, in_links, attempts) + self.penalises(url) * LATER
+            return sequence * TIE_BREAK - self.score(url) + (role != UrlRole.PAGE) * PENALTY_OFFSET + attempts * FAILED_OFFSET
+        return plain_rank(self._strategy.order, sequence, url_id, in_links, attempts) + self.penalises(url) * PENALTY_OFFSET
 
 
 @lru_cache(maxsize=ORDERS_CACHED_MAX)
-def order_of(strategy: Strategy) -> Order:
-    return Order(strategy)
+def order_of(strategy: StrategyConfig) -> QueueOrder:
+    return QueueOrder(strategy)

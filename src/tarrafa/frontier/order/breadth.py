@@ -24,10 +24,10 @@ be. Known weakness: early in a run mentions say little, and the link graph is se
 
 from enum import IntEnum
 
-VAIN_MAX = 5  # visits of one walk that brought no page
+FRUITLESS_VISITS_MAX = 5  # visits of one walk that brought no page
 
 
-class Stage(IntEnum):
+class SiteStage(IntEnum):
     """Where a site stands."""
 
     UNHEARD = 0  # nothing of it waits, and it was not chosen
@@ -37,11 +37,11 @@ class Stage(IntEnum):
     OVER = 4  # it was: what is left of it is passed over in this run
 
 
-def goes_on(page: int, external: int) -> bool:
+def continues_walk(page: int, external: int) -> bool:
     """Whether the walk through a site goes on after its `page`-th page, from 1, with so many links to other sites."""
     return external >> page > 0
 
 
-def is_due(under_way: int, cycle: int) -> bool:
+def is_cycle_due(under_way: int, cycle: int) -> bool:
     """Whether another cycle is to be chosen, with so many sites being fetched or free to be."""
     return 2 * under_way < max(cycle, 1)

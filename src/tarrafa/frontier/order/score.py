@@ -16,10 +16,10 @@ Why it works: the way into a site is short (`a.br/`), what lies deep has long na
 whatever else of it is shorter; and names are not prices: a short one may be a login form. Hence `penalise`.
 """
 
-from tarrafa.config import Weights
+from tarrafa.config import UrlScoreWeights
 
 
-def score(url: str, favoured: bool, penalised: bool, weights: Weights) -> float:
+def url_score(url: str, favoured: bool, penalised: bool, weights: UrlScoreWeights) -> float:
     """Of a canonical URL; the greater the better."""
     address = url.partition("://")[2]
     path = address.partition("?")[0].partition("/")[2]

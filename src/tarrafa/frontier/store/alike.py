@@ -9,29 +9,29 @@ from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Any
 
-from tarrafa.frontier.images import Place
-from tarrafa.frontier.protocol import Ended, HostShare, PastVisit, Retried, StatusFacts
-from tarrafa.frontier.store.collections import Known
-from tarrafa.frontier.store.schema import Database
-from tarrafa.frontier.store.trouble import Trouble
-from tarrafa.frontier.store.urls import Urls
+from tarrafa.frontier.images import FrontierCursor
+from tarrafa.frontier.protocol import UrlSample, HostUrlCount, PastVisit, RetryBatch, UrlStatusFacts
+from tarrafa.frontier.store.collections import LoadedCollection
+from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.store.trouble import HostRetries
+from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId, UrlId, UrlState, can_be_retried
 
-URLS_LOOKED_MAX = 200_000
+URLS_SCANNED_MAX = 200_000
 HOSTS_SHOWN, SAMPLES_SHOWN, VISITS_SHOWN = 20, 10, 5
-HOSTS_PER_LOOK = 200  # in one call, however little they have
+HOSTS_PER_SCAN = 200  # in one call, however little they have
 URLS_PER_RETRY = 20_000  # that one call looks at
 HOUR_S, DAY_S, WEEK_S = 3_600.0, 86_400.0, 604_800.0
 Key = tuple[HostId, int, UrlId]
-Ask = Callable[[str], list[tuple[Any, ...]]]
+FetchRows = Callable[[str], list[tuple[Any, ...]]]
 
 # Numbers are put in, nothing else. `so`: it ended with that status, in the last run.
-LOOKED = (
+SCANNED_URLS_SQL = (
     "(SELECT u.host, u.id, u.url, u.state, coalesce(u.fetched, u.discovered) AS at,"
     " CASE WHEN u.status = {status} AND u.run = {run} THEN 1 ELSE 0 END AS so FROM work w CROSS JOIN url u"
     " WHERE w.collection = {number} AND u.host = w.host AND u.collection = {number} ORDER BY w.host LIMIT {most}) k"
 )
-SUMS = (
+STATUS_SUMS_SQL = (
     "SELECT count(*), coalesce(sum(so), 0), count(DISTINCT CASE WHEN so = 1 THEN host END),"
     " coalesce(sum(CASE WHEN state IN ({pending}, {handed_out}) THEN so ELSE 0 END), 0),"
     " coalesce(sum(CASE WHEN state = {failed} THEN so ELSE 0 END), 0),"
@@ -40,12 +40,12 @@ SUMS = (
     " coalesce(sum(CASE WHEN at > {day} THEN so ELSE 0 END), 0),"
     " coalesce(sum(CASE WHEN at > {week} THEN so ELSE 0 END), 0) FROM {looked}"
 )
-MOST = (
+TOP_HOSTS_SQL = (
     "SELECT h.key, m.urls, h.failures, h.next_at, h.trouble FROM (SELECT host, count(*) AS urls FROM {looked}"
     " WHERE so = 1 GROUP BY host ORDER BY 2 DESC, 1 LIMIT {hosts_shown}) m"
     " JOIN host h ON h.id = m.host ORDER BY m.urls DESC, h.key"
 )
-NEWEST = (
+NEWEST_URLS_SQL = (
     "SELECT s.url, s.state, s.at, v.number, v.at, v.status, v.length, v.changed, v.worker FROM (SELECT host, id, url,"
     " state, at FROM {looked} WHERE so = 1 ORDER BY at DESC, url LIMIT {samples_shown}) s LEFT JOIN visit v"
     " ON v.host = s.host AND v.collection = {number} AND v.id = s.id ORDER BY s.at DESC, s.url, v.number DESC"
@@ -53,47 +53,47 @@ NEWEST = (
 OF_STATUS = f"status = ? AND run = ? AND state IN ({UrlState.PENDING:d}, {UrlState.DROPPED:d}, {UrlState.FAILED:d})"
 
 
-def facts_of(known: Known, status: int, now: float, ask: Ask) -> StatusFacts:
+def status_facts(known: LoadedCollection, status: int, now: float, ask: FetchRows) -> UrlStatusFacts:
     """What ended with this status."""
     words: dict[str, Any] = {
-        "number": known.row.id, "run": known.run, "status": int(status), "most": URLS_LOOKED_MAX,
+        "number": known.row.id, "run": known.run, "status": int(status), "most": URLS_SCANNED_MAX,
         "hour": repr(now - HOUR_S), "day": repr(now - DAY_S), "week": repr(now - WEEK_S),
         "pending": int(UrlState.PENDING), "handed_out": int(UrlState.HANDED_OUT), "failed": int(UrlState.FAILED),
         "hosts_shown": HOSTS_SHOWN, "samples_shown": SAMPLES_SHOWN,
     }  # fmt: skip
-    words["looked"] = LOOKED.format(**words)
-    looked, urls, hosts, waiting, failed, first, last, hour, day, week = ask(SUMS.format(**words))[0]
-    return StatusFacts(
-        status, int(looked), int(looked) < URLS_LOOKED_MAX, int(urls), int(hosts), int(waiting), int(failed),
+    words["looked"] = SCANNED_URLS_SQL.format(**words)
+    looked, urls, hosts, waiting, failed, first, last, hour, day, week = ask(STATUS_SUMS_SQL.format(**words))[0]
+    return UrlStatusFacts(
+        status, int(looked), int(looked) < URLS_SCANNED_MAX, int(urls), int(hosts), int(waiting), int(failed),
         first, last, (int(hour), int(day), int(week)),
-        [HostShare(*row) for row in ask(MOST.format(**words))] if urls else [],
-        list(_samples(ask(NEWEST.format(**words)))) if urls else [],
+        [HostUrlCount(*row) for row in ask(TOP_HOSTS_SQL.format(**words))] if urls else [],
+        list(_samples(ask(NEWEST_URLS_SQL.format(**words)))) if urls else [],
     )  # fmt: skip
 
 
-def _samples(rows: list[tuple[Any, ...]]) -> Iterable[Ended]:
+def _samples(rows: list[tuple[Any, ...]]) -> Iterable[UrlSample]:
     for (url, state, at), visits in groupby(rows, key=lambda row: row[:3]):
         history = [
             PastVisit(number, visited, status, length, None if changed is None else bool(changed), worker)
             for number, visited, status, length, changed, worker in (row[3:] for row in visits)
             if number is not None
         ]
-        yield Ended(url, UrlState(state).name.lower().replace("_", " "), at, history[:VISITS_SHOWN])
+        yield UrlSample(url, UrlState(state).name.lower().replace("_", " "), at, history[:VISITS_SHOWN])
 
 
-class Alike:
+class StatusRetries:
     """The URLs of one frontier, by how they ended."""
 
-    def __init__(self, db: Database, urls: Urls, trouble: Trouble) -> None:
+    def __init__(self, db: FrontierDatabase, urls: FrontierUrls, trouble: HostRetries) -> None:
         self._db, self._urls, self._trouble = db, urls, trouble
 
-    def retry(self, known: Known, status: int, after: Place, limit: int) -> Retried:
+    def retry_by_status(self, known: LoadedCollection, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
         """Some of those behind a place."""
         if not can_be_retried(status):
-            return Retried(0, None)
+            return RetryBatch(0, None)
         hosts = self._db.rows(
             "SELECT host FROM work WHERE collection = ? AND host >= ? ORDER BY host LIMIT ?",
-            (known.row.id, after.host, HOSTS_PER_LOOK),
+            (known.row.id, after.host, HOSTS_PER_SCAN),
         )
         keys, most, left = list[Key](), max(1, limit), URLS_PER_RETRY
         for (host,) in hosts:
@@ -108,14 +108,14 @@ class Alike:
                 keys = keys[:most]
                 break
             if not left:
-                return Retried(self.requeue(known, keys), Place(host, known.row.id, looked[-1][0]))
-        return Retried(self.requeue(known, keys), end_of(keys, most, [host for (host,) in hosts]))
+                return RetryBatch(self.requeue(known, keys), FrontierCursor(host, known.row.id, looked[-1][0]))
+        return RetryBatch(self.requeue(known, keys), next_cursor(keys, most, [host for (host,) in hosts]))
 
-    def requeue(self, known: Known, keys: list[Key]) -> int:
+    def requeue(self, known: LoadedCollection, keys: list[Key]) -> int:
         """These wait again, as far as they do not; how many that were."""
         waiting = dict[HostId, int]()
         for host in sorted({key[0] for key in keys}):
-            self._trouble.forgive(host)
+            self._trouble.reset_backoff(host)
         for key in keys:
             state = self._db.value("SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", key)
             is_over = state in (UrlState.DROPPED, UrlState.FAILED)
@@ -127,14 +127,14 @@ class Alike:
                 key,
             )
             self._urls.requeue(known, key[0], key[2], state, waiting)
-        self._urls.add_waiting(known.row.id, waiting)
+        self._urls.add_pending(known.row.id, waiting)
         return sum(waiting.values())
 
 
-def end_of(keys: list[Key], most: int, hosts: list[HostId]) -> Place | None:
+def next_cursor(keys: list[Key], most: int, hosts: list[HostId]) -> FrontierCursor | None:
     """Where to go on, after these were taken of these hosts."""
     if len(keys) >= most:
-        return Place(*keys[-1])
-    if len(hosts) < HOSTS_PER_LOOK or hosts[-1] == (1 << 63) - 1:
+        return FrontierCursor(*keys[-1])
+    if len(hosts) < HOSTS_PER_SCAN or hosts[-1] == (1 << 63) - 1:
         return None
-    return Place(hosts[-1] + 1)
+    return FrontierCursor(hosts[-1] + 1)

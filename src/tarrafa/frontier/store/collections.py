@@ -13,10 +13,10 @@ import msgspec
 from tarrafa import config
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError
-from tarrafa.frontier.images import CollectionImage
-from tarrafa.frontier.order import Order, order_of
-from tarrafa.frontier.protocol import CollectionRow, CollectionStatus, Standing
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.images import CollectionExport
+from tarrafa.frontier.order import QueueOrder, order_of
+from tarrafa.frontier.protocol import CollectionRow, CollectionStatus, FrontierCollectionState
+from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.model import HostId, UrlId, UrlState
 
 STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
@@ -27,19 +27,19 @@ RATE_WINDOW_S = 10.0
 KNOWN, HOSTS, VISITS, REQUESTS = "known", "hosts", "visits", "requests"
 BYTES = "bytes"  # of documents received
 REVISITS, CHANGES, RATES = "revisits", "changes", "rates"  # of pages that are kept fresh
-OUT_AGAIN = "again"  # those of them that are handed out
-PAID = "paid"  # revisits that the budget was charged for
-CHOSEN_WAITING, DISMISSED_WAITING, FULL = "chosen", "dismissed", "full"  # see exchange.py
+REVISITS_OUT = "again"  # those of them that are handed out
+REVISITS_PAID = "paid"  # revisits that the budget was charged for
+CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL = "chosen", "dismissed", "full"  # see exchange.py
 REQUESTS_BEFORE = "requests before"  # this run began
 # What happened, whatever is there now.
-EVENTS = (VISITS, REQUESTS, BYTES, REQUESTS_BEFORE, REVISITS, CHANGES, PAID, FULL)
+EVENTS = (VISITS, REQUESTS, BYTES, REQUESTS_BEFORE, REVISITS, CHANGES, REVISITS_PAID, WAS_FULL)
 # Of what an earlier run left: pages kept that this one has not come across, others that wait while their page is
 # still shown, and URLs that waited when it ended. See runs.py.
 OLD_PAGES, SHOWN_PAGES, LEFT_OVER = "old", "shown", "left over"
 EVENT_KINDS = ("status:", "type:")
 SEQUENCE = "sequence of "  # and its number: how many were discovered, in the table of numbers
 VISITING, SWEEPING, SWEPT_OUT = 0, 1, 2  # phases of a run
-TABLE, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth.py
+TABLE_SITES, SITES_CHOSEN, PASSED_OVER = "table", "sites chosen", "passed over"  # see breadth.py
 
 
 def state_bucket(state: int) -> str:
@@ -49,7 +49,7 @@ def state_bucket(state: int) -> str:
 class Counters:
     """Numbers per collection, in buckets."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: FrontierDatabase) -> None:
         self._db = db
         self._values: dict[tuple[int, str], int] = {
             (collection, bucket): value
@@ -90,15 +90,15 @@ class Counters:
     def snapshot(self) -> dict[tuple[int, str], int]:
         return dict(self._deltas)
 
-    def restore(self, snapshot: dict[tuple[int, str], int]) -> None:
+    def restore_snapshot(self, snapshot: dict[tuple[int, str], int]) -> None:
         self._deltas = defaultdict(int, snapshot)
 
-    def settle(self) -> None:
+    def on_commit(self) -> None:
         for key, delta in self._deltas.items():
             self._values[key] = self._values.get(key, 0) + delta
         self._deltas.clear()
 
-    def forget(self) -> None:
+    def on_rollback(self) -> None:
         self._deltas.clear()
 
     def drop(self, collection: int) -> None:
@@ -110,7 +110,7 @@ class Counters:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class RevisitTuning:
     """What the planner has found out for a collection's revisits."""
 
     price: float = 0.0  # see revisit/policy.py
@@ -122,7 +122,7 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class RunProgress:
     """Where the run of a collection stands: see runs.py."""
 
     started: float = 0.0
@@ -132,7 +132,7 @@ class Round:
 
 
 @dataclass(slots=True)
-class Tokens:
+class TokenBucket:
     """How many revisits a collection may make: they come at its `rate`, and a few can be saved up."""
 
     at: float | None = None  # None: none was ever asked for, and all that can be saved up is there
@@ -141,46 +141,46 @@ class Tokens:
     per_s: float = 0.0
     most: float = 0.0
 
-    def left(self, per_s: float, most: float, now: float) -> int:
+    def available(self, per_s: float, most: float, now: float) -> int:
         """Asking changes nothing: at another rate, what was not spent came at that rate."""
         self.per_s, self.most = per_s, most
-        return int(self._by(now))
+        return int(self._count_at(now))
 
     def spend(self, per_s: float, most: float, now: float) -> None:
         self.per_s, self.most = per_s, most
-        self.at, self.count = now, self._by(now) - 1.0
+        self.at, self.count = now, self._count_at(now) - 1.0
         self.spent += 1
 
-    def _by(self, now: float) -> float:
+    def _count_at(self, now: float) -> float:
         return min(self.most, self.most if self.at is None else self.count + (now - self.at) * self.per_s)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class LimitUsage:
     """How much of its limits a collection has used up."""
 
     pages: int = 0
     requests: int = 0
 
-    def __add__(self, other: "Tally") -> "Tally":
-        return Tally(self.pages + other.pages, self.requests + other.requests)
+    def __add__(self, other: "LimitUsage") -> "LimitUsage":
+        return LimitUsage(self.pages + other.pages, self.requests + other.requests)
 
 
-NOTHING = Tally()
+NO_USAGE = LimitUsage()
 
 
 @dataclass(slots=True)
-class Known:
+class LoadedCollection:
     """A collection in memory."""
 
     row: CollectionRow
     config: config.Collection
     sequence: int
-    tuning: Tuning = Tuning()
-    tokens: Tokens = field(default_factory=Tokens)
-    round: Round = Round()
+    tuning: RevisitTuning = RevisitTuning()
+    tokens: TokenBucket = field(default_factory=TokenBucket)
+    run_progress: RunProgress = RunProgress()
     created: float = 0.0
-    order: Order = field(init=False)
+    order: QueueOrder = field(init=False)
 
     def __post_init__(self) -> None:
         self.order = order_of(self.config.strategy)
@@ -192,14 +192,14 @@ class Known:
     @property
     def is_swept(self) -> bool:
         """Whether what is to be taken out is on its way."""
-        return self.has_runs and self.round.phase != VISITING
+        return self.has_runs and self.run_progress.phase != VISITING
 
     @property
     def has_runs(self) -> bool:
         return not (self.config.keeps_fresh or self.order.is_breadth)
 
     @property
-    def walks(self) -> int | None:
+    def breadth_id(self) -> int | None:
         """Its number, if its sites are walked through: what happens to one of their hosts then concerns the others."""
         return self.row.id if self.order.is_breadth else None
 
@@ -207,11 +207,11 @@ class Known:
 class Collections:
     """The collections of one frontier."""
 
-    def __init__(self, db: Database, counters: Counters, clock: Clock) -> None:
+    def __init__(self, db: FrontierDatabase, counters: Counters, clock: Clock) -> None:
         self._db, self._counters, self._clock = db, counters, clock
-        self._by_id: dict[int, Known] = {}
+        self._by_id: dict[int, LoadedCollection] = {}
         self._rates: defaultdict[int, deque[tuple[float, int]]] = defaultdict(deque)
-        self.elsewhere: dict[int, Tally] = {}  # what other servers have of these collections
+        self.elsewhere: dict[int, LimitUsage] = {}  # what other servers have of these collections
         self.reload()
 
     def reload(self) -> None:
@@ -226,20 +226,20 @@ class Collections:
         for fields in rows:
             row, old = CollectionRow(*[*fields[:6], fields[13]]), before.get(fields[0])
             same = old is not None and old.row.config == row.config
-            self._by_id[row.id] = Known(
+            self._by_id[row.id] = LoadedCollection(
                 row,
                 old.config if old is not None and same else self._decode(row.config),
                 fields[6],
-                Tuning(*fields[7:13]),
-                old.tokens if old is not None else Tokens(),
-                Round(*fields[14:18]),
+                RevisitTuning(*fields[7:13]),
+                old.tokens if old is not None else TokenBucket(),
+                RunProgress(*fields[14:18]),
                 fields[18],
             )
 
     def _decode(self, content: bytes) -> config.Collection:
-        return config.decode(content)
+        return config.decode_collection(content)
 
-    def tune(self, known: Known, tuning: Tuning) -> None:
+    def set_tuning(self, known: LoadedCollection, tuning: RevisitTuning) -> None:
         """The planner has new numbers."""
         self._db.run(
             "UPDATE collection SET price = ?, plan = ?, plan_end = ?, factor = ?, priced_at = ?, priced_revisits = ?"
@@ -250,7 +250,7 @@ class Collections:
 
     def open(
         self, content: bytes, number: int | None = None, *, start: bool = True
-    ) -> tuple[Known, config.Collection | None]:
+    ) -> tuple[LoadedCollection, config.Collection | None]:
         """Create (under this number) or take up anew; also the configuration that it had before. Not to `start` it
         leaves one that is there as it stands."""
         same = next((one for one in self._by_id.values() if one.row.config == content), None)
@@ -264,10 +264,10 @@ class Collections:
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (number, wanted.name, state, reason, content, now, now if start else 0.0),
             )
-            revision, before, run, round_, created = 1, None, 1, Round(now if start else 0.0), now
+            revision, before, run, round_, created = 1, None, 1, RunProgress(now if start else 0.0), now
         else:
-            _check_whole(known)
-            number, before, run, round_, created = known.row.id, known.config, known.run, known.round, known.created
+            _check_usable(known)
+            number, before, run, round_, created = known.row.id, known.config, known.run, known.run_progress, known.created
             if not start:
                 state, reason = known.row.state, known.row.reason
             round_ = dataclasses.replace(round_, started=round_.started or (now if start else 0.0))
@@ -284,13 +284,13 @@ class Collections:
             )
         sequence = known.sequence if known else 0
         row = CollectionRow(number, wanted.name, state, reason, content, revision, run)
-        more = (known.tuning, known.tokens) if known else (Tuning(), Tokens())
-        self._by_id[number] = Known(row, wanted, sequence, *more, round_, created)
+        more = (known.tuning, known.tokens) if known else (RevisitTuning(), TokenBucket())
+        self._by_id[number] = LoadedCollection(row, wanted, sequence, *more, round_, created)
         return self._by_id[number], before
 
     def _next_number(self) -> int:
         """One that no collection had before, not even one that was deleted: workers remember collections by it."""
-        self._db.need("number", [("collections",)])
+        self._db.prefetch("number", [("collections",)])
         last = self._db.value("SELECT value FROM number WHERE name = 'collections'") or 0
         return 1 + max(int(last), int(self._db.value("SELECT coalesce(max(id), 0) FROM collection")))
 
@@ -298,13 +298,13 @@ class Collections:
         """Whether a collection had this number once."""
         if number in self._by_id:
             return False
-        self._db.need("number", [("collections",)])
+        self._db.prefetch("number", [("collections",)])
         return 0 < number <= int(self._db.value("SELECT value FROM number WHERE name = 'collections'") or 0)
 
-    def delete(self, known: Known) -> None:
+    def delete(self, known: LoadedCollection) -> None:
         """Its own row, which is all that is left of it."""
         number = known.row.id
-        self._db.need("number", [("collections",)])
+        self._db.prefetch("number", [("collections",)])
         self._db.run(
             "INSERT INTO number VALUES ('collections', ?) ON CONFLICT (name) DO UPDATE SET value = max(value, ?)",
             (number, number),
@@ -314,32 +314,32 @@ class Collections:
         self._db.run("DELETE FROM number WHERE name = ?", (f"{SEQUENCE}{number}",))
         del self._by_id[number]
 
-    def control(self, name: str, state: str, reason: str) -> None:
+    def set_state(self, name: str, state: str, reason: str) -> None:
         if state not in STATES:
             raise FrontierError(f"no such state: {state!r} (allowed: {', '.join(STATES)})")
-        known = self.named(name)
+        known = self.by_name(name)
         if state == "running" or known.row.state == DELETING:
-            _check_whole(known)
-        self.put(known, state, reason)
+            _check_usable(known)
+        self.write_state(known, state, reason)
 
-    def put(self, known: Known, state: str, reason: str) -> None:
+    def write_state(self, known: LoadedCollection, state: str, reason: str) -> None:
         """Into a state. Who runs for the first time has started."""
-        started = known.round.started or (self._clock.now() if state == "running" else 0.0)
+        started = known.run_progress.started or (self._clock.now() if state == "running" else 0.0)
         self._db.run(
             "UPDATE collection SET state = ?, reason = ?, started = ? WHERE id = ?",
             (state, reason, started, known.row.id),
         )
         known.row = msgspec.structs.replace(known.row, state=state, reason=reason)
-        known.round = dataclasses.replace(known.round, started=started)
+        known.run_progress = dataclasses.replace(known.run_progress, started=started)
 
-    def begin_run(self, known: Known, run: int) -> None:
+    def begin_run(self, known: LoadedCollection, run: int) -> None:
         """What is counted of a run is counted from here on."""
         number, value = known.row.id, self._counters.value
-        known.round = Round(self._clock.now())
+        known.run_progress = RunProgress(self._clock.now())
         known.row = msgspec.structs.replace(known.row, run=run)
         self._db.run(
             "UPDATE collection SET run = ?, started = ?, phase = 0, swept_host = NULL, swept_url = NULL WHERE id = ?",
-            (run, known.round.started, number),
+            (run, known.run_progress.started, number),
         )
         for bucket, now in (
             (OLD_PAGES, value(number, state_bucket(UrlState.FETCHED))),
@@ -348,26 +348,26 @@ class Collections:
         ):
             self._counters.add(number, bucket, now - value(number, bucket))
 
-    def sweep(self, known: Known, round_: Round) -> None:
+    def set_sweep_position(self, known: LoadedCollection, round_: RunProgress) -> None:
         """How far it has come."""
-        known.round = round_
+        known.run_progress = round_
         self._db.run(
             "UPDATE collection SET phase = ?, swept_host = ?, swept_url = ? WHERE id = ?",
             (round_.phase, round_.host, round_.url, known.row.id),
         )
 
-    def set_revision(self, known: Known, revision: int) -> None:
+    def set_revision(self, known: LoadedCollection, revision: int) -> None:
         self._db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, known.row.id))
         known.row = msgspec.structs.replace(known.row, revision=revision)
 
-    def images(self) -> list[CollectionImage]:
+    def export_collections(self) -> list[CollectionExport]:
         """All collections without their hosts."""
         images = []
         for number, known in self._by_id.items():
             row = known.row
             facts = (row.name, row.state, row.reason, row.config, row.revision, known.created, known.sequence)
-            more = {"run": row.run, "started": known.round.started, **asdict(known.tuning)}
-            images.append(CollectionImage(*facts, counters=self._events(number), **more))
+            more = {"run": row.run, "started": known.run_progress.started, **asdict(known.tuning)}
+            images.append(CollectionExport(*facts, counters=self._events(number), **more))
         return images
 
     def _events(self, number: int) -> dict[str, int]:
@@ -376,7 +376,7 @@ class Collections:
             counted |= {f"{kind}{name}": count for name, count in self._counters.with_prefix(number, kind).items()}
         return {bucket: count for bucket, count in counted.items() if count}
 
-    def restore(self, image: CollectionImage, number: int | None = None) -> Known:
+    def import_collection(self, image: CollectionExport, number: int | None = None) -> LoadedCollection:
         """Make room for one that comes from elsewhere. It is `importing` until somebody says that its hosts are all
         here; what stands there as its reason tells one import from another."""
         known = self.find(image.name)
@@ -404,29 +404,29 @@ class Collections:
         known.sequence = image.sequence
         return known
 
-    def find(self, name: str) -> Known | None:
+    def find(self, name: str) -> LoadedCollection | None:
         return next((known for known in self._by_id.values() if known.row.name == name), None)
 
-    def named(self, name: str) -> Known:
+    def by_name(self, name: str) -> LoadedCollection:
         known = self.find(name)
         if known is not None:
             return known
         names = ", ".join(known.row.name for known in self._by_id.values()) or "none"
         raise FrontierError(f"no collection is named {name!r} (there are: {names})")
 
-    def by_id(self, number: int) -> Known:
+    def by_id(self, number: int) -> LoadedCollection:
         try:
             return self._by_id[number]
         except KeyError:
             raise FrontierError(f"no collection has the number {number}") from None
 
-    def all(self) -> list[Known]:
+    def all(self) -> list[LoadedCollection]:
         return list(self._by_id.values())
 
-    def running(self) -> list[Known]:
+    def running(self) -> list[LoadedCollection]:
         return [known for known in self._by_id.values() if known.row.state == "running"]
 
-    def number(self, known: Known, count: int) -> int:
+    def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
         """The first of so many new numbers in the order of discovery."""
         known.sequence += count
         return known.sequence - count
@@ -439,7 +439,7 @@ class Collections:
             [(f"{SEQUENCE}{number}", known.sequence) for number, known in self._by_id.items()],
         )
 
-    def slots(self, known: Known) -> int:
+    def free_slots(self, known: LoadedCollection) -> int:
         """How many more new URLs may be out at once without passing the collection's limits."""
         number, scope = known.row.id, known.config.scope
         free = self.requests_left(known)
@@ -447,16 +447,16 @@ class Collections:
             kept = self._kept_now(number)
             out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
             taken = kept + out + self._counters.value(number, CHOSEN_WAITING)
-            free = min(free, scope.pages_max - taken - self.elsewhere.get(number, NOTHING).pages)
+            free = min(free, scope.pages_max - taken - self.elsewhere.get(number, NO_USAGE).pages)
         return max(0, free)
 
-    def requests_left(self, known: Known) -> int:
+    def requests_left(self, known: LoadedCollection) -> int:
         """How many more visits of any kind may be out at once."""
         number, most = known.row.id, known.config.scope.requests_max
         if most is None:
             return 1 << 30
         out = self._counters.value(number, state_bucket(UrlState.HANDED_OUT))
-        elsewhere = self.elsewhere.get(number, NOTHING).requests
+        elsewhere = self.elsewhere.get(number, NO_USAGE).requests
         return max(0, most - self._requested_now(number) - out - elsewhere)
 
     def _kept_now(self, number: int) -> int:
@@ -466,11 +466,11 @@ class Collections:
     def _requested_now(self, number: int) -> int:
         return self._counters.value(number, REQUESTS) - self._counters.value(number, REQUESTS_BEFORE)
 
-    def tally(self) -> dict[int, "Tally"]:
+    def limit_usage(self) -> dict[int, "LimitUsage"]:
         """What counts towards the collections' limits."""
         value = self._counters.value
         return {
-            number: Tally(
+            number: LimitUsage(
                 self._kept_now(number) + value(number, state_bucket(UrlState.HANDED_OUT))
                 + value(number, CHOSEN_WAITING),
                 self._requested_now(number) + value(number, state_bucket(UrlState.HANDED_OUT)),
@@ -485,19 +485,19 @@ class Collections:
         known = self.find(name)
         return None if known is None else known.row
 
-    def standings(self) -> list[Standing]:
-        return [Standing(row.id, row.state, row.revision, row.name) for row in self.rows()]
+    def collection_states(self) -> list[FrontierCollectionState]:
+        return [FrontierCollectionState(row.id, row.state, row.revision, row.name) for row in self.rows()]
 
     def status(self) -> list[CollectionStatus]:
         return [self._status(known) for known in self._by_id.values()]
 
-    def _status(self, known: Known) -> CollectionStatus:
+    def _status(self, known: LoadedCollection) -> CollectionStatus:
         number = known.row.id
 
         def state(which: UrlState) -> int:
             return self._counters.value(number, state_bucket(which))
 
-        again, revisits = self._counters.value(number, OUT_AGAIN), self._counters.value(number, REVISITS)
+        again, revisits = self._counters.value(number, REVISITS_OUT), self._counters.value(number, REVISITS)
         passed_over = self._counters.value(number, PASSED_OVER)
         shown, old = self._counters.value(number, SHOWN_PAGES), self._counters.value(number, OLD_PAGES)
         left_over = self._counters.value(number, LEFT_OVER)
@@ -528,17 +528,17 @@ class Collections:
             statuses=self._counters.with_prefix(number, "status:"),
             types=self._counters.with_prefix(number, "type:"),
             passed_over=passed_over,
-            table=self._counters.value(number, TABLE),
+            table=self._counters.value(number, TABLE_SITES),
             sites_chosen=self._counters.value(number, SITES_CHOSEN),
             run=known.run,
-            started=known.round.started,
+            started=known.run_progress.started,
             created=known.created,
             revision=known.row.revision,
             earlier=shown + old,
             requests_before=self._counters.value(number, REQUESTS_BEFORE),
             aside=state(UrlState.ASIDE) + left_over,
-            to_sweep=known.has_runs and known.run > 1 and known.round.phase != SWEPT_OUT,
-            sweeping=known.has_runs and known.round.phase == SWEEPING,
+            to_sweep=known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT,
+            sweeping=known.has_runs and known.run_progress.phase == SWEEPING,
         )
 
     def _rate(self, number: int, kept: int) -> float:
@@ -553,7 +553,7 @@ class Collections:
         return (kept - window[0][1]) / elapsed if elapsed > 0.2 else 0.0
 
 
-def _check_whole(known: Known) -> None:
+def _check_usable(known: LoadedCollection) -> None:
     if known.row.state == DELETING:
         raise FrontierError(f"{known.row.name}: is being deleted; run the same `tarrafa delete` command again")
     if known.row.state == IMPORTING:

@@ -7,24 +7,24 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.protocol import Acquaintance, Facts, HostFacts, PastVisit, UrlFacts
-from tarrafa.frontier.store.breadth import Breadth
+from tarrafa.frontier.protocol import HostCollectionCounts, UrlLookup, HostFacts, PastVisit, UrlFacts
+from tarrafa.frontier.store.breadth import BreadthSites
 from tarrafa.frontier.store.collections import Collections
-from tarrafa.frontier.store.revisits import Revisits
-from tarrafa.frontier.store.schema import ALL, Database
-from tarrafa.model import HostId, Role, UrlId, UrlState
+from tarrafa.frontier.store.revisits import RevisitQueue
+from tarrafa.frontier.store.schema import ALL_ROWS, FrontierDatabase
+from tarrafa.model import HostId, UrlRole, UrlId, UrlState
 
 HISTORY_MAX = 100  # the newest
-PLACE_MAX = 10_000  # nobody counts further
+QUEUE_POSITION_MAX = 10_000  # nobody counts further
 
 
 def look_up(
-    db: Database, host: HostId, url: UrlId, collections: Collections, revisits: Revisits, breadth: Breadth
-) -> Facts:
-    db.need("host", [(host,)])
-    db.need_first("work", [(host,)], ALL)
-    db.need("robots", db.rows("SELECT robots_digest FROM host WHERE id = ? AND robots_digest IS NOT NULL", (host,)))
-    db.need("url", [(host, known.row.id, url) for known in collections.all()])
+    db: FrontierDatabase, host: HostId, url: UrlId, collections: Collections, revisits: RevisitQueue, breadth: BreadthSites
+) -> UrlLookup:
+    db.prefetch("host", [(host,)])
+    db.prefetch_first("work", [(host,)], ALL_ROWS)
+    db.prefetch("robots", db.rows("SELECT robots_digest FROM host WHERE id = ? AND robots_digest IS NOT NULL", (host,)))
+    db.prefetch("url", [(host, known.row.id, url) for known in collections.all()])
     row = db.row(
         "SELECT key, site, next_at, ended_at, delay_s, failures,"
         " (SELECT name FROM worker WHERE worker.id = host.worker), robots_status, robots_expires,"
@@ -41,29 +41,29 @@ def look_up(
     )
     urls = [
         replace(
-            _facts(db, host, url, one),
+            _url_facts(db, host, url, one),
             freshness=revisits.freshness(collections.by_id(one[0]), (host, one[0], url)),
-            site=breadth.facts(collections.by_id(one[0]), host),
+            site=breadth.site_facts(collections.by_id(one[0]), host),
         )
         for one in rows
     ]
-    return Facts(None if row is None else replace(HostFacts(*row), met_by=_met_by(db, host)), urls)
+    return UrlLookup(None if row is None else replace(HostFacts(*row), met_by=_collection_counts(db, host)), urls)
 
 
-def _met_by(db: Database, host: HostId) -> list[Acquaintance]:
+def _collection_counts(db: FrontierDatabase, host: HostId) -> list[HostCollectionCounts]:
     rows = db.rows(
         "SELECT name, pending, visited FROM work JOIN collection ON collection.id = work.collection"
         " WHERE host = ? ORDER BY collection.id",
         (host,),
     )
-    return [Acquaintance(*row) for row in rows]
+    return [HostCollectionCounts(*row) for row in rows]
 
 
-def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlFacts:
+def _url_facts(db: FrontierDatabase, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlFacts:
     number, name, address, state, role, *rest, rank = row
-    place = _place(db, host, number, url) if state == UrlState.PENDING else None
+    place = _queue_position(db, host, number, url) if state == UrlState.PENDING else None
     key = (host, number, url)
-    db.need_first("visit", [key], ALL)
+    db.prefetch_first("visit", [key], ALL_ROWS)
     history = db.rows(
         "SELECT number, at, status, length, changed, worker FROM visit WHERE host = ? AND collection = ? AND id = ?"
         " ORDER BY number DESC LIMIT ?",
@@ -73,14 +73,14 @@ def _facts(db: Database, host: HostId, url: UrlId, row: tuple[Any, ...]) -> UrlF
         PastVisit(visit, at, status, length, None if changed is None else bool(changed), worker)
         for visit, at, status, length, changed, worker in reversed(history)
     ]
-    words = (UrlState(state).name.lower().replace("_", " "), Role(role).name.lower())
+    words = (UrlState(state).name.lower().replace("_", " "), UrlRole(role).name.lower())
     return replace(UrlFacts(name, address, *words, *rest), place=place, history=past, rank=rank)
 
 
-def _place(db: Database, host: HostId, number: int, url: UrlId) -> int | None:
-    db.need_first("pending", [(host, number)], PLACE_MAX)
+def _queue_position(db: FrontierDatabase, host: HostId, number: int, url: UrlId) -> int | None:
+    db.prefetch_first("pending", [(host, number)], QUEUE_POSITION_MAX)
     waiting = db.rows(
         "SELECT id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?",
-        (host, number, PLACE_MAX),
+        (host, number, QUEUE_POSITION_MAX),
     )
     return next((place for place, (one,) in enumerate(waiting) if one == url), None)

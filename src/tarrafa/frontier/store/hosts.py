@@ -17,19 +17,19 @@ from tarrafa.errors import LeaseLost, NameTaken
 from tarrafa.frontier.protocol import (
     LEASE_S,
     VISITS_PER_LEASE,
-    Continuation,
+    NextVisits,
     HostReport,
     Lease,
-    Loan,
-    NodeStatus,
-    RobotsCopy,
-    Terms,
+    HostLoan,
+    WorkerLeaseStatus,
+    CachedRobots,
+    WorkerRegistration,
 )
-from tarrafa.frontier.store.collections import Collections, Known
-from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.schema import NEW, OLD, OPEN, Database
-from tarrafa.frontier.store.urls import Urls
-from tarrafa.frontier.store.visits import Visits
+from tarrafa.frontier.store.collections import Collections, LoadedCollection
+from tarrafa.frontier.store.ready import ReadyQueue
+from tarrafa.frontier.store.schema import NEW, OLD, OPEN, FrontierDatabase
+from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.frontier.store.visits import VisitDispatcher
 from tarrafa.model import HostId
 from tarrafa.parse.url import name_and_port
 from tarrafa.process import ProcessId, is_dead
@@ -85,16 +85,16 @@ def _interleave(new: list[HostId], old: list[HostId], share: float) -> Iterator[
     yield from first or second
 
 
-class Hosts:
+class HostLeases:
     """The host and worker rows of one frontier."""
 
     def __init__(
         self,
-        db: Database,
+        db: FrontierDatabase,
         collections: Collections,
-        urls: Urls,
-        visits: Visits,
-        ready: Ready,
+        urls: FrontierUrls,
+        visits: VisitDispatcher,
+        ready: ReadyQueue,
         clock: Clock,
         lease_clock: LeaseClock,
     ) -> None:
@@ -103,7 +103,7 @@ class Hosts:
         self._revisits = urls.revisits
         self._turn = 0
 
-    def namesake(self, name: str, process: ProcessId) -> int | None:
+    def find_rejoining(self, name: str, process: ProcessId) -> int | None:
         """The same process, if it joined before and did not hear our answer; nobody else may have its name."""
         other = self._db.row("SELECT id, pid, started, boot, space FROM worker WHERE name = ?", (name,))
         if other is None:
@@ -112,10 +112,10 @@ class Hosts:
             raise NameTaken(f"a worker named {name!r} is at work already (process {other[1]}); use another --name")
         return int(other[0])
 
-    def join(self, name: str, process: ProcessId, number: int | None = None) -> Terms:
+    def join(self, name: str, process: ProcessId, number: int | None = None) -> WorkerRegistration:
         """Under a number that was never given before, here or (where there are several servers) by the first."""
         if number is None:
-            self._db.need("number", [("workers",)])
+            self._db.prefetch("number", [("workers",)])
             self._db.run("INSERT INTO number VALUES ('workers', 1) ON CONFLICT (name) DO UPDATE SET value = value + 1")
             number = int(self._db.value("SELECT value FROM number WHERE name = 'workers'"))
         self._db.run(
@@ -123,9 +123,9 @@ class Hosts:
             (number, name, process.boot, process.pid, process.started, process.space, self._lease_clock.era,
              self._lease_clock.now() + self._lease_clock.lease_s),
         )  # fmt: skip
-        return Terms(number, self._lease_clock.lease_s)
+        return WorkerRegistration(number, self._lease_clock.lease_s)
 
-    def of_process(self, process: ProcessId) -> list[int]:
+    def workers_of_process(self, process: ProcessId) -> list[int]:
         """The workers that such a process is, or was."""
         rows = self._db.rows(
             "SELECT id FROM worker WHERE boot = ? AND pid = ? AND started = ? AND space = ?",
@@ -140,7 +140,7 @@ class Hosts:
         self._db.run("UPDATE worker SET deadline = ?, note = ? WHERE id = ?", (deadline, note[:NOTE_MAX], worker))
         return lease_s
 
-    def silent(self) -> list[tuple[int, float]]:
+    def expired_workers(self) -> list[tuple[int, float]]:
         """Workers that are dead or went silent, and for how long their hosts must rest.
 
         A silent one may still be waiting for an answer, so its hosts rest for one more document time limit. Who joined
@@ -160,21 +160,21 @@ class Hosts:
                 found.append((worker, float(max(limits, default=0.0))))
         return found
 
-    def free(self, worker: int, wait_s: float = 0.0) -> None:
+    def release_worker(self, worker: int, wait_s: float = 0.0) -> None:
         """Take everything back from a worker, who is none from now on."""
         earliest = self._clock.now() + wait_s * self._clock.scale
         rows = self._db.rows("SELECT id, next_at, delay_s FROM host WHERE worker = ?", (worker,))
         for host, next_at, delay_s in rows:  # its last request may have gone out just now
-            self._hand_back(host, max(next_at, earliest + delay_s))
+            self._release_host(host, max(next_at, earliest + delay_s))
             self._db.run("UPDATE host SET ended_at = max(ended_at, ?) WHERE id = ?", (earliest, host))
         self._db.run("DELETE FROM worker WHERE id = ?", (worker,))
 
-    def hand_back(self, worker: int, hosts: list[HostId]) -> None:
+    def release_hosts(self, worker: int, hosts: list[HostId]) -> None:
         """Hosts that their holder does not know it holds."""
         for host in hosts:
             next_at = self._db.value("SELECT next_at FROM host WHERE id = ? AND worker = ?", (host, worker))
             if next_at is not None:
-                self._hand_back(host, next_at)
+                self._release_host(host, next_at)
 
     def _check(self, worker: int) -> None:
         deadline = self._db.value("SELECT deadline FROM worker WHERE id = ?", (worker,))
@@ -183,13 +183,13 @@ class Hosts:
 
     def lease(self, worker: int, wanted: int) -> list[Lease]:
         leases: list[Lease] = []
-        for known in self.in_turn(worker, wanted):
-            if self._visits.wants_sites(known):
-                self._urls.breadth.cycle(known)
-            leases += self.lease_of(worker, known, wanted - len(leases))
+        for known in self.collections_in_turn(worker, wanted):
+            if self._visits.needs_sites(known):
+                self._urls.breadth.choose_sites(known)
+            leases += self.lease_collection(worker, known, wanted - len(leases))
         return leases
 
-    def in_turn(self, worker: int, wanted: int) -> list[Known]:
+    def collections_in_turn(self, worker: int, wanted: int) -> list[LoadedCollection]:
         """The collections that a worker who wants so many hosts is given some of, one after the other."""
         self._check(worker)
         running = self._collections.running()
@@ -198,96 +198,96 @@ class Hosts:
         self._turn = (self._turn + 1) % len(running)  # another collection goes first each time
         return running[self._turn :] + running[: self._turn]
 
-    def lease_of(self, worker: int, known: Known, wanted: int) -> list[Lease]:
+    def lease_collection(self, worker: int, known: LoadedCollection, wanted: int) -> list[Lease]:
         """Hosts of one collection."""
         self._check(worker)
-        slots = self._visits.places(known)
+        slots = self._visits.new_url_slots(known)
         if known.is_swept:  # what is to be dismissed counts towards no limit
             slots = max(slots, wanted * VISITS_PER_LEASE)
-        hosts = self._willing(worker, known, wanted, slots)
+        hosts = self._leasable_hosts(worker, known, wanted, slots)
         each = min(VISITS_PER_LEASE, max(1, slots // max(1, len(hosts))))
         leases = [self._lease(worker, known, host, each) for host in hosts]
         return [lease for lease in leases if lease is not None and lease.visits]
 
-    def _willing(self, worker: int, known: Known, wanted: int, slots: int) -> list[HostId]:
+    def _leasable_hosts(self, worker: int, known: LoadedCollection, wanted: int, slots: int) -> list[HostId]:
         """Hosts that may be visited now and have work, the longest ready first; no worker takes what would leave
         another one idle."""
-        workers, held = self._db.must("SELECT count(*), coalesce(sum(hosts), 0) FROM worker")
+        workers, held = self._db.required_row("SELECT count(*), coalesce(sum(hosts), 0) FROM worker")
         now = self._clock.now()
         new = self._ready.first(known.row.id, NEW, now, min(wanted * workers, slots))
         old: list[HostId] = []
         if known.config.keeps_fresh and self._collections.requests_left(known):
-            old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._revisits.allowed(known)))
+            old = self._ready.first(known.row.id, OLD, now, min(wanted * workers, self._revisits.revisits_allowed(known)))
         ready = list(dict.fromkeys(_interleave(new, old, known.config.revisit.share)))
         mine = int(self._db.value("SELECT hosts FROM worker WHERE id = ?", (worker,)))
         share = max(0, min(wanted, ceil((len(ready) + held) / max(1, workers)) - mine))
-        return list(self._visits.prepare(known, self._db.need_hosts(ready[:share], known.walks)))
+        return list(self._visits.prefetch_visits(known, self._db.acquire_hosts(ready[:share], known.breadth_id)))
 
-    def _lease(self, worker: int, known: Known, host: HostId, count: int) -> Lease | None:
-        holder, key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
+    def _lease(self, worker: int, known: LoadedCollection, host: HostId, count: int) -> Lease | None:
+        holder, key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.required_row(
             "SELECT worker, key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
             " coalesce(memory, x'') FROM host WHERE id = ?",
             (host,),
         )
         if holder is not None or next_at > self._clock.now():
             return None  # it was ready when we looked for ready ones
-        delay = max(delay_s, known.config.delay_of(*name_and_port(f"{key}/")))
-        self._take(worker, host)
+        delay = max(delay_s, known.config.delay_for(*name_and_port(f"{key}/")))
+        self._assign(worker, host)
         self._db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay, host))
-        visits = self._visits.take(known, host, count)
-        robots = None if status is None else RobotsCopy(status, digest, expires)
+        visits = self._visits.hand_out(known, host, count)
+        robots = None if status is None else CachedRobots(status, digest, expires)
         moments = (next_at, ended_at, float(delay))
         numbers = (known.row.id, known.row.revision)
         lease = Lease(host, key, *numbers, *moments, failures, robots, visits, memory, known.run)
         if not visits:
-            self._hand_back(host, next_at)
+            self._release_host(host, next_at)
         return lease
 
-    def _take(self, worker: int, host: HostId) -> None:
+    def _assign(self, worker: int, host: HostId) -> None:
         self._ready.remove(host)
         self._db.run("UPDATE host SET worker = ? WHERE id = ?", (worker, host))
         self._db.run("UPDATE worker SET hosts = hosts + 1 WHERE id = ?", (worker,))
 
-    def held(self, worker: int) -> list[Lease]:
+    def held_leases(self, worker: int) -> list[Lease]:
         """What a worker has in hand. Where it has no visits, nobody remembers why it took the host: that goes back."""
         self._check(worker)
         leases: list[Lease] = []
         hosts = self._db.rows("SELECT id FROM host WHERE worker = ? ORDER BY id", (worker,))
         for (host,) in hosts:
-            key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.must(
+            key, next_at, ended_at, delay_s, failures, status, digest, expires, memory = self._db.required_row(
                 "SELECT key, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires,"
                 " coalesce(memory, x'') FROM host WHERE id = ?",
                 (host,),
             )
             number = self._db.value("SELECT min(collection) FROM handed WHERE host = ?", (host,))
             if number is None:
-                self._hand_back(host, next_at)
+                self._release_host(host, next_at)
                 continue
             known = self._collections.by_id(number)
-            robots = None if status is None else RobotsCopy(status, digest, expires)
+            robots = None if status is None else CachedRobots(status, digest, expires)
             lease = Lease(
                 host, key, number, known.row.revision, next_at, ended_at, delay_s, failures, robots, [], memory,
                 known.run,
             )  # fmt: skip
-            leases.append(replace(lease, visits=self._visits.still_out(known, host)))
+            leases.append(replace(lease, visits=self._visits.outstanding_visits(known, host)))
         return leases
 
-    def borrow(self, worker: int, collection: int, host: HostId, key: str) -> Loan:
+    def borrow_host(self, worker: int, collection: int, host: HostId, key: str) -> HostLoan:
         """The host itself, if it is with nobody and its time has come; in any case what is known of its robots.txt."""
         self._check(worker)
         self._urls.ensure_host_row(host, key, self._collections.by_id(collection).config.network.suffixes)
-        holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.must(
+        holder, next_at, ended_at, delay_s, failures, status, digest, expires = self._db.required_row(
             "SELECT worker, next_at, ended_at, delay_s, failures, robots_status, robots_digest, robots_expires"
             " FROM host WHERE id = ?",
             (host,),
         )
-        robots = None if status is None else RobotsCopy(status, digest, expires)
+        robots = None if status is None else CachedRobots(status, digest, expires)
         now = self._clock.now()
         if holder is not None or next_at > now:
             free_at = now + LOAN_WAIT_S if holder is not None else next_at
-            return Loan(False, free_at, ended_at, delay_s, failures, robots)
-        self._take(worker, host)
-        return Loan(True, next_at, ended_at, delay_s, failures, robots)
+            return HostLoan(False, free_at, ended_at, delay_s, failures, robots)
+        self._assign(worker, host)
+        return HostLoan(True, next_at, ended_at, delay_s, failures, robots)
 
     def held_delay(self, worker: int, host: HostId) -> float:
         """The delay of a host that this worker holds."""
@@ -302,14 +302,14 @@ class Hosts:
         """How long to wait for an address that is with a host of this delay."""
         return max(CLAIM_WAIT_DELAYS * delay_s, CLAIM_WAIT_MIN_S)
 
-    def claim(self, worker: int, host: HostId, address: str) -> float:
+    def claim_address(self, worker: int, host: HostId, address: str) -> float:
         """An address is with one host at a time, whatever the worker, and rests between two of them."""
         self.held_delay(worker, host)
         now = self._clock.now()
-        self._db.need("address", [(address,)])
+        self._db.prefetch("address", [(address,)])
         holder, next_at = self._db.row("SELECT host, next_at FROM address WHERE address = ?", (address,)) or (None, 0.0)
         if holder not in {None, host}:
-            self._db.need("host", [(holder,)])
+            self._db.prefetch("host", [(holder,)])
             delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (holder,))
             return float(now + self.claim_wait_s(delay_s))
         if holder is None and next_at > now:
@@ -317,14 +317,14 @@ class Hosts:
         self._db.run("INSERT OR REPLACE INTO address VALUES (?, ?, ?)", (address, host, next_at))
         return 0.0
 
-    def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+    def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         self._check(worker)
         return [self._finish(worker, report) for report in batch]
 
-    def _finish(self, worker: int, report: HostReport) -> Continuation:
+    def _finish(self, worker: int, report: HostReport) -> NextVisits:
         row = self._db.row("SELECT worker, failures FROM host WHERE id = ?", (report.host,))
         if row is None or row[0] != worker:
-            return Continuation(False, [])
+            return NextVisits(False, [])
         known = self._collections.by_id(report.collection)
         name = self._db.value("SELECT name FROM worker WHERE id = ?", (worker,))
         self._visits.finish(known, report.host, report.reports, name)
@@ -338,18 +338,18 @@ class Hosts:
         if report.memory is not None and len(report.memory) <= MEMORY_BYTES_MAX:
             self._db.run("UPDATE host SET memory = ? WHERE id = ?", (report.memory, report.host))
         if not report.keep and report.failures > max(known.config.fetch.host_failures_max, row[1]):
-            self._visits.take_back(report.host)
-            self._visits.give_up(known, report.host)
+            self._visits.requeue_outstanding(report.host)
+            self._visits.give_up_host(known, report.host)
         held = self._db.value("SELECT count(*) FROM handed WHERE host = ?", (report.host,))
         if report.keep and known.row.state == "running" and report.run in (0, known.run):
             more = 0 if self._others_wait(report) else max(0, report.wanted - held)
-            visits = self._visits.take(known, report.host, more, held)
+            visits = self._visits.hand_out(known, report.host, more, held)
             if held or visits:
-                return Continuation(True, visits)
+                return NextVisits(True, visits)
         if report.keep and held:  # paused: let it bring home what it has
-            return Continuation(True, [])
-        self._hand_back(report.host, report.next_at)
-        return Continuation(False, [])
+            return NextVisits(True, [])
+        self._release_host(report.host, report.next_at)
+        return NextVisits(False, [])
 
     def _others_wait(self, report: HostReport) -> bool:
         """Another running collection has work on this host: after its visits the holder lets go."""
@@ -360,20 +360,20 @@ class Hosts:
         return any(self._collections.by_id(number).row.state == "running" for (number,) in rows)
 
     def robots_text(self, digest: bytes) -> bytes:
-        self._db.need("robots", [(digest,)])
+        self._db.prefetch("robots", [(digest,)])
         text: bytes | None = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
         return text or b""
 
-    def store_robots(self, host: HostId, robots: RobotsCopy) -> None:
+    def store_robots(self, host: HostId, robots: CachedRobots) -> None:
         self._db.run("INSERT OR IGNORE INTO robots VALUES (?, ?)", (robots.digest, robots.text))
         self._db.run(
             "UPDATE host SET robots_status = ?, robots_digest = ?, robots_expires = ? WHERE id = ?",
             (robots.status, robots.digest, robots.expires, host),
         )
 
-    def _hand_back(self, host: HostId, next_at: float) -> None:
+    def _release_host(self, host: HostId, next_at: float) -> None:
         """With nobody from now on; ready again wherever it has work."""
-        self._visits.take_back(host)
+        self._visits.requeue_outstanding(host)
         self._db.run(
             "UPDATE address SET host = NULL, next_at = max(next_at, ? + (SELECT delay_s FROM host WHERE id = ?))"
             " WHERE host = ?",
@@ -388,7 +388,7 @@ class Hosts:
         self._ready.remove(host)
         self._db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (WITHHELD, host))
 
-    def nodes(self) -> list[NodeStatus]:
+    def worker_statuses(self) -> list[WorkerLeaseStatus]:
         now = self._lease_clock.now()
         rows = self._db.rows("SELECT name, pid, hosts, deadline, note FROM worker ORDER BY name")
-        return [NodeStatus(name, pid, hosts, round(until - now, 1), note) for name, pid, hosts, until, note in rows]
+        return [WorkerLeaseStatus(name, pid, hosts, round(until - now, 1), note) for name, pid, hosts, until, note in rows]

@@ -17,18 +17,18 @@ from tarrafa.errors import FrontierError
 from tarrafa.frontier.images import (
     BYTES_MAX,
     URLS_MAX,
-    Album,
-    Catalogue,
-    HostImage,
-    HostRow,
-    PageImage,
-    Place,
-    RobotsImage,
-    Share,
-    UrlImage,
-    VisitImage,
-    check,
-    size_of,
+    ExportBatch,
+    ExportCatalogue,
+    HostExport,
+    HostRowExport,
+    PageExport,
+    FrontierCursor,
+    RobotsExport,
+    HostCollectionExport,
+    UrlExport,
+    VisitExport,
+    check_host_export,
+    estimate_bytes,
 )
 from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
@@ -40,19 +40,19 @@ from tarrafa.frontier.store.collections import (
     SHOWN_PAGES,
     Collections,
     Counters,
-    Known,
+    LoadedCollection,
     state_bucket,
 )
-from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, PLANNED, read_history
-from tarrafa.frontier.store.schema import Database
-from tarrafa.frontier.store.urls import Urls
-from tarrafa.model import HostId, Role, UrlId, UrlState
+from tarrafa.frontier.store.ready import ReadyQueue
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, PLANNED, read_history
+from tarrafa.frontier.store.schema import FrontierDatabase
+from tarrafa.frontier.store.urls import FrontierUrls
+from tarrafa.model import HostId, UrlRole, UrlId, UrlState
 
 AFTER_PAGE = 3  # fields of a URL's image that stand behind `page`
-URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlImage) if field.name not in ("history", "page"))
-HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRow))[:-1]
-VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitImage))
+URL_COLUMNS = tuple(field.name for field in msgspec.structs.fields(UrlExport) if field.name not in ("history", "page"))
+HOST_COLUMNS = tuple(field.name for field in msgspec.structs.fields(HostRowExport))[:-1]
+VISIT_COLUMNS = tuple(field.name for field in msgspec.structs.fields(VisitExport))
 BELOW_HOSTS = ("url", "visit", "pending", "page", "due", "work")
 
 EARLIER = {  # what is counted of what earlier runs left: see runs.py
@@ -64,7 +64,7 @@ _encode = msgspec.msgpack.Encoder().encode
 Rows = list[tuple[Any, ...]]
 
 
-def _marks(count: int) -> str:
+def _placeholders(count: int) -> str:
     return ", ".join("?" * count)
 
 
@@ -74,57 +74,57 @@ _VISITS = f"SELECT id, {', '.join(VISIT_COLUMNS)} FROM visit WHERE host = ? AND 
 _HOST = f"SELECT {', '.join(HOST_COLUMNS)}, worker, robots_status, robots_digest, robots_expires FROM host"  # noqa: S608
 _INSERT_HOST = (
     f"INSERT OR IGNORE INTO host (id, key, site, {', '.join(HOST_COLUMNS)}, robots_status, robots_digest,"  # noqa: S608
-    f" robots_expires) VALUES ({_marks(len(HOST_COLUMNS) + 6)})"
+    f" robots_expires) VALUES ({_placeholders(len(HOST_COLUMNS) + 6)})"
 )
 _INSERT_URL = (
     f"INSERT OR IGNORE INTO url (host, collection, {', '.join(URL_COLUMNS)})"  # noqa: S608
-    f" VALUES ({_marks(len(URL_COLUMNS) + 2)})"
+    f" VALUES ({_placeholders(len(URL_COLUMNS) + 2)})"
 )
 _INSERT_VISIT = (
     f"INSERT OR IGNORE INTO visit (host, collection, id, {', '.join(VISIT_COLUMNS)})"  # noqa: S608
-    f" VALUES ({_marks(len(VISIT_COLUMNS) + 3)})"
+    f" VALUES ({_placeholders(len(VISIT_COLUMNS) + 3)})"
 )
 
 
-class Images:
+class HostTransfer:
     """What goes out of one frontier and comes in."""
 
     def __init__(
-        self, db: Database, counters: Counters, collections: Collections, urls: Urls, ready: Ready, clock: Clock
+        self, db: FrontierDatabase, counters: Counters, collections: Collections, urls: FrontierUrls, ready: ReadyQueue, clock: Clock
     ) -> None:
         self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
         self._ready, self._clock = ready, clock
 
-    def catalogue(self) -> Catalogue:
+    def export_catalogue(self) -> ExportCatalogue:
         """Plans do not travel: who has one is to make it again."""
         suffixes = str(self._db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
         images = [
             msgspec.structs.replace(image, plan_end=0.0)
-            if self._collections.named(image.name).config.revisit.policy in PLANNED
+            if self._collections.by_name(image.name).config.revisit.policy in PLANNED
             else image
-            for image in self._collections.images()
+            for image in self._collections.export_collections()
         ]
-        return Catalogue(images, suffixes, dict(self._db.rows("SELECT name, at FROM deleted")))
+        return ExportCatalogue(images, suffixes, dict(self._db.rows("SELECT name, at FROM deleted")))
 
     # -- out --------------------------------------------------------------------------------------------------
 
-    def after(self, place: Place, limit: int) -> Album:
+    def export_hosts(self, place: FrontierCursor, limit: int) -> ExportBatch:
         """The hosts behind a place, with up to so many URLs in all; the last one may go on in the next album."""
-        images: list[HostImage] = []
+        images: list[HostExport] = []
         left, size, start = max(1, min(limit, URLS_MAX)), 0, place.host
         while True:
-            image, place = self.of(place, left)
+            image, place = self.export_host(place, left)
             if image is not None and (image.shares or image.id != start):
                 images.append(image)
-                left, size = left - max(1, image.urls), size + size_of(image)
+                left, size = left - max(1, image.urls), size + estimate_bytes(image)
             if left <= 0 or size > BYTES_MAX:
-                return Album(images, place)
+                return ExportBatch(images, place)
             host = self._db.value("SELECT min(id) FROM host WHERE id > ?", (place.host,))
             if host is None:
-                return Album(images, None)
-            place = Place(host)
+                return ExportBatch(images, None)
+            place = FrontierCursor(host)
 
-    def of(self, place: Place, limit: int) -> tuple[HostImage | None, Place]:
+    def export_host(self, place: FrontierCursor, limit: int) -> tuple[HostExport | None, FrontierCursor]:
         """One host, or what of it lies behind a place; and how far that goes. None: there is no such host."""
         host = place.host
         row = self._db.row("SELECT key, site FROM host WHERE id = ?", (host,))
@@ -134,37 +134,37 @@ class Images:
             f"{_URLS} AND (collection, id) > (?, ?) ORDER BY collection, id LIMIT ?",
             (host, place.collection, place.url, limit),
         )
-        shares = [self._share(host, number, list(some)) for number, some in groupby(rows, key=lambda one: one[0])]
-        image = HostImage(host, row[0], row[1], None if place.collection else self._row(host), shares)
-        return image, Place(host, *rows[-1][:2]) if rows else place
+        shares = [self._export_collection(host, number, list(some)) for number, some in groupby(rows, key=lambda one: one[0])]
+        image = HostExport(host, row[0], row[1], None if place.collection else self._export_row(host), shares)
+        return image, FrontierCursor(host, *rows[-1][:2]) if rows else place
 
-    def _row(self, host: HostId) -> HostRow:
+    def _export_row(self, host: HostId) -> HostRowExport:
         """With somebody, its last request may be going out just now."""
-        *facts, worker, status, digest, expires = self._db.must(f"{_HOST} WHERE id = ?", (host,))
+        *facts, worker, status, digest, expires = self._db.required_row(f"{_HOST} WHERE id = ?", (host,))
         robots = None
         if status is not None:
             text = self._db.value("SELECT text FROM robots WHERE digest = ?", (digest,))
-            robots = RobotsImage(status, digest, expires, text or b"")
-        row = HostRow(*[*facts, robots])
+            robots = RobotsExport(status, digest, expires, text or b"")
+        row = HostRowExport(*[*facts, robots])
         if worker is not None:
             now = self._clock.now()
             moments = {"next_at": max(row.next_at, now + row.delay_s), "ended_at": max(row.ended_at, now)}
             row = msgspec.structs.replace(row, **moments)
         return row
 
-    def _share(self, host: HostId, number: int, rows: Rows) -> Share:
-        visited, refused, run, site_hosts = self._db.must(
+    def _export_collection(self, host: HostId, number: int, rows: Rows) -> HostCollectionExport:
+        visited, refused, run, site_hosts = self._db.required_row(
             "SELECT visited, refused, work.run,"
             " coalesce((SELECT hosts FROM site WHERE site.collection = work.collection"
             " AND name = host.site), 0) FROM work JOIN host ON host.id = work.host WHERE host = ? AND collection = ?",
             (host, number),
         )
         key, (first, last) = (host, number), (rows[0][1], rows[-1][1])
-        history: defaultdict[UrlId, list[VisitImage]] = defaultdict(list)
+        history: defaultdict[UrlId, list[VisitExport]] = defaultdict(list)
         for url, *visit in self._db.rows(f"{_VISITS} AND id BETWEEN ? AND ? ORDER BY id, number", (*key, first, last)):
-            history[url].append(VisitImage(*visit))
+            history[url].append(VisitExport(*visit))
         pages = {
-            url: PageImage(shelf, at, gone, read_history(content))
+            url: PageExport(shelf, at, gone, read_history(content))
             for url, shelf, at, gone, content in self._db.rows(
                 "SELECT id, shelf, key, gone, history FROM page"
                 " WHERE host = ? AND collection = ? AND id BETWEEN ? AND ?",
@@ -172,24 +172,24 @@ class Images:
             )
         }
         urls = [
-            UrlImage(*[*row[1:-AFTER_PAGE], history[row[1]], pages.get(row[1]), *row[-AFTER_PAGE:]]) for row in rows
+            UrlExport(*[*row[1:-AFTER_PAGE], history[row[1]], pages.get(row[1]), *row[-AFTER_PAGE:]]) for row in rows
         ]
         name = self._collections.by_id(number).row.name
-        return Share(name, visited, refused, site_hosts, [_at_home(url) for url in urls], run)
+        return HostCollectionExport(name, visited, refused, site_hosts, [_not_handed_out(url) for url in urls], run)
 
     # -- in ---------------------------------------------------------------------------------------------------
 
-    def restore(self, images: list[HostImage]) -> None:
+    def import_hosts(self, images: list[HostExport]) -> None:
         for image in images:
-            check(image)
+            check_host_export(image)
             self._ready.remove(image.id)
-            self._restore_host(image)
+            self._import_host(image)
             for share in image.shares:
-                self._restore_share(image.id, image.key, share)
+                self._import_collection(image.id, image.key, share)
             if self._db.value("SELECT worker FROM host WHERE id = ?", (image.id,)) is None:
                 self._ready.add(image.id)
 
-    def _restore_host(self, image: HostImage) -> None:
+    def _import_host(self, image: HostExport) -> None:
         """Of two rows the one that is there stays, but for what politeness asks, and for what it does not know."""
         row = image.row
         if row is None:
@@ -214,8 +214,8 @@ class Images:
             (*rules, image.id),
         )
 
-    def _restore_share(self, host: HostId, key: str, share: Share) -> None:
-        known, waiting = self._collections.named(share.collection), dict[HostId, int]()
+    def _import_collection(self, host: HostId, key: str, share: HostCollectionExport) -> None:
+        known, waiting = self._collections.by_name(share.collection), dict[HostId, int]()
         number = known.row.id
         if self._db.run(
             "INSERT OR IGNORE INTO work (host, collection, pending, visited, refused, gate, favoured, run)"
@@ -238,12 +238,12 @@ class Images:
             " ON CONFLICT DO UPDATE SET hosts = max(hosts, excluded.hosts)",
             (number, share.site_hosts, host),
         )
-        mentions = sum(url.in_links for url in share.urls if self._restore_url(known, host, url, waiting))
-        self._urls.breadth.weigh(known, {host: mentions})
-        self._urls.add_waiting(number, waiting)
-        self._urls.revisits.look_again(known, host)
+        mentions = sum(url.in_links for url in share.urls if self._import_url(known, host, url, waiting))
+        self._urls.breadth.add_mentions(known, {host: mentions})
+        self._urls.add_pending(number, waiting)
+        self._urls.revisits.update_due(known, host)
 
-    def _restore_url(self, known: Known, host: HostId, url: UrlImage, waiting: dict[HostId, int]) -> bool:
+    def _import_url(self, known: LoadedCollection, host: HostId, url: UrlExport, waiting: dict[HostId, int]) -> bool:
         """False: it was here already."""
         number, key = known.row.id, (host, known.row.id, url.id)
         url = msgspec.structs.replace(url, run=min(url.run, known.run))
@@ -260,26 +260,26 @@ class Images:
         self._counters.add(number, SHOWN_PAGES, int(url.shown > 0))
         self._db.many(_INSERT_VISIT, [(*key, *msgspec.structs.astuple(visit)) for visit in url.history])
         if url.state == UrlState.PENDING:
-            self._urls.wait_again(known, host, url.id, waiting)
+            self._urls.requeue_counted(known, host, url.id, waiting)
         if url.page is not None and known.config.keeps_fresh:
-            self._restore_page(known, key, url, url.page)
+            self._import_page(known, key, url, url.page)
         return True
 
-    def _restore_page(self, known: Known, key: tuple[HostId, int, UrlId], url: UrlImage, page: PageImage) -> None:
+    def _import_page(self, known: LoadedCollection, key: tuple[HostId, int, UrlId], url: UrlExport, page: PageExport) -> None:
         self._db.run(
             "INSERT INTO page VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*key, page.shelf, page.key, page.gone, _encode(page.history)),
         )
-        self._urls.revisits.put(key[0], key[1], page.shelf, page.key, url.id)
-        self._urls.revisits.count(known, key[0], url.role, None, page.history)
-        if page.shelf == DISMISSED:
+        self._urls.revisits.add(key[0], key[1], page.shelf, page.key, url.id)
+        self._urls.revisits.update_site_sums(known, key[0], url.role, None, page.history)
+        if page.shelf == DISMISSED_SHELF:
             self._counters.add(known.row.id, DISMISSED_WAITING)
         else:
-            self._urls.exchange.enter(known, True, url.in_links, key[0], url.id)
+            self._urls.page_replacement.add(known, True, url.in_links, key[0], url.id)
 
     # -- away -------------------------------------------------------------------------------------------------
 
-    def forget(self, host: HostId) -> None:
+    def forget_host(self, host: HostId) -> None:
         """A host that was moved is no longer known here, nor counted."""
         row = self._db.row("SELECT worker, site FROM host WHERE id = ?", (host,))
         if row is None:
@@ -287,7 +287,7 @@ class Images:
         if row[0] is not None:
             raise FrontierError("a host that is with a worker cannot be moved or forgotten; wait until it comes back")
         for number, refused in self._db.rows("SELECT collection, refused FROM work WHERE host = ?", (host,)):
-            self._forget_share(self._collections.by_id(number), host)
+            self._forget_collection(self._collections.by_id(number), host)
             self._counters.add(number, HOSTS, -1)
             self._db.run(
                 "UPDATE site SET hosts = max(0, hosts - ?) WHERE collection = ? AND name = ?",
@@ -300,14 +300,14 @@ class Images:
         self._db.run("UPDATE address SET host = NULL WHERE host = ?", (host,))
         self._db.run("DELETE FROM host WHERE id = ?", (host,))
 
-    def _forget_share(self, known: Known, host: HostId) -> None:
+    def _forget_collection(self, known: LoadedCollection, host: HostId) -> None:
         number, key = known.row.id, (host, known.row.id)
         mentions = self._db.value("SELECT coalesce(sum(in_links), 0) FROM url WHERE host = ? AND collection = ?", key)
-        self._urls.breadth.weigh(known, {host: -mentions})
+        self._urls.breadth.add_mentions(known, {host: -mentions})
         self._ready.remove(host)  # each time anew: breadth puts it back, for all collections, when a gate moves
         waiting = self._db.run("DELETE FROM pending WHERE host = ? AND collection = ?", key)
         self._db.run("UPDATE work SET pending = 0 WHERE host = ? AND collection = ?", key)
-        self._urls.breadth.lose(known, host, waiting)
+        self._urls.breadth.urls_removed(known, host, waiting)
         for state, count in self._db.rows(
             "SELECT state, count(*) FROM url WHERE host = ? AND collection = ? GROUP BY 1", key
         ):
@@ -320,7 +320,7 @@ class Images:
             )
             self._counters.add(number, bucket, -count)
         chosen = self._db.value(
-            "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN)
+            "SELECT count(*) FROM due WHERE host = ? AND collection = ? AND shelf = ?", (*key, CHOSEN_SHELF)
         )
         self._counters.add(number, CHOSEN_WAITING, -chosen)
         for shelf, history, role in self._db.rows(
@@ -328,17 +328,17 @@ class Images:
             " WHERE page.host = ? AND page.collection = ?",
             key,
         ):
-            self._urls.revisits.count(known, host, role, read_history(history), None)
-            self._counters.add(number, DISMISSED_WAITING, -int(shelf == DISMISSED))
-        if known.config.exchanges:
+            self._urls.revisits.update_site_sums(known, host, role, read_history(history), None)
+            self._counters.add(number, DISMISSED_WAITING, -int(shelf == DISMISSED_SHELF))
+        if known.config.replaces_pages:
             for url, in_links in self._db.rows("SELECT id, in_links FROM url WHERE host = ? AND collection = ?", key):
                 for kept in (True, False):
-                    self._urls.exchange.leave(known, kept, in_links, host, url)
+                    self._urls.page_replacement.remove(known, kept, in_links, host, url)
 
 
-def _at_home(url: UrlImage) -> UrlImage:
+def _not_handed_out(url: UrlExport) -> UrlExport:
     """What was handed out is kept as it was, or waits again."""
     if url.state != UrlState.HANDED_OUT:
         return url
-    kept = UrlState.FETCHED if url.role == Role.PAGE else UrlState.DROPPED
+    kept = UrlState.FETCHED if url.role == UrlRole.PAGE else UrlState.DROPPED
     return msgspec.structs.replace(url, state=int(UrlState.PENDING if url.page is None else kept))

@@ -8,10 +8,10 @@ crawl goes on in between. Promise: a plan holds when it is complete, not before;
 from dataclasses import replace
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.protocol import PageFacts, PlannedVisit, ShelfFacts
-from tarrafa.frontier.store.collections import PAID, Collections, Counters, Known
-from tarrafa.frontier.store.revisits import PLANNED, Revisits, read_history
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.protocol import RevisitPage, PlannedVisit, RevisitShelf
+from tarrafa.frontier.store.collections import REVISITS_PAID, Collections, Counters, LoadedCollection
+from tarrafa.frontier.store.revisits import PLANNED, RevisitQueue, read_history
+from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.model import HostId, UrlId
 from tarrafa.revisit import belief
 from tarrafa.revisit.estimate import DAY_S
@@ -22,20 +22,20 @@ SPENT_GOAL = 0.97  # of the budget: at all of it nobody could tell whether the p
 FACTOR_STEP, FACTOR_MIN, FACTOR_MAX = 1.25, 0.01, 10.0
 
 
-class Planning:
+class RevisitPlans:
     """The planner's view of one frontier."""
 
     def __init__(
-        self, db: Database, counters: Counters, collections: Collections, revisits: Revisits, clock: Clock
+        self, db: FrontierDatabase, counters: Counters, collections: Collections, revisits: RevisitQueue, clock: Clock
     ) -> None:
         self._db, self._counters, self._collections = db, counters, collections
         self._revisits, self._clock = revisits, clock
 
-    def unplanned(self) -> list[int]:
+    def collections_to_plan(self) -> list[int]:
         now = self._clock.now()
-        return [known.row.id for known in self._collections.running() if _needs(known) and known.tuning.plan_end <= now]
+        return [known.row.id for known in self._collections.running() if _needs_plan(known) and known.tuning.plan_end <= now]
 
-    def pages(self, known: Known, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
+    def revisit_pages(self, known: LoadedCollection, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
         columns = (
             "SELECT page.host, page.id, delay_s, modified_right, modified_wrong, history FROM page"
             " CROSS JOIN host ON host.id = page.host CROSS JOIN url USING (host, collection, id)"
@@ -54,11 +54,11 @@ class Planning:
             )
         least = float(known.config.politeness.delay)
         return [
-            PageFacts(at, page, max(delay, least), belief.Record(right, wrong).is_believed, read_history(content))
+            RevisitPage(at, page, max(delay, least), belief.DateTrust(right, wrong).is_trusted, read_history(content))
             for at, page, delay, right, wrong, content in rows
         ]
 
-    def shelves(self, known: Known, host: HostId, limit: int) -> list[ShelfFacts]:
+    def revisit_shelves(self, known: LoadedCollection, host: HostId, limit: int) -> list[RevisitShelf]:
         last = self._db.value(
             "SELECT max(host) FROM (SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ?"
             " ORDER BY host LIMIT ?)",
@@ -70,15 +70,15 @@ class Planning:
             (known.row.id, host, last),
         )
         least = float(known.config.politeness.delay)
-        return [ShelfFacts(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
+        return [RevisitShelf(at, max(delay, least), shelf, pages) for at, delay, shelf, pages in rows]
 
-    def price(self, known: Known, price: float) -> None:
+    def set_price(self, known: LoadedCollection, price: float) -> None:
         """The price that the classes ask for, times what experience says: while rates are still being learned, fewer
         visits are made at a price than in the long run, and the budget would not be spent."""
         if known.config.revisit.policy != "index":
             return  # it changed its mind meanwhile
         tuning, now = known.tuning, self._clock.now()
-        revisits, factor = self._counters.value(known.row.id, PAID), tuning.factor
+        revisits, factor = self._counters.value(known.row.id, REVISITS_PAID), tuning.factor
         expected = (known.config.revisit.rate or 0.0) * (now - tuning.priced_at) / DAY_S
         if tuning.priced_at and expected >= EXPERIENCE_MIN:
             spent = (revisits - tuning.priced_revisits) / (SPENT_GOAL * expected)
@@ -87,29 +87,29 @@ class Planning:
         elif tuning.priced_at:  # too little was to be expected: wait and see
             now, revisits = tuning.priced_at, tuning.priced_revisits
         end = self._clock.now() + PRICE_EVERY_S
-        self._collections.tune(
+        self._collections.set_tuning(
             known,
             replace(tuning, price=price * factor, plan_end=end, factor=factor, priced_at=now, priced_revisits=revisits),
         )
 
-    def stir(self, known: Known, host: HostId, limit: int) -> HostId | None:
+    def recompute_due(self, known: LoadedCollection, host: HostId, limit: int) -> HostId | None:
         rows = self._db.rows(
             "SELECT DISTINCT host FROM shelf WHERE collection = ? AND host > ? ORDER BY host LIMIT ?",
             (known.row.id, host, limit),
         )
         for (one,) in rows:
-            self._revisits.look_again(known, one)
+            self._revisits.update_due(known, one)
         return rows[-1][0] if rows else None
 
-    def plan(self, known: Known, number: int, visits: list[PlannedVisit]) -> None:
+    def add_planned_visits(self, known: LoadedCollection, number: int, visits: list[PlannedVisit]) -> None:
         for visit in visits if known.config.revisit.policy in PLANNED else ():
-            self._revisits.put(visit.host, known.row.id, number, visit.at, visit.id)
+            self._revisits.add(visit.host, known.row.id, number, visit.at, visit.id)
 
-    def begin_plan(self, known: Known, number: int, end: float) -> None:
+    def activate_plan(self, known: LoadedCollection, number: int, end: float) -> None:
         if known.config.revisit.policy in PLANNED:
-            self._collections.tune(known, replace(known.tuning, plan=number, plan_end=end))
+            self._collections.set_tuning(known, replace(known.tuning, plan=number, plan_end=end))
 
-    def drop_plans(self, known: Known, limit: int) -> int:
+    def drop_old_plans(self, known: LoadedCollection, limit: int) -> int:
         """Plans are numbered upwards; our own shelves are negative."""
         rows = self._db.rows(
             "SELECT host, shelf FROM shelf WHERE collection = ? AND shelf >= 0 AND shelf < ? LIMIT ?",
@@ -122,6 +122,6 @@ class Planning:
         return len(rows)
 
 
-def _needs(known: Known) -> bool:
+def _needs_plan(known: LoadedCollection) -> bool:
     revisit = known.config.revisit
     return revisit.policy in PLANNED or (revisit.policy == "index" and revisit.rate is not None)

@@ -9,7 +9,7 @@ While favoured hosts and others could be visited, the favoured ones get four pla
 starves.
 """
 
-from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN, Database
+from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD, OPEN, FrontierDatabase
 from tarrafa.model import HostId
 
 FAVOURED_OF_FIVE = 4
@@ -19,10 +19,10 @@ NEW_ROWS = (
 )
 
 
-class Ready:
+class ReadyQueue:
     """The `ready` rows of one frontier."""
 
-    def __init__(self, db: Database) -> None:
+    def __init__(self, db: FrontierDatabase) -> None:
         self._db = db
         self._turn = 0
 
@@ -53,14 +53,14 @@ class Ready:
         """It has new URLs; if it is with somebody, that one will hear of them."""
         self._db.run(f"INSERT OR IGNORE {NEW_ROWS} AND host = ? AND collection = ?", (host, number))
 
-    def renew(self, number: int) -> None:
+    def rebuild_new(self, number: int) -> None:
         """Gates or favours changed all over a collection. Scans its hosts, once per such change."""
         self._db.run("DELETE FROM ready WHERE collection = ? AND kind IN (?, ?)", (number, NEW, FAVOURED))
         self._db.run(f"INSERT {NEW_ROWS} AND collection = ?", (number,))
 
     def set_due(self, number: int, host: HostId, due: float | None) -> None:
         """From when on one of its pages is worth another visit; None: nothing is."""
-        before, next_at, worker = self._db.must(
+        before, next_at, worker = self._db.required_row(
             "SELECT due, next_at, worker FROM work JOIN host ON host.id = work.host WHERE host = ? AND collection = ?",
             (host, number),
         )
@@ -98,7 +98,7 @@ class Ready:
         return found
 
     def _first(self, number: int, kind: int, now: float, limit: int) -> list[HostId]:
-        self._db.need_first("ready", [(number, kind)], max(0, limit))
+        self._db.prefetch_first("ready", [(number, kind)], max(0, limit))
         rows = self._db.rows(
             "SELECT host FROM ready WHERE collection = ? AND kind = ? AND next_at <= ? ORDER BY next_at, host LIMIT ?",
             (number, kind, now, max(0, limit)),

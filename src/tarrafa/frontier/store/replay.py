@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from tarrafa.clock import Clock
-from tarrafa.frontier.protocol import FIRST_HOST, Offer, Report, RobotsCopy, Weight
-from tarrafa.frontier.store.collections import Known
+from tarrafa.frontier.protocol import FIRST_HOST, DiscoveredUrl, VisitReport, CachedRobots, UrlWeight
+from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.runs import has_runs, roots_of
-from tarrafa.frontier.store.schema import open_tables
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.schema import open_database
+from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import HostId, Outcome, Status, UrlId
 
 HOLDER = 0  # no worker has this number
@@ -26,7 +26,7 @@ NUMBERS_SKIPPED = 10  # per life: what was handed out and never archived had num
 HOSTS_PER_TURN = 500
 
 
-class Before(NamedTuple):
+class LastKnownVisit(NamedTuple):
     """What is known of a URL before one more of its visits is lived again."""
 
     last: int  # the newest visit that is known
@@ -34,13 +34,13 @@ class Before(NamedTuple):
     payload: str  # the digest of its body as it was last archived
 
 
-class Replay:
+class FrontierReplay:
     """One frontier that is being made again."""
 
     def __init__(self, path: str, clock: Clock, suffix_list: str) -> None:
-        db = open_tables(path, suffix_list)
+        db = open_database(path, suffix_list)
         db.connection.pragma("synchronous", "off")
-        self.store = Store(db, clock, LeaseClock())
+        self.store = FrontierStore(db, clock, LeaseClock())
         self.lives = 1  # that it had before; each may have given numbers that nobody wrote down
 
     def close(self) -> None:
@@ -54,33 +54,33 @@ class Replay:
         store.db.connection.execute("BEGIN IMMEDIATE")
         yield
         store.counters.flush()
-        store.catalogue.flush()
+        store.collections.flush()
         store.db.connection.execute("COMMIT")
-        store.counters.settle()
+        store.counters.on_commit()
 
-    def open(self, content: bytes, revision: int, roots: list[Offer]) -> Known:
+    def open_collection(self, content: bytes, revision: int, roots: list[DiscoveredUrl]) -> LoadedCollection:
         """A collection as it was configured from now on."""
         row = self.store.open_collection(content, roots)
         if revision > row.revision:
             self.store.db.run("UPDATE collection SET revision = ? WHERE id = ?", (revision, row.id))
-            self.store.catalogue.flush()
-            self.store.catalogue.reload()
-        return self.store.catalogue.by_id(row.id)
+            self.store.collections.flush()
+            self.store.collections.reload()
+        return self.store.collections.by_id(row.id)
 
-    def begin_run(self, known: Known, run: int) -> None:
+    def begin_run(self, known: LoadedCollection, run: int) -> None:
         """The visits that follow are those of another run."""
         if run > known.run and has_runs(known.config):
             self.store.runs.begin(known, "", run, roots_of(known))
 
     def revision(self, name: str) -> int:
         """Of the configuration that holds now; 0: there is no such collection."""
-        known = self.store.catalogue.find(name)
+        known = self.store.collections.find(name)
         return 0 if known is None else known.row.revision
 
-    def discover(self, known: Known, offers: list[Offer]) -> None:
+    def discover(self, known: LoadedCollection, offers: list[DiscoveredUrl]) -> None:
         self.store.urls.discover(known.row.id, offers)
 
-    def before(self, known: Known, host: HostId, url: UrlId) -> "Before | None":
+    def last_known_visit(self, known: LoadedCollection, host: HostId, url: UrlId) -> "LastKnownVisit | None":
         """What is known of a URL so far; None: nothing."""
         row = self.store.db.row(
             "SELECT coalesce((SELECT max(number) FROM visit WHERE visit.host = url.host"
@@ -88,9 +88,9 @@ class Replay:
             " WHERE host = ? AND collection = ? AND id = ?",
             (host, known.row.id, url),
         )
-        return None if row is None else Before(*row)
+        return None if row is None else LastKnownVisit(*row)
 
-    def visit(self, known: Known, url: Offer, number: int, outcome: Outcome, worker: str) -> bool:
+    def replay_visit(self, known: LoadedCollection, url: DiscoveredUrl, number: int, outcome: Outcome, worker: str) -> bool:
         """What became of a visit; False: that, or what came later, is known."""
         db, key = self.store.db, (url.host, known.row.id, url.id)
         row = db.row("SELECT depth, redirects, run FROM url WHERE host = ? AND collection = ? AND id = ?", key)
@@ -99,7 +99,7 @@ class Replay:
         elif row is None or (url.depth, url.redirects) < row[:2] or row[2] < known.run:
             self.discover(known, [url])
         self._hold(url.host)
-        if not self.store.visits.repeat(known, url.host, Report(url.id, number, outcome), worker):
+        if not self.store.visits.replay_visit(known, url.host, VisitReport(url.id, number, outcome), worker):
             return False
         if outcome.requested:
             db.run(
@@ -112,20 +112,20 @@ class Replay:
         if self.store.db.run("UPDATE host SET worker = ? WHERE id = ? AND worker IS NULL", (HOLDER, host)):
             self.store.ready.remove(host)
 
-    def read_again(self, known: Known, host: HostId, url: UrlId) -> None:
-        self.store.urls.read_again(known, host, url)
+    def refetch(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
+        self.store.urls.refetch(known, host, url)
 
-    def rules(self, known: Known, host: HostId, key: str, robots: RobotsCopy | None, delay_s: float) -> None:
+    def set_host_rules(self, known: LoadedCollection, host: HostId, key: str, robots: CachedRobots | None, delay_s: float) -> None:
         """What a host asked for."""
         self.store.urls.ensure_host_row(host, key, known.config.network.suffixes)
         if robots is not None:
             self.store.hosts.store_robots(host, robots)
         self.store.db.run("UPDATE host SET delay_s = ? WHERE id = ?", (delay_s, host))
 
-    def weigh(self, collection: str, weights: list[Weight]) -> None:
-        self.store.weigh(collection, weights)
+    def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
+        self.store.update_weights(collection, weights)
 
-    def end(self, reason: str) -> None:
+    def finish(self, reason: str) -> None:
         """All hosts are with nobody, all collections paused, and the numbers of visits go on well above."""
         db, last, skipped = self.store.db, FIRST_HOST, self.lives * NUMBERS_SKIPPED
         while rows := db.rows("SELECT id FROM host WHERE id > ? ORDER BY id LIMIT ?", (last, HOSTS_PER_TURN)):
@@ -136,5 +136,5 @@ class Replay:
                         self.store.ready.add(host)
             last = rows[-1][0]
         with self.transaction():
-            for known in self.store.catalogue.all():
-                self.store.catalogue.control(known.row.name, "paused", reason)
+            for known in self.store.collections.all():
+                self.store.collections.set_state(known.row.name, "paused", reason)

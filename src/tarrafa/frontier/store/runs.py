@@ -19,7 +19,7 @@ single page that could not be had, what only it leads to counts as not found.
 
 from tarrafa.config import Collection
 from tarrafa.errors import FrontierError
-from tarrafa.frontier.protocol import FIRST_HOST, Offer
+from tarrafa.frontier.protocol import FIRST_HOST, DiscoveredUrl
 from tarrafa.frontier.store.collections import (
     DELETING,
     IMPORTING,
@@ -30,11 +30,11 @@ from tarrafa.frontier.store.collections import (
     SWEPT_OUT,
     Collections,
     Counters,
-    Known,
-    Round,
+    LoadedCollection,
+    RunProgress,
 )
-from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, Database
-from tarrafa.frontier.store.urls import Urls
+from tarrafa.frontier.store.schema import SWEPT, SWEPT_RANK, FrontierDatabase
+from tarrafa.frontier.store.urls import FrontierUrls
 from tarrafa.model import HostId, UrlId, UrlState
 from tarrafa.parse.url import host_id, host_key, url_id
 
@@ -48,18 +48,18 @@ Key = tuple[HostId, int, UrlId]
 class Runs:
     """The runs of one frontier's collections."""
 
-    def __init__(self, db: Database, counters: Counters, collections: Collections, urls: Urls) -> None:
+    def __init__(self, db: FrontierDatabase, counters: Counters, collections: Collections, urls: FrontierUrls) -> None:
         self._db, self._counters, self._collections, self._urls = db, counters, collections, urls
 
-    def begin(self, known: Known, reason: str, run: int, roots: list[Offer]) -> None:
+    def begin(self, known: LoadedCollection, reason: str, run: int, roots: list[DiscoveredUrl]) -> None:
         """Run number so and so, from these roots."""
         self._collections.begin_run(known, run)
-        self._collections.put(known, "running", reason)
+        self._collections.write_state(known, "running", reason)
         self._urls.seed(known.row.id, roots)
 
     # -- what an earlier run left in the queues ------------------------------------------------------------------
 
-    def put_aside(self, known: Known, key: Key, shown: int) -> None:
+    def put_aside(self, known: LoadedCollection, key: Key, shown: int) -> None:
         """It waited when an earlier run ended, and is in no queue any more: a page is as it was kept."""
         state = UrlState.FETCHED if shown else UrlState.ASIDE
         self._db.run(
@@ -71,7 +71,7 @@ class Runs:
             self._counters.add(known.row.id, SHOWN_PAGES, -1)
             self._counters.add(known.row.id, OLD_PAGES)
 
-    def end(self, known: Known) -> None:
+    def end_runs(self, known: LoadedCollection) -> None:
         """The collection has no runs any more: everything known is this one's, and what was put aside waits again. For
         the hosts that are at hand; scans them, once per such change."""
         number, run, waiting = known.row.id, known.run, dict[HostId, int]()
@@ -81,16 +81,16 @@ class Runs:
             )
             self._counters.add(number, bucket, -count)
         self._db.run("UPDATE url SET run = ? WHERE collection = ? AND run < ?", (run, number, run))
-        self._show_nothing(known)
+        self._clear_shown(known)
         rows = self._db.rows(
             "UPDATE url SET state = 0 WHERE collection = ? AND state = ? RETURNING host, id",
             (number, int(UrlState.ASIDE)),
         )
         for host, url in rows:
             self._urls.requeue(known, host, url, UrlState.ASIDE, waiting)
-        self._urls.add_waiting(number, waiting)
+        self._urls.add_pending(number, waiting)
 
-    def _show_nothing(self, known: Known) -> None:
+    def _clear_shown(self, known: LoadedCollection) -> None:
         """What waits is like any other from now on."""
         shown = self._db.rows(
             "SELECT host, id, shown, state FROM url WHERE collection = ? AND shown > 0", (known.row.id,)
@@ -99,17 +99,17 @@ class Runs:
             key, uncounted = (host, known.row.id, url), dict[HostId, int]()
             is_swept = how == SWEPT and state == UrlState.PENDING
             if is_swept:
-                self._urls.unqueue(known, key)
+                self._urls.dequeue(known, key)
             self._db.run("UPDATE url SET shown = 0 WHERE host = ? AND collection = ? AND id = ?", key)
             if is_swept:
-                self._urls.wait_again(known, host, url, uncounted)
+                self._urls.requeue_counted(known, host, url, uncounted)
         self._counters.add(known.row.id, SHOWN_PAGES, -len(shown))
 
     # -- the sweep -----------------------------------------------------------------------------------------------
 
-    def sweep(self, known: Known, limit: int) -> bool:
+    def sweep(self, known: LoadedCollection, limit: int) -> bool:
         """The next part of it; False: there is no more."""
-        if not self.is_to_sweep(known):
+        if not self.needs_sweep(known):
             return False
         hosts = self.next_hosts(known)
         keys, last = self._unfound(known, hosts, limit)
@@ -117,26 +117,26 @@ class Runs:
         return self.advance(known, last, hosts)
 
     @staticmethod
-    def is_to_sweep(known: Known) -> bool:
-        return known.has_runs and known.run > 1 and known.round.phase != SWEPT_OUT
+    def needs_sweep(known: LoadedCollection) -> bool:
+        return known.has_runs and known.run > 1 and known.run_progress.phase != SWEPT_OUT
 
-    def next_hosts(self, known: Known) -> list[HostId]:
+    def next_hosts(self, known: LoadedCollection) -> list[HostId]:
         """Those that come next, the one included in which the last part ended."""
         rows = self._db.rows(
             "SELECT host FROM work WHERE collection = ? AND host >= ? ORDER BY host LIMIT ?",
-            (known.row.id, self.place(known)[0], HOSTS_PER_SWEEP),
+            (known.row.id, self.sweep_position(known)[0], HOSTS_PER_SWEEP),
         )
         return [host for (host,) in rows]
 
     @staticmethod
-    def place(known: Known) -> tuple[HostId, UrlId]:
+    def sweep_position(known: LoadedCollection) -> tuple[HostId, UrlId]:
         """Behind which the sweep goes on."""
-        round_ = known.round
+        round_ = known.run_progress
         return FIRST_HOST if round_.host is None else round_.host, round_.url or b""
 
-    def _unfound(self, known: Known, hosts: list[HostId], limit: int) -> tuple[list[Key], Key | None]:
+    def _unfound(self, known: LoadedCollection, hosts: list[HostId], limit: int) -> tuple[list[Key], Key | None]:
         """Pages of these hosts that this run has not found; the last one, if there may be more."""
-        first, after = self.place(known)
+        first, after = self.sweep_position(known)
         keys: list[Key] = []
         for host in hosts:
             rows = self._db.rows(
@@ -148,18 +148,18 @@ class Runs:
                 return keys, keys[-1]
         return keys, None
 
-    def advance(self, known: Known, last: Key | None, hosts: list[HostId]) -> bool:
+    def advance(self, known: LoadedCollection, last: Key | None, hosts: list[HostId]) -> bool:
         """Note how far the sweep is: behind a URL, or behind all of these hosts."""
         if last is not None:
-            place = Round(known.round.started, SWEEPING, last[0], last[2])
+            place = RunProgress(known.run_progress.started, SWEEPING, last[0], last[2])
         elif len(hosts) == HOSTS_PER_SWEEP and hosts[-1] < (1 << 63) - 1:
-            place = Round(known.round.started, SWEEPING, hosts[-1] + 1, b"")
+            place = RunProgress(known.run_progress.started, SWEEPING, hosts[-1] + 1, b"")
         else:
-            place = Round(known.round.started, SWEPT_OUT)
-        self._collections.sweep(known, place)
+            place = RunProgress(known.run_progress.started, SWEPT_OUT)
+        self._collections.set_sweep_position(known, place)
         return place.phase != SWEPT_OUT
 
-    def dismiss(self, known: Known, keys: list[Key]) -> None:
+    def dismiss(self, known: LoadedCollection, keys: list[Key]) -> None:
         """These wait to be taken out where they are shown, but for those whose host is in trouble."""
         number, waiting = known.row.id, dict[HostId, int]()
         for key in keys:
@@ -172,7 +172,7 @@ class Runs:
             if row is None:  # somebody led there, a moment ago
                 continue
             if row[0] == UrlState.PENDING:
-                self._urls.unqueue(known, key)
+                self._urls.dequeue(known, key)
                 self._counters.add(number, LEFT_OVER, -1)
             else:
                 self._counters.move(number, UrlState.FETCHED, UrlState.PENDING)
@@ -184,16 +184,16 @@ class Runs:
                 (SWEPT, known.run, *key),
             )
             self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (key[0], number, SWEPT_RANK, key[2]))
-        self._urls.add_waiting(number, waiting)
+        self._urls.add_pending(number, waiting)
 
 
-def roots_of(known: Known) -> list[Offer]:
+def roots_of(known: LoadedCollection) -> list[DiscoveredUrl]:
     """As the configuration in force names them."""
     keyed = ((url, host_key(url)) for url in known.config.roots)
-    return [Offer(host_id(key), url_id(url), url, key, 0) for url, key in keyed]
+    return [DiscoveredUrl(host_id(key), url_id(url), url, key, 0) for url, key in keyed]
 
 
-def check_can_begin(known: Known) -> None:
+def check_can_begin_run(known: LoadedCollection) -> None:
     """Raise why the next run of a collection cannot begin."""
     name, state = known.row.name, known.row.state
     if state in (IMPORTING, DELETING):

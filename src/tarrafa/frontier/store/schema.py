@@ -24,7 +24,7 @@ from typing import Any
 
 import apsw
 
-from tarrafa.data import owners_only
+from tarrafa.data import restrict_to_owner
 from tarrafa.errors import DataError
 
 SCHEMA_VERSION = 6
@@ -239,17 +239,17 @@ ALTER TABLE site ADD COLUMN links INTEGER NOT NULL DEFAULT 0;
 }
 
 
-ALL = 1 << 30  # rows: as many as there are
+ALL_ROWS = 1 << 30  # rows: as many as there are
 
 
-class Database:
+class FrontierDatabase:
     """A connection that says what a statement is expected to give.
 
     `need…` say which rows the next statements read. In a file of one's own everything is at hand, and they do nothing;
     a working copy (postgres/copy.py) fetches what it has not got.
     """
 
-    is_copy = False
+    is_working_copy = False
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -268,7 +268,7 @@ class Database:
     def row(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...] | None:
         return self.connection.execute(sql, values).fetchone()
 
-    def must(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
+    def required_row(self, sql: str, values: Sequence[Any] = ()) -> tuple[Any, ...]:
         """The row that is certainly there."""
         row = self.row(sql, values)
         assert row is not None, f"no row: {sql} {values}"
@@ -279,32 +279,32 @@ class Database:
         row = self.row(sql, values)
         return None if row is None else row[0]
 
-    def need(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
+    def prefetch(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
         """The rows with these primary keys."""
 
-    def need_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
+    def prefetch_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
         """The first (or last) rows whose primary keys begin so, for each of these beginnings."""
 
-    def need_hosts(self, hosts: Sequence[int], walks_of: int | None = None) -> Sequence[int]:
+    def acquire_hosts(self, hosts: Sequence[int], walks_of: int | None = None) -> Sequence[int]:
         """Hosts with what hangs below them, to be changed: those of them that nobody else is changing now. Where a
         collection is named, the walks through their sites too."""
         return hosts
 
-    def need_site(self, collection: int, host: int) -> None:
+    def acquire_site(self, collection: int, host: int) -> None:
         """The row of a host's site, to be changed."""
 
-    def need_walks(self, collection: int, names: Sequence[str]) -> None:
+    def acquire_walks(self, collection: int, names: Sequence[str]) -> None:
         """Of these sites, whose rows are at hand, all hosts with something that waits or with a gate that is not
         closed, to be changed, and the head of each queue."""
 
-    def need_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
+    def acquire_site_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
         """The rows of the sites that may come into the table or leave it, to be changed: so many as there is room for
         (less than none: as have to go), so many to be chosen, and no more than so many to be exchanged."""
 
 
-def open_tables(path: str, suffix_list: str) -> Database:
+def open_database(path: str, suffix_list: str) -> FrontierDatabase:
     """The frontier's file, open for writing and with its tables; the suffix list is stored once, at creation."""
-    owners_only(Path(path))  # configurations hold the addresses of webhooks
+    restrict_to_owner(Path(path))  # configurations hold the addresses of webhooks
     db = apsw.Connection(path, statementcachesize=STATEMENTS_KEPT)
     db.set_busy_timeout(10_000)
     # Else a statement that meets a table with a partial index is planned anew for each set of values: 10 us, not 3.
@@ -325,10 +325,10 @@ def open_tables(path: str, suffix_list: str) -> Database:
             for older in range(version, SCHEMA_VERSION):
                 db.execute(MIGRATIONS[older])
         db.pragma("user_version", SCHEMA_VERSION)
-    return Database(db)
+    return FrontierDatabase(db)
 
 
-def check_schema(db: Database, path: Path) -> None:
+def check_schema(db: FrontierDatabase, path: Path) -> None:
     """For those who only read: the next crawl brings the file up to date."""
     version = db.connection.pragma("user_version")
     if version != SCHEMA_VERSION:

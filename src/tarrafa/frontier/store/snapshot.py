@@ -11,43 +11,43 @@ from types import TracebackType
 import apsw
 
 from tarrafa.clock import Clock
-from tarrafa.data import open_to_read
+from tarrafa.data import open_sqlite_readonly
 from tarrafa.errors import DataError
-from tarrafa.frontier.images import Album, Catalogue, Place
+from tarrafa.frontier.images import ExportBatch, ExportCatalogue, FrontierCursor
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.schema import Database, check_schema
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.schema import FrontierDatabase, check_schema
+from tarrafa.frontier.store.store import FrontierStore
 
 
-class Snapshot:
+class FrontierSnapshot:
     """Gives a frontier's images from its file. Use it in a `with`."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
         try:
-            self._connection = open_to_read(path)
+            self._connection = open_sqlite_readonly(path)
             self._connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)  # see schema.py
-            check_schema(Database(self._connection), path)
+            check_schema(FrontierDatabase(self._connection), path)
             self._connection.execute("BEGIN")
-            self._store = Store(Database(self._connection), clock, LeaseClock())
+            self._store = FrontierStore(FrontierDatabase(self._connection), clock, LeaseClock())
         except apsw.Error as error:
             raise DataError(f"{path}: {error}") from None
 
-    def __enter__(self) -> "Snapshot":
+    def __enter__(self) -> "FrontierSnapshot":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._connection.close()
 
-    async def catalogue(self) -> Catalogue:
-        return self._store.images.catalogue()
+    async def export_catalogue(self) -> ExportCatalogue:
+        return self._store.transfer.export_catalogue()
 
-    async def images(self, after: Place, limit: int) -> Album:
+    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
         try:
-            return self._store.images.after(after, limit)
+            return self._store.transfer.export_hosts(after, limit)
         except apsw.Error as error:
             raise DataError(f"{self._path}: {error}") from None
 
-    def known(self, collection: str | None = None) -> int:
+    def count_urls(self, collection: str | None = None) -> int:
         """How many URLs there are, in one collection or in all."""
-        return sum(one.known for one in self._store.catalogue.status() if collection in (None, one.name))
+        return sum(one.known for one in self._store.collections.status() if collection in (None, one.name))

@@ -16,46 +16,46 @@ from typing import Any, TypeVar
 import apsw
 
 from tarrafa.clock import Clock
-from tarrafa.data import DataDirectory, open_to_read, try_lock
+from tarrafa.data import DataDirectory, open_sqlite_readonly, try_lock
 from tarrafa.errors import DataError, DiskFull, Locked, TarrafaError
-from tarrafa.frontier.images import Album, Catalogue, CollectionImage, HostImage, Place
+from tarrafa.frontier.images import ExportBatch, ExportCatalogue, CollectionExport, HostExport, FrontierCursor
 from tarrafa.frontier.protocol import (
-    ENTRIES_PER_ANSWER,
+    ENTRIES_PER_RESPONSE,
     FIRST_HOST,
     CollectionRow,
-    Continuation,
-    Deletion,
-    Facts,
+    NextVisits,
+    DeletedCollection,
+    UrlLookup,
     HostCounts,
     HostReport,
-    Instant,
+    ClockReading,
     Lease,
-    Loan,
-    Offer,
-    Overview,
-    PageFacts,
+    HostLoan,
+    DiscoveredUrl,
+    FrontierOverview,
+    RevisitPage,
     PlannedVisit,
-    Retried,
-    ShelfFacts,
-    Standing,
-    StatusFacts,
-    Terms,
-    Weight,
-    Withholding,
+    RetryBatch,
+    RevisitShelf,
+    FrontierCollectionState,
+    UrlStatusFacts,
+    WorkerRegistration,
+    UrlWeight,
+    TakedownBatch,
 )
-from tarrafa.frontier.store.alike import facts_of
-from tarrafa.frontier.store.breadth import Breadth
-from tarrafa.frontier.store.collections import Collections, Counters, Known
+from tarrafa.frontier.store.alike import status_facts
+from tarrafa.frontier.store.breadth import BreadthSites
+from tarrafa.frontier.store.collections import Collections, Counters, LoadedCollection
 from tarrafa.frontier.store.facts import look_up
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.planning import Planning
-from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.revisits import Revisits
-from tarrafa.frontier.store.schema import Database, check_schema, open_tables
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.planning import RevisitPlans
+from tarrafa.frontier.store.ready import ReadyQueue
+from tarrafa.frontier.store.revisits import RevisitQueue
+from tarrafa.frontier.store.schema import FrontierDatabase, check_schema, open_database
+from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import HostId, UrlId
 from tarrafa.process import ProcessId
-from tarrafa.takedown import Entry, TakenDown, append, read_from
+from tarrafa.takedown import TakedownEntry, CurrentTakedowns, append_entries, read_entries_from
 
 JOBS_PER_COMMIT_MAX = 256
 PAGES_PER_READ = 5_000
@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Job:
-    work: Callable[[Store], Any]
+    work: Callable[[FrontierStore], Any]
     future: "asyncio.Future[Any]"
     loop: asyncio.AbstractEventLoop
     result: Any = None
@@ -100,8 +100,8 @@ class SqliteFrontier:
         self._data = DataDirectory(path.parent)
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         try:
-            self._store = Store(open_tables(str(path), suffix_list), clock, lease_clock or LeaseClock())
-            self._store.is_taken_down = TakenDown(self._data).covers
+            self._store = FrontierStore(open_database(str(path), suffix_list), clock, lease_clock or LeaseClock())
+            self._store.is_taken_down = CurrentTakedowns(self._data).covers
         except apsw.Error as error:
             raise self._translate(error) from None
         self._thread = threading.Thread(target=self._run, name="frontier", daemon=True)
@@ -133,15 +133,15 @@ class SqliteFrontier:
             for job in jobs:
                 self._attempt(job)
             store.counters.flush()
-            store.catalogue.flush()
-            store.mark()
+            store.collections.flush()
+            store.record_clock()
             store.db.connection.execute("COMMIT")
-            store.counters.settle()
+            store.counters.on_commit()
         except Exception as error:
             with contextlib.suppress(apsw.Error):
                 store.db.connection.execute("ROLLBACK")
-            store.counters.forget()
-            store.catalogue.reload()
+            store.counters.on_rollback()
+            store.collections.reload()
             told = self._translate(error) if isinstance(error, apsw.Error) else DataError(f"{self._path}: {error!r}")
             for job in jobs:
                 job.error = job.error or told
@@ -159,9 +159,9 @@ class SqliteFrontier:
         except Exception as error:
             job.error = self._translate(error) if isinstance(error, apsw.Error) else error
             store.db.connection.execute("ROLLBACK TO job")
-            store.counters.restore(before)
-            store.catalogue.flush()  # the numbers that earlier calls of this transaction have given out
-            store.catalogue.reload()
+            store.counters.restore_snapshot(before)
+            store.collections.flush()  # the numbers that earlier calls of this transaction have given out
+            store.collections.reload()
         store.db.connection.execute("RELEASE job")
 
     def _translate(self, error: apsw.Error) -> DataError:
@@ -170,18 +170,18 @@ class SqliteFrontier:
                 f"{self._path}: the disk is full or cannot be written ({error}); "
                 "free some space and run the command again"
             )
-        return _in_our_words(self._path, error)
+        return _translate_error(self._path, error)
 
-    async def _call(self, work: Callable[[Store], T]) -> T:
+    async def _call(self, work: Callable[[FrontierStore], T]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._jobs.put(_Job(work, future, loop))
         return await future
 
-    async def open_collection(self, config: bytes, roots: Sequence[Offer] = (), start: bool = True) -> CollectionRow:
+    async def open_collection(self, config: bytes, roots: Sequence[DiscoveredUrl] = (), start: bool = True) -> CollectionRow:
         return await self._call(lambda store: store.open_collection(config, list(roots), start))
 
-    async def seed(self, collection: int, roots: list[Offer]) -> None:
+    async def seed(self, collection: int, roots: list[DiscoveredUrl]) -> None:
         await self._call(lambda store: store.urls.seed(collection, roots))
 
     async def begin_run(self, name: str, reason: str) -> CollectionRow:
@@ -193,141 +193,141 @@ class SqliteFrontier:
     async def delete_collection(self, name: str, limit: int) -> bool:
         return await self._call(lambda store: store.delete_collection(name, limit))
 
-    async def note_deletion(self, name: str) -> bool:
-        return await self._call(lambda store: store.note_deletion(name))
+    async def record_deletion(self, name: str) -> bool:
+        return await self._call(lambda store: store.record_deletion(name))
 
-    async def deletions(self, after: int) -> list[Deletion]:
-        return await self._call(lambda store: store.deletions.after(after))
+    async def deletions(self, after: int) -> list[DeletedCollection]:
+        return await self._call(lambda store: store.deletion_log.after(after))
 
-    async def retry(self, host: HostId, host_key: str) -> None:
-        await self._call(lambda store: store.trouble.retry(host))
+    async def retry_host(self, host: HostId, host_key: str) -> None:
+        await self._call(lambda store: store.host_retries.retry_host(host))
 
-    async def alike(self, name: str, status: int) -> StatusFacts:
+    async def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
         """By a connection of its own, which keeps nobody waiting."""
-        return await asyncio.to_thread(read_alike, self._path, name, status, self._store.clock)
+        return await asyncio.to_thread(read_status_facts, self._path, name, status, self._store.clock)
 
-    async def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
-        return await self._call(lambda store: store.alike.retry(store.catalogue.named(name), status, after, limit))
+    async def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
+        return await self._call(lambda store: store.status_retries.retry_by_status(store.collections.by_name(name), status, after, limit))
 
-    async def hosts(self, name: str) -> HostCounts:
-        return await self._call(lambda store: store.trouble.counts(name))
+    async def host_counts(self, name: str) -> HostCounts:
+        return await self._call(lambda store: store.host_retries.host_counts(name))
 
     async def collections(self) -> list[CollectionRow]:
-        return await self._call(lambda store: store.catalogue.rows())
+        return await self._call(lambda store: store.collections.rows())
 
     async def collection(self, name: str) -> CollectionRow | None:
-        return await self._call(lambda store: store.catalogue.row(name))
+        return await self._call(lambda store: store.collections.row(name))
 
-    async def standings(self) -> list[Standing]:
-        return await self._call(lambda store: store.catalogue.standings())
+    async def collection_states(self) -> list[FrontierCollectionState]:
+        return await self._call(lambda store: store.collections.collection_states())
 
-    async def control(self, name: str, state: str, reason: str) -> None:
-        await self._call(lambda store: store.catalogue.control(name, state, reason))
+    async def set_state(self, name: str, state: str, reason: str) -> None:
+        await self._call(lambda store: store.collections.set_state(name, state, reason))
 
-    async def discover(self, collection: int, offers: list[Offer]) -> None:
+    async def discover(self, collection: int, offers: list[DiscoveredUrl]) -> None:
         await self._call(lambda store: store.urls.discover(collection, offers))
 
-    async def join(self, name: str, process: ProcessId) -> Terms:
+    async def join(self, name: str, process: ProcessId) -> WorkerRegistration:
         return await self._call(lambda store: store.join(name, process))
 
-    async def bury(self, process: ProcessId) -> None:
-        await self._call(lambda store: store.bury(process))
+    async def release_process(self, process: ProcessId) -> None:
+        await self._call(lambda store: store.release_process(process))
 
-    async def time(self) -> Instant:
-        return Instant(self._store.clock.now(), self._store.clock.scale)
+    async def time(self) -> ClockReading:
+        return ClockReading(self._store.clock.now(), self._store.clock.scale)
 
     async def renew(self, worker: int, note: str) -> float:
         return await self._call(lambda store: store.hosts.renew(worker, note))
 
     async def leave(self, worker: int) -> None:
-        await self._call(lambda store: store.hosts.free(worker))
+        await self._call(lambda store: store.hosts.release_worker(worker))
 
     async def lease(self, worker: int, hosts: int) -> list[Lease]:
         return await self._call(lambda store: store.lease(worker, hosts))
 
-    async def held(self, worker: int) -> list[Lease]:
-        return await self._call(lambda store: store.hosts.held(worker))
+    async def held_leases(self, worker: int) -> list[Lease]:
+        return await self._call(lambda store: store.hosts.held_leases(worker))
 
-    async def borrow(self, worker: int, collection: int, host: HostId, host_key: str) -> Loan:
-        return await self._call(lambda store: store.hosts.borrow(worker, collection, host, host_key))
+    async def borrow_host(self, worker: int, collection: int, host: HostId, host_key: str) -> HostLoan:
+        return await self._call(lambda store: store.hosts.borrow_host(worker, collection, host, host_key))
 
     async def robots_text(self, digest: bytes) -> bytes:
         return await self._call(lambda store: store.hosts.robots_text(digest))
 
-    async def claim(self, worker: int, host: HostId, address: str) -> float:
-        return await self._call(lambda store: store.hosts.claim(worker, host, address))
+    async def claim_address(self, worker: int, host: HostId, address: str) -> float:
+        return await self._call(lambda store: store.hosts.claim_address(worker, host, address))
 
-    async def finish(self, worker: int, batch: list[HostReport]) -> list[Continuation]:
+    async def finish(self, worker: int, batch: list[HostReport]) -> list[NextVisits]:
         return await self._call(lambda store: store.hosts.finish(worker, batch))
 
-    async def weigh(self, collection: str, weights: list[Weight]) -> None:
-        await self._call(lambda store: store.weigh(collection, weights))
+    async def update_weights(self, collection: str, weights: list[UrlWeight]) -> None:
+        await self._call(lambda store: store.update_weights(collection, weights))
 
-    async def look_up(self, host: HostId, url: UrlId) -> Facts:
+    async def look_up(self, host: HostId, url: UrlId) -> UrlLookup:
         return await self._call(lambda store: store.look_up(host, url))
 
-    async def overview(self) -> Overview:
+    async def overview(self) -> FrontierOverview:
         return await self._call(lambda store: store.overview())
 
-    async def unplanned(self) -> list[int]:
-        return await self._call(lambda store: store.planning.unplanned())
+    async def collections_to_plan(self) -> list[int]:
+        return await self._call(lambda store: store.planning.collections_to_plan())
 
-    async def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
-        return await self._plan(collection, lambda known, planning: planning.pages(known, host, url, limit))
+    async def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+        return await self._with_plans(collection, lambda known, planning: planning.revisit_pages(known, host, url, limit))
 
-    async def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
-        return await self._plan(collection, lambda known, planning: planning.shelves(known, host, limit))
+    async def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
+        return await self._with_plans(collection, lambda known, planning: planning.revisit_shelves(known, host, limit))
 
-    async def price(self, collection: int, price: float) -> None:
-        await self._plan(collection, lambda known, planning: planning.price(known, price))
+    async def set_price(self, collection: int, price: float) -> None:
+        await self._with_plans(collection, lambda known, planning: planning.set_price(known, price))
 
-    async def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        return await self._plan(collection, lambda known, planning: planning.stir(known, host, limit))
+    async def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        return await self._with_plans(collection, lambda known, planning: planning.recompute_due(known, host, limit))
 
-    async def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        await self._plan(collection, lambda known, planning: planning.plan(known, number, visits))
+    async def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        await self._with_plans(collection, lambda known, planning: planning.add_planned_visits(known, number, visits))
 
-    async def begin_plan(self, collection: int, number: int, end: float) -> None:
-        await self._plan(collection, lambda known, planning: planning.begin_plan(known, number, end))
+    async def activate_plan(self, collection: int, number: int, end: float) -> None:
+        await self._with_plans(collection, lambda known, planning: planning.activate_plan(known, number, end))
 
-    async def drop_plans(self, collection: int, limit: int) -> int:
-        return await self._plan(collection, lambda known, planning: planning.drop_plans(known, limit))
+    async def drop_old_plans(self, collection: int, limit: int) -> int:
+        return await self._with_plans(collection, lambda known, planning: planning.drop_old_plans(known, limit))
 
-    async def catalogue(self) -> Catalogue:
-        return await self._call(lambda store: store.images.catalogue())
+    async def export_catalogue(self) -> ExportCatalogue:
+        return await self._call(lambda store: store.transfer.export_catalogue())
 
-    async def images(self, after: Place, limit: int) -> Album:
-        return await self._call(lambda store: store.images.after(after, limit))
+    async def export_hosts(self, after: FrontierCursor, limit: int) -> ExportBatch:
+        return await self._call(lambda store: store.transfer.export_hosts(after, limit))
 
-    async def restore_collection(self, image: CollectionImage) -> CollectionRow:
-        return await self._call(lambda store: store.catalogue.restore(image).row)
+    async def import_collection(self, image: CollectionExport) -> CollectionRow:
+        return await self._call(lambda store: store.collections.import_collection(image).row)
 
-    async def restore(self, images: list[HostImage]) -> None:
-        await self._call(lambda store: store.images.restore(images))
+    async def import_hosts(self, images: list[HostExport]) -> None:
+        await self._call(lambda store: store.transfer.import_hosts(images))
 
-    async def restore_deletions(self, moments: dict[str, float]) -> None:
-        await self._call(lambda store: store.deletions.remember(moments))
+    async def import_deletions(self, moments: dict[str, float]) -> None:
+        await self._call(lambda store: store.deletion_log.import_deletions(moments))
 
-    async def forget(self, host: HostId) -> None:
-        await self._call(lambda store: store.images.forget(host))
+    async def forget_host(self, host: HostId) -> None:
+        await self._call(lambda store: store.transfer.forget_host(host))
 
-    async def withhold(self, entries: list[Entry]) -> None:
+    async def record_takedowns(self, entries: list[TakedownEntry]) -> None:
         """In the log beside our file: whoever looks at this directory sees it there."""
-        await asyncio.to_thread(append, self._data, entries)
+        await asyncio.to_thread(append_entries, self._data, entries)
 
-    async def withheld(self, after: int) -> Withholding:
-        return Withholding(*await asyncio.to_thread(read_from, self._data, after, ENTRIES_PER_ANSWER))
+    async def takedowns(self, after: int) -> TakedownBatch:
+        return TakedownBatch(*await asyncio.to_thread(read_entries_from, self._data, after, ENTRIES_PER_RESPONSE))
 
-    async def _plan(self, collection: int, work: Callable[[Known, Planning], T]) -> T:
-        return await self._call(lambda store: work(store.catalogue.by_id(collection), store.planning))
+    async def _with_plans(self, collection: int, work: Callable[[LoadedCollection, RevisitPlans], T]) -> T:
+        return await self._call(lambda store: work(store.collections.by_id(collection), store.planning))
 
 
-def last_seen(path: Path) -> float:
+def last_clock_reading(path: Path) -> float:
     """What the frontier's clock showed when its file was last open, to a few seconds; 0 if it never was."""
     if not path.exists():
         return 0.0
     try:
-        db = Database(open_to_read(path))
+        db = FrontierDatabase(open_sqlite_readonly(path))
         try:
             return float(db.value("SELECT value FROM meta WHERE key = 'clock'") or 0.0)
         finally:
@@ -336,67 +336,67 @@ def last_seen(path: Path) -> float:
         return 0.0
 
 
-def read_overview(path: Path) -> Overview:
+def read_overview(path: Path) -> FrontierOverview:
     """The frontier's numbers while no process owns it."""
-    return _read(path, lambda db: Overview(Collections(db, Counters(db), Clock.real()).status(), []))
+    return _read(path, lambda db: FrontierOverview(Collections(db, Counters(db), Clock.real()).status(), []))
 
 
-def read_rows(path: Path) -> list[CollectionRow]:
+def read_collections(path: Path) -> list[CollectionRow]:
     """The collections while no process owns the frontier."""
     return _read(path, lambda db: Collections(db, Counters(db), Clock.real()).rows())
 
 
-def read_facts(path: Path, host: HostId, url: UrlId) -> Facts:
+def read_url_lookup(path: Path, host: HostId, url: UrlId) -> UrlLookup:
     """What is known of a URL while no process owns the frontier."""
 
-    def read(db: Database) -> Facts:
+    def read(db: FrontierDatabase) -> UrlLookup:
         counters, clock = Counters(db), Clock.real()
-        collections, ready = Collections(db, counters, clock), Ready(db)
-        revisits, breadth = Revisits(db, counters, ready, clock), Breadth(db, counters, ready, clock)
+        collections, ready = Collections(db, counters, clock), ReadyQueue(db)
+        revisits, breadth = RevisitQueue(db, counters, ready, clock), BreadthSites(db, counters, ready, clock)
         return look_up(db, host, url, collections, revisits, breadth)
 
     return _read(path, read)
 
 
-def read_alike(path: Path, name: str, status: int, clock: Clock) -> StatusFacts:
+def read_status_facts(path: Path, name: str, status: int, clock: Clock) -> UrlStatusFacts:
     """What ended alike, as of the last commit."""
 
-    def read(db: Database) -> StatusFacts:
-        known = Collections(db, Counters(db), clock).named(name)
-        return facts_of(known, status, clock.now(), db.rows)
+    def read(db: FrontierDatabase) -> UrlStatusFacts:
+        known = Collections(db, Counters(db), clock).by_name(name)
+        return status_facts(known, status, clock.now(), db.rows)
 
     return _read(path, read)
 
 
-def read_pages(path: Path, name: str) -> tuple[CollectionRow, list[PageFacts]]:
+def read_revisit_pages(path: Path, name: str) -> tuple[CollectionRow, list[RevisitPage]]:
     """A collection and its pages that are kept fresh, while no process owns the frontier."""
 
-    def read(db: Database) -> tuple[CollectionRow, list[PageFacts]]:
+    def read(db: FrontierDatabase) -> tuple[CollectionRow, list[RevisitPage]]:
         counters, clock = Counters(db), Clock.real()
         collections = Collections(db, counters, clock)
-        planning = Planning(db, counters, collections, Revisits(db, counters, Ready(db), clock), clock)
-        known = collections.named(name)
-        return known.row, planning.pages(known, FIRST_HOST, b"", -1)
+        planning = RevisitPlans(db, counters, collections, RevisitQueue(db, counters, ReadyQueue(db), clock), clock)
+        known = collections.by_name(name)
+        return known.row, planning.revisit_pages(known, FIRST_HOST, b"", -1)
 
     return _read(path, read)
 
 
-def each_page(path: Path, name: str, take: Callable[[list[PageFacts]], None]) -> None:
+def for_each_revisit_page(path: Path, name: str, take: Callable[[list[RevisitPage]], None]) -> None:
     """Show a collection's pages that are kept fresh, some at a time, while no process owns the frontier."""
 
-    def read(db: Database) -> None:
+    def read(db: FrontierDatabase) -> None:
         counters, clock = Counters(db), Clock.real()
         collections = Collections(db, counters, clock)
-        planning = Planning(db, counters, collections, Revisits(db, counters, Ready(db), clock), clock)
-        known, host, url = collections.named(name), FIRST_HOST, b""
-        while some := planning.pages(known, host, url, PAGES_PER_READ):
+        planning = RevisitPlans(db, counters, collections, RevisitQueue(db, counters, ReadyQueue(db), clock), clock)
+        known, host, url = collections.by_name(name), FIRST_HOST, b""
+        while some := planning.revisit_pages(known, host, url, PAGES_PER_READ):
             take(some)
             host, url = some[-1].host, some[-1].id
 
     _read(path, read)
 
 
-def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
+def read_statuses_by_host(path: Path, collection: str) -> list[tuple[str, int | None, int]]:
     """How many URLs of each host ended how, while no process owns the frontier. Scans."""
     return _read(
         path,
@@ -411,24 +411,24 @@ def read_statuses(path: Path, collection: str) -> list[tuple[str, int | None, in
     )
 
 
-def _read(path: Path, question: Callable[[Database], T]) -> T:
+def _read(path: Path, question: Callable[[FrontierDatabase], T]) -> T:
     if not path.exists():
         raise DataError(
             f"{path}: is missing; of a frontier that is elsewhere ask with --frontier ADDRESS; if it was here and got"
             " lost, `tarrafa rebuild frontier` makes it again"
         )
     try:
-        db = Database(open_to_read(path))
+        db = FrontierDatabase(open_sqlite_readonly(path))
         try:
             check_schema(db, path)
             return question(db)
         finally:
             db.connection.close()
     except apsw.Error as error:
-        raise _in_our_words(path, error) from None
+        raise _translate_error(path, error) from None
 
 
-def _in_our_words(path: Path, error: apsw.Error) -> DataError:
+def _translate_error(path: Path, error: apsw.Error) -> DataError:
     remedy = "`tarrafa rebuild frontier` makes it again from the archive"
     if isinstance(error, apsw.CorruptError | apsw.NotADBError):
         return DataError(f"{path}: damaged ({error}); {remedy}")

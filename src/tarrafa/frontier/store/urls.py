@@ -8,53 +8,53 @@ from collections.abc import Callable
 from typing import Any
 
 from tarrafa.clock import Clock
-from tarrafa.config import Strategy
+from tarrafa.config import StrategyConfig
 from tarrafa.frontier.order import order_of
-from tarrafa.frontier.protocol import Offer, Weight, is_news
-from tarrafa.frontier.store.breadth import Breadth
+from tarrafa.frontier.protocol import DiscoveredUrl, UrlWeight, is_significant_rank_change
+from tarrafa.frontier.store.breadth import BreadthSites
 from tarrafa.frontier.store.collections import (
     HOSTS,
     KNOWN,
     LEFT_OVER,
     OLD_PAGES,
-    OUT_AGAIN,
+    REVISITS_OUT,
     SHOWN_PAGES,
     Collections,
     Counters,
-    Known,
+    LoadedCollection,
     state_bucket,
 )
-from tarrafa.frontier.store.exchange import Exchange
-from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.revisits import Revisits
-from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, Database
+from tarrafa.frontier.store.exchange import PageReplacement
+from tarrafa.frontier.store.ready import ReadyQueue
+from tarrafa.frontier.store.revisits import RevisitQueue
+from tarrafa.frontier.store.schema import CLOSED, OPEN, SHOWN, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
 from tarrafa.model import (
     GIVEN_UP,
     HostId,
-    Role,
+    UrlRole,
     Status,
     UrlId,
     UrlState,
 )
-from tarrafa.parse.site import Suffixes
+from tarrafa.parse.site import PublicSuffixes
 
 IN_LINKS_OF = "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?"
-RANKED_BY = "SELECT url, sequence, in_links, attempts, role FROM url WHERE host = ? AND collection = ? AND id = ?"
+RANK_COLUMNS_SQL = "SELECT url, sequence, in_links, attempts, role FROM url WHERE host = ? AND collection = ? AND id = ?"
 
 
-class Urls:
+class FrontierUrls:
     """The URL rows of one frontier."""
 
-    def __init__(self, db: Database, counters: Counters, collections: Collections, ready: Ready, clock: Clock) -> None:
+    def __init__(self, db: FrontierDatabase, counters: Counters, collections: Collections, ready: ReadyQueue, clock: Clock) -> None:
         self._db, self._counters, self._collections, self._clock = db, counters, collections, clock
         self._ready = ready
-        self.revisits = Revisits(db, counters, ready, clock)
-        self.exchange = Exchange(db, counters, collections, self.revisits, clock)
-        self.breadth = Breadth(db, counters, ready, clock)
+        self.revisits = RevisitQueue(db, counters, ready, clock)
+        self.page_replacement = PageReplacement(db, counters, collections, self.revisits, clock)
+        self.breadth = BreadthSites(db, counters, ready, clock)
         self._suffix_text = str(db.value("SELECT value FROM meta WHERE key = 'suffix_list'"))
-        self._suffixes: dict[tuple[str, ...], Suffixes] = {}
+        self._suffixes: dict[tuple[str, ...], PublicSuffixes] = {}
 
-    def discover(self, number: int, offers: list[Offer]) -> None:
+    def discover(self, number: int, offers: list[DiscoveredUrl]) -> None:
         """Insert what is new, lower what was deeper, renew what an earlier run knew. Sorted, so that neighbours in the
         tree are touched together."""
         if self._collections.is_deleted(number):
@@ -62,8 +62,8 @@ class Urls:
         known = self._collections.by_id(number)
         waiting: dict[HostId, int] = {}
         closed: dict[HostId, int] = {}
-        first = self._collections.number(known, len(offers))
-        self._db.need("url", [(offer.host, number, offer.id) for offer in offers])
+        first = self._collections.reserve_sequence(known, len(offers))
+        self._db.prefetch("url", [(offer.host, number, offer.id) for offer in offers])
         for sequence, offer in sorted(enumerate(offers, first), key=lambda one: (one[1].host, one[1].id)):
             key = (offer.host, number, offer.id)
             row = self._db.row(
@@ -75,21 +75,21 @@ class Urls:
                 self._insert(known, offer, sequence, waiting, closed)
                 continue
             if row[6] < known.run or _was_swept(row[2], row[4], row[7]):
-                self._renew(known, offer, sequence, waiting, closed)
+                self._rediscover(known, offer, sequence, waiting, closed)
                 continue
             if (offer.depth, offer.redirects) < (row[0], row[1]):
                 self._lower(known, offer.host, offer.id, offer.depth, offer.redirects, row[2], waiting)
-            if offer.role != row[5] == Role.PAGE and not row[7]:  # else it is kept as a page
+            if offer.role != row[5] == UrlRole.PAGE and not row[7]:  # else it is kept as a page
                 self._promote(known, offer, row[2], row[4], waiting)
             if offer.announced > (row[3] or 0.0):
                 self._db.run(
                     "UPDATE url SET announced = ? WHERE host = ? AND collection = ? AND id = ?", (offer.announced, *key)
                 )
                 if row[2] == UrlState.FETCHED and known.config.keeps_fresh:
-                    self.revisits.announce(known, key, offer.announced)
-        self.add_waiting(number, waiting)
+                    self.revisits.record_announced_change(known, key, offer.announced)
+        self.add_pending(number, waiting)
 
-    def _promote(self, known: Known, offer: Offer, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
+    def _promote(self, known: LoadedCollection, offer: DiscoveredUrl, state: int, status: int | None, waiting: dict[HostId, int]) -> None:
         """What was met as a plain link is a sitemap or feed; if it was turned away for its type, it waits again."""
         if self.revisits.find((offer.host, known.row.id, offer.id)) is not None:
             return  # it is kept as a page
@@ -102,15 +102,15 @@ class Urls:
                 (offer.role, 0 if turned_away else state, offer.host, known.row.id, offer.id),
             )
             in_links = self._db.value(IN_LINKS_OF, (offer.host, known.row.id, offer.id))
-            self.exchange.leave(known, False, in_links, offer.host, offer.id)  # it is no page's rival
+            self.page_replacement.remove(known, False, in_links, offer.host, offer.id)  # it is no page's rival
         if turned_away:
             self.requeue(known, offer.host, offer.id, state, waiting)
 
-    def seed(self, number: int, roots: list[Offer]) -> None:
+    def seed(self, number: int, roots: list[DiscoveredUrl]) -> None:
         """The roots. One that was visited as something deeper is visited again, and fetched whole: only so does the
         graph hear of it and of its links."""
         known, waiting = self._collections.by_id(number), dict[HostId, int]()
-        self._db.need("url", [(root.host, number, root.id) for root in roots])
+        self._db.prefetch("url", [(root.host, number, root.id) for root in roots])
         for root in roots:
             row = self._db.row(
                 "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ? AND depth > 0 AND run = ?",
@@ -122,22 +122,22 @@ class Urls:
                     (root.host, number, root.id),
                 )
                 self._fetch_whole(known, root.host, root.id, row[0], waiting)
-        self.add_waiting(number, waiting)
+        self.add_pending(number, waiting)
         for root in roots:  # whoever names a root means it, however many hosts its site has
             self._ensure_host(known, root)
             self._db.run("UPDATE work SET refused = 0 WHERE host = ? AND collection = ?", (root.host, number))
         self.discover(number, roots)
 
-    def read_again(self, known: Known, host: HostId, url: UrlId) -> None:
+    def refetch(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
         """What it said is lost: it is fetched whole once more."""
         key, waiting = (host, known.row.id, url), dict[HostId, int]()
         state = self._db.value("SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?", key)
         if state in (UrlState.FETCHED, UrlState.DROPPED):
             self._db.run("UPDATE url SET payload = '' WHERE host = ? AND collection = ? AND id = ?", key)
             self._fetch_whole(known, host, url, state, waiting)
-            self.add_waiting(known.row.id, waiting)
+            self.add_pending(known.row.id, waiting)
 
-    def _fetch_whole(self, known: Known, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]) -> None:
+    def _fetch_whole(self, known: LoadedCollection, host: HostId, url: UrlId, state: int, waiting: dict[HostId, int]) -> None:
         key = (host, known.row.id, url)
         self._db.run(
             "UPDATE url SET state = 0, etag = NULL, last_modified = NULL WHERE host = ? AND collection = ? AND id = ?",
@@ -147,7 +147,7 @@ class Urls:
         self.requeue(known, host, url, state, waiting)
 
     def _insert(
-        self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
+        self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
     ) -> None:
         number = known.row.id
         if offer.host not in waiting:
@@ -165,9 +165,9 @@ class Urls:
         if state == UrlState.PENDING:
             self.enqueue(known, offer.host, offer.id, (offer.url, sequence, 0, 0, offer.role), waiting)
 
-    def _first_state(self, known: Known, offer: Offer, closed: dict[HostId, int]) -> tuple[UrlState, int]:
+    def _first_state(self, known: LoadedCollection, offer: DiscoveredUrl, closed: dict[HostId, int]) -> tuple[UrlState, int]:
         """Where a URL stands that a run meets for the first time, and why it does not wait, if so."""
-        limit, status = known.config.scope.depth_max, offer.status or self._is_closed(known, offer.host, closed)
+        limit, status = known.config.scope.depth_max, offer.status or self._cached_closed_status(known, offer.host, closed)
         if limit is not None and offer.depth > limit:
             return UrlState.TOO_DEEP, 0
         if not status:
@@ -175,13 +175,13 @@ class Urls:
         self._counters.add(known.row.id, f"status:{status}")
         return UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED, status
 
-    def _is_closed(self, known: Known, host: HostId, closed: dict[HostId, int]) -> int:
+    def _cached_closed_status(self, known: LoadedCollection, host: HostId, closed: dict[HostId, int]) -> int:
         if host not in closed:
             self._enter_run(known, host)
-            closed[host] = self._closed(known, host)
+            closed[host] = self._closed_status(known, host)
         return closed[host]
 
-    def _enter_run(self, known: Known, host: HostId) -> None:
+    def _enter_run(self, known: LoadedCollection, host: HostId) -> None:
         """Visits to a host are counted anew in each run."""
         if known.run > 1:
             self._db.run(
@@ -189,38 +189,38 @@ class Urls:
                 (known.run, host, known.row.id, known.run),
             )
 
-    def _renew(
-        self, known: Known, offer: Offer, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
+    def _rediscover(
+        self, known: LoadedCollection, offer: DiscoveredUrl, sequence: int, waiting: dict[HostId, int], closed: dict[HostId, int]
     ) -> None:
         """Somebody of this run leads to what an earlier one knew: it is as if it were new, but for its history. What is
         out is on its way. A page that is kept waits, whatever it looks like now: if it is no longer wanted, those who
         show it must hear so; only where its host is closed it stays as it is."""
         key = (offer.host, known.row.id, offer.id)
-        state, shown, run, role, announced, in_links, status = self._db.must(
+        state, shown, run, role, announced, in_links, status = self._db.required_row(
             "SELECT state, shown, run, role, announced, in_links, status FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
             key,
         )
-        is_out_again = self.revisits.let_home(known, key)
-        self._counters.add(known.row.id, OUT_AGAIN, -int(is_out_again))
+        is_out_again = self.revisits.end_former_revisit(known, key)
+        self._counters.add(known.row.id, REVISITS_OUT, -int(is_out_again))
         is_kept = state == UrlState.FETCHED or shown != UNSHOWN or is_out_again
         if is_kept:
-            after, why = UrlState.FETCHED if self._is_closed(known, offer.host, closed) else UrlState.PENDING, 0
+            after, why = UrlState.FETCHED if self._cached_closed_status(known, offer.host, closed) else UrlState.PENDING, 0
         else:
             after, why = self._first_state(known, offer, closed)
         if state == UrlState.HANDED_OUT:
             after, why = UrlState.HANDED_OUT, 0
         elif state == UrlState.PENDING:
-            self.unqueue(known, key)
+            self.dequeue(known, key)
             self._counters.add(known.row.id, LEFT_OVER, -int(run < known.run))
             if after != UrlState.PENDING:
-                self._wait_less(known, offer.host)
+                self._decrement_pending(known, offer.host)
         elif state == UrlState.FETCHED:
             self._counters.add(known.row.id, OLD_PAGES, -1)
         waits = after in (UrlState.PENDING, UrlState.HANDED_OUT)
         now_shown = SHOWN if is_kept and waits else UNSHOWN
         self._counters.add(known.row.id, SHOWN_PAGES, (now_shown != UNSHOWN) - (shown != UNSHOWN))
-        role = offer.role if role == Role.PAGE and not is_kept else role
+        role = offer.role if role == UrlRole.PAGE and not is_kept else role
         self._db.run(
             "UPDATE url SET depth = ?, redirects = ?, state = ?, status = ?, sequence = ?, role = ?, announced = ?,"
             " parent = ?, run = ?, shown = ?, attempts = 0, blamed = 0 WHERE host = ? AND collection = ? AND id = ?",
@@ -232,21 +232,21 @@ class Urls:
             counted = dict[HostId, int]() if state == UrlState.PENDING else waiting  # it was counted as waiting before
             self.enqueue(known, offer.host, offer.id, (offer.url, sequence, in_links, 0, role), counted)
 
-    def unqueue(self, known: Known, key: tuple[HostId, int, UrlId]) -> None:
+    def dequeue(self, known: LoadedCollection, key: tuple[HostId, int, UrlId]) -> None:
         """Take what waits out of its host's queue, where it is still counted."""
-        shown, *facts = self._db.must(
+        shown, *facts = self._db.required_row(
             "SELECT shown, url, sequence, in_links, attempts, role FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
             key,
         )
-        rank = SWEPT_RANK if shown == SWEPT else place_of(known, key[2], tuple(facts))
-        self._db.need("pending", [(key[0], key[1], rank, key[2])])
+        rank = SWEPT_RANK if shown == SWEPT else rank_of(known, key[2], tuple(facts))
+        self._db.prefetch("pending", [(key[0], key[1], rank, key[2])])
         self._db.run(
             "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
             (key[0], key[1], rank, key[2]),
         )
 
-    def _wait_less(self, known: Known, host: HostId) -> None:
+    def _decrement_pending(self, known: LoadedCollection, host: HostId) -> None:
         """One URL of a host waits no longer; if that was the last one, the host is not ready."""
         is_free = self._db.value("SELECT worker FROM host WHERE id = ?", (host,)) is None
         if is_free:
@@ -255,9 +255,9 @@ class Urls:
         if is_free:
             self._ready.add(host)
 
-    def _closed(self, known: Known, host: HostId) -> int:
+    def _closed_status(self, known: LoadedCollection, host: HostId) -> int:
         """Why nothing new of this host waits; 0 if it may."""
-        failures, next_at, visited, refused = self._db.must(
+        failures, next_at, visited, refused = self._db.required_row(
             "SELECT failures, next_at, visited, refused FROM host JOIN work ON work.host = host.id"
             " WHERE host.id = ? AND collection = ?",
             (host, known.row.id),
@@ -268,7 +268,7 @@ class Urls:
             return Status.HOST_GIVEN_UP  # it failed too often, and its time has not come yet
         return 0
 
-    def _ensure_host(self, known: Known, offer: Offer) -> None:
+    def _ensure_host(self, known: LoadedCollection, offer: DiscoveredUrl) -> None:
         """Its rows; a site's first hosts only are visited, or a wildcard in the DNS would have no end."""
         self.ensure_host_row(offer.host, offer.host_key, known.config.network.suffixes)
         if not self._db.run(
@@ -280,15 +280,15 @@ class Urls:
         self._admit(known, offer.host)
 
     @staticmethod
-    def gate_of(known: Known, url: str) -> tuple[int, bool]:
+    def gate_of(known: LoadedCollection, url: str) -> tuple[int, bool]:
         """How a host comes in: whether anything of it may be handed out yet, and whether it is favoured."""
         return CLOSED if known.order.is_breadth else OPEN, known.order.favours(url)
 
-    def _admit(self, known: Known, host: HostId) -> None:
+    def _admit(self, known: LoadedCollection, host: HostId) -> None:
         """Count the host among those of its site that are visited, or refuse it."""
         number, most = known.row.id, known.config.scope.site_hosts_max
         site = self._db.value("SELECT site FROM host WHERE id = ?", (host,))
-        self._db.need("site", [(number, site)])
+        self._db.prefetch("site", [(number, site)])
         counted = self._db.run(
             "INSERT INTO site (collection, name, hosts) VALUES (?, ?, 1)"
             " ON CONFLICT DO UPDATE SET hosts = hosts + 1 WHERE hosts < ?",
@@ -304,11 +304,11 @@ class Urls:
     def site_of(self, key: str, extra: tuple[str, ...] = ()) -> str:
         """The site of a host, by the list as it was when the frontier was made."""
         if extra not in self._suffixes:
-            self._suffixes[extra] = Suffixes(self._suffix_text, extra)
+            self._suffixes[extra] = PublicSuffixes(self._suffix_text, extra)
         return self._suffixes[extra].site(key.partition("://")[2].rpartition(":")[0])
 
     def _lower(
-        self, known: Known, host: HostId, url: UrlId, depth: int, redirects: int, state: int, waiting: dict[HostId, int]
+        self, known: LoadedCollection, host: HostId, url: UrlId, depth: int, redirects: int, state: int, waiting: dict[HostId, int]
     ) -> None:
         number, limit = known.row.id, known.config.scope.depth_max
         opened = state == UrlState.TOO_DEEP and (limit is None or depth <= limit)
@@ -319,14 +319,14 @@ class Urls:
         if opened:
             self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
 
-    def requeue(self, known: Known, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
+    def requeue(self, known: LoadedCollection, host: HostId, url: UrlId, before: int, waiting: dict[HostId, int]) -> None:
         """Put a known URL among the waiting ones; its row says PENDING already."""
         self._counters.move(known.row.id, before, UrlState.PENDING)
-        self.wait_again(known, host, url, waiting)
+        self.requeue_counted(known, host, url, waiting)
 
-    def wait_again(self, known: Known, host: HostId, url: UrlId, waiting: dict[HostId, int]) -> None:
+    def requeue_counted(self, known: LoadedCollection, host: HostId, url: UrlId, waiting: dict[HostId, int]) -> None:
         """The same for what is counted as waiting already."""
-        shown, run, *facts = self._db.must(
+        shown, run, *facts = self._db.required_row(
             "SELECT shown, run, url, sequence, in_links, attempts, role FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
             (host, known.row.id, url),
@@ -339,31 +339,31 @@ class Urls:
             self.enqueue(known, host, url, tuple(facts), waiting)
 
     def enqueue(
-        self, known: Known, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
+        self, known: LoadedCollection, host: HostId, url: UrlId, facts: tuple[Any, ...], waiting: dict[HostId, int]
     ) -> None:
         """`facts` are those of `RANKED_BY`."""
-        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, place_of(known, url, facts), url))
-        self.exchange.enter(known, False, facts[2], host, url)
+        self._db.run("INSERT INTO pending VALUES (?, ?, ?, ?)", (host, known.row.id, rank_of(known, url, facts), url))
+        self.page_replacement.add(known, False, facts[2], host, url)
         waiting[host] = waiting.get(host, 0) + 1
 
-    def _rerank(self, known: Known, host: HostId, url: UrlId, *, role: int) -> None:
+    def _rerank(self, known: LoadedCollection, host: HostId, url: UrlId, *, role: int) -> None:
         """It turns out to be something else while it waits."""
-        facts = self._db.must(RANKED_BY, (host, known.row.id, url))
-        place = (host, known.row.id, place_of(known, url, facts), url)
-        self._db.need("pending", [place])
+        facts = self._db.required_row(RANK_COLUMNS_SQL, (host, known.row.id, url))
+        place = (host, known.row.id, rank_of(known, url, facts), url)
+        self._db.prefetch("pending", [place])
         self._db.run(
             "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-            (place_of(known, url, (*facts[:4], role)), *place),
+            (rank_of(known, url, (*facts[:4], role)), *place),
         )
-        self.breadth.look_again(known, host)
+        self.breadth.rank_changed(known, host)
 
-    def _drop_page(self, known: Known, key: tuple[HostId, int, UrlId]) -> None:
+    def _drop_page(self, known: LoadedCollection, key: tuple[HostId, int, UrlId]) -> None:
         """It is not kept any more, for whatever reason."""
         in_links = self._db.value(IN_LINKS_OF, key)
-        self.exchange.leave(known, True, in_links, key[0], key[2])
-        self.revisits.forget(known, key)
+        self.page_replacement.remove(known, True, in_links, key[0], key[2])
+        self.revisits.drop_page(known, key)
 
-    def add_waiting(self, number: int, waiting: dict[HostId, int]) -> None:
+    def add_pending(self, number: int, waiting: dict[HostId, int]) -> None:
         """Count what was queued; a host that had nothing and is with nobody becomes ready."""
         for host, added in sorted(waiting.items()):
             if not added:
@@ -371,13 +371,13 @@ class Urls:
             self._db.run(
                 "UPDATE work SET pending = pending + ? WHERE host = ? AND collection = ?", (added, host, number)
             )
-            self.breadth.wait(self._collections.by_id(number), host, added)
+            self.breadth.urls_added(self._collections.by_id(number), host, added)
             self._ready.add_new(number, host)
 
-    def weigh(self, known: Known, weights: list[Weight]) -> None:
+    def update_weights(self, known: LoadedCollection, weights: list[UrlWeight]) -> None:
         """Absolute values from the link graph. What the frontier does not know is out of scope and not its business."""
         number, order, waiting = known.row.id, known.config.strategy.order, dict[HostId, int]()
-        self._db.need("url", [(weight.host, number, weight.id) for weight in weights])
+        self._db.prefetch("url", [(weight.host, number, weight.id) for weight in weights])
         mentions = dict[HostId, int]()
         for weight in sorted(weights, key=lambda one: (one.host, one.id)):
             row = self._db.row(
@@ -389,35 +389,35 @@ class Urls:
                 continue
             depth, redirects, state, url, sequence, in_links, attempts, role, rank, run = row
             key = (weight.host, number, weight.id)
-            if is_news(weight.rank, rank):
+            if is_significant_rank_change(weight.rank, rank):
                 self._db.run(
                     "UPDATE url SET pagerank = ? WHERE host = ? AND collection = ? AND id = ?", (weight.rank, *key)
                 )
                 rank = weight.rank
-                if known.config.keeps_fresh and role == Role.PAGE:
-                    self.revisits.weigh(known, key, weight.in_links, rank)
+                if known.config.keeps_fresh and role == UrlRole.PAGE:
+                    self.revisits.set_weight(known, key, weight.in_links, rank)
             if weight.in_links != in_links:
                 self._db.run(
                     "UPDATE url SET in_links = ? WHERE host = ? AND collection = ? AND id = ?", (weight.in_links, *key)
                 )
                 mentions[weight.host] = mentions.get(weight.host, 0) + weight.in_links - in_links
-                self.exchange.weigh(known, in_links, weight.in_links, weight.host, weight.id)
-                if known.config.keeps_fresh and role == Role.PAGE:
-                    self.revisits.weigh(known, key, weight.in_links, rank)
+                self.page_replacement.set_in_links(known, in_links, weight.in_links, weight.host, weight.id)
+                if known.config.keeps_fresh and role == UrlRole.PAGE:
+                    self.revisits.set_weight(known, key, weight.in_links, rank)
                 if state == UrlState.PENDING and order == "backlinks":
-                    old = place_of(known, weight.id, (url, sequence, in_links, attempts, role))
+                    old = rank_of(known, weight.id, (url, sequence, in_links, attempts, role))
                     place = (weight.host, number, old, weight.id)
-                    self._db.need("pending", [place])
+                    self._db.prefetch("pending", [place])
                     self._db.run(
                         "UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
-                        (place_of(known, weight.id, (url, sequence, weight.in_links, attempts, role)), *place),
+                        (rank_of(known, weight.id, (url, sequence, weight.in_links, attempts, role)), *place),
                     )
             if 0 <= weight.depth < depth and run == known.run:  # else it has none until this run finds it
                 self._lower(known, weight.host, weight.id, weight.depth, redirects, state, waiting)
-        self.breadth.weigh(known, mentions)
-        self.add_waiting(number, waiting)
+        self.breadth.add_mentions(known, mentions)
+        self.add_pending(number, waiting)
 
-    def reopen_depth(self, known: Known) -> None:
+    def reopen_depth(self, known: LoadedCollection) -> None:
         """The depth limit was raised: what it no longer cuts waits. Scans the collection, once per such change."""
         number, limit = known.row.id, known.config.scope.depth_max
         waiting: dict[HostId, int] = {}
@@ -427,9 +427,9 @@ class Urls:
         )
         for host, url in rows:
             self.requeue(known, host, url, UrlState.TOO_DEEP, waiting)
-        self.add_waiting(number, waiting)
+        self.add_pending(number, waiting)
 
-    def judge_again(self, known: Known) -> None:
+    def recheck_scope(self, known: LoadedCollection) -> None:
         """The scope was changed: what was refused unseen waits again, to be judged when its turn comes. Scans, once.
         Who was refused without a visit is no longer counted so; a visit that ended so was made, and stays counted."""
         number, waiting = known.row.id, dict[HostId, int]()
@@ -442,15 +442,15 @@ class Urls:
              Status.LANGUAGE_OUTSIDE, Status.TYPE_NOT_WANTED))),
         )  # fmt: skip
         for host, url, status, visited in rows:
-            if status == Status.HOST_FULL and self._closed(known, host) == status:
+            if status == Status.HOST_FULL and self._closed_status(known, host) == status:
                 continue
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", (host, number, url))
-            if not visited or (known.run > 1 and visited < known.round.started):
+            if not visited or (known.run > 1 and visited < known.run_progress.started):
                 self._counters.add(number, f"status:{status}", -1)
             self.requeue(known, host, url, UrlState.DROPPED, waiting)
-        self.add_waiting(number, waiting)
+        self.add_pending(number, waiting)
 
-    def try_failures_again(self, known: Known) -> None:
+    def retry_failed(self, known: LoadedCollection) -> None:
         """Somebody starts the collection anew: what failed gets another chance. Scans it, if anything failed."""
         number, waiting = known.row.id, dict[HostId, int]()
         if not self._counters.value(number, state_bucket(UrlState.FAILED)):
@@ -463,10 +463,10 @@ class Urls:
         for host, url in rows:
             self.requeue(known, host, url, UrlState.FAILED, waiting)
         for host in waiting:
-            self._forgive(host)
-        self.add_waiting(number, waiting)
+            self._reset_backoff(host)
+        self.add_pending(number, waiting)
 
-    def take_up_lifted(self, known: Known, is_taken_down: Callable[[str], bool]) -> None:
+    def requeue_lifted_takedowns(self, known: LoadedCollection, is_taken_down: Callable[[str], bool]) -> None:
         """What was taken down and is so no longer waits again. Scans the collection, if anything was."""
         number, waiting, bucket = known.row.id, dict[HostId, int](), f"status:{int(Status.TAKEN_DOWN)}"
         if not self._counters.value(number, bucket):
@@ -480,9 +480,9 @@ class Urls:
                 key = (host, number, url)
                 self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
                 self.requeue(known, host, url, UrlState.DROPPED, waiting)
-        self.add_waiting(number, waiting)
+        self.add_pending(number, waiting)
 
-    def _forgive(self, host: HostId) -> None:
+    def _reset_backoff(self, host: HostId) -> None:
         """Its failures are forgotten, and so is its back-off; wherever it is ready, it is so under its new time."""
         self._ready.remove(host)
         worker = self._db.value(
@@ -493,7 +493,7 @@ class Urls:
         if worker is None:
             self._ready.add(host)
 
-    def reorder(self, known: Known, before: Strategy) -> None:
+    def reorder(self, known: LoadedCollection, before: StrategyConfig) -> None:
         """The order of discovery was changed: every waiting URL gets its new rank. Scans what waits, once."""
         number, old = known.row.id, order_of(before)
         rows = self._db.rows(
@@ -507,17 +507,17 @@ class Urls:
             moves.append((known.order.rank(*facts), host, number, old.rank(*facts), url))
         self._db.many("UPDATE pending SET rank = ? WHERE host = ? AND collection = ? AND rank = ? AND id = ?", moves)
         if before.favour != known.config.strategy.favour:
-            self._favour(known)
-        self.breadth.adopt(known, before.order)
+            self._update_favoured_hosts(known)
+        self.breadth.apply_order_change(known, before.order)
 
-    def _favour(self, known: Known) -> None:
+    def _update_favoured_hosts(self, known: LoadedCollection) -> None:
         """Other hosts are favoured now. Scans them, once per such change."""
         hosts = self._db.rows("SELECT id, key FROM work JOIN host ON id = host WHERE collection = ?", (known.row.id,))
         self._db.many(
             "UPDATE work SET favoured = ? WHERE host = ? AND collection = ?",
             [(known.order.favours(f"{key}/"), host, known.row.id) for host, key in hosts],
         )
-        self._ready.renew(known.row.id)
+        self._ready.rebuild_new(known.row.id)
 
 
 def _was_swept(state: int, status: int | None, shown: int) -> bool:
@@ -527,7 +527,7 @@ def _was_swept(state: int, status: int | None, shown: int) -> bool:
     return shown == SWEPT
 
 
-def place_of(known: Known, url: UrlId, facts: tuple[Any, ...]) -> float:
+def rank_of(known: LoadedCollection, url: UrlId, facts: tuple[Any, ...]) -> float:
     """Where a URL stands in its host's queue; `facts` are those of `RANKED_BY`."""
     text, sequence, in_links, attempts, role = facts
     return known.order.rank(text, sequence, url, in_links, attempts, role)

@@ -13,41 +13,41 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.protocol import VISITS_PER_LEASE, Report
-from tarrafa.frontier.store.breadth import Breadth
+from tarrafa.frontier.protocol import VISITS_PER_LEASE, VisitReport
+from tarrafa.frontier.store.breadth import BreadthSites
 from tarrafa.frontier.store.collections import (
     BYTES,
     CHOSEN_WAITING,
     DISMISSED_WAITING,
     OLD_PAGES,
-    OUT_AGAIN,
+    REVISITS_OUT,
     REQUESTS,
     SHOWN_PAGES,
     VISITS,
     Collections,
     Counters,
-    Known,
+    LoadedCollection,
 )
-from tarrafa.frontier.store.exchange import Exchange
-from tarrafa.frontier.store.ready import Ready
-from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, Before, Revisits, has_changed
+from tarrafa.frontier.store.exchange import PageReplacement
+from tarrafa.frontier.store.ready import ReadyQueue
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, UrlBeforeVisit, RevisitQueue, has_changed
 from tarrafa.frontier.store.runs import Runs
-from tarrafa.frontier.store.schema import ALL, SWEPT, SWEPT_RANK, UNSHOWN, Database
-from tarrafa.frontier.store.urls import RANKED_BY, Urls, place_of
+from tarrafa.frontier.store.schema import ALL_ROWS, SWEPT, SWEPT_RANK, UNSHOWN, FrontierDatabase
+from tarrafa.frontier.store.urls import RANK_COLUMNS_SQL, FrontierUrls, rank_of
 from tarrafa.model import (
     BUSY,
     GIVEN_UP,
     NO_REQUEST,
     TRANSIENT,
-    UNBLAMED,
+    ATTEMPT_NOT_COUNTED,
     HostId,
     Outcome,
-    Role,
+    UrlRole,
     Status,
     UrlId,
     UrlState,
     Visit,
-    is_weather,
+    is_inconclusive,
 )  # fmt: skip
 
 HISTORY_MAX = 100  # visits of a URL that are remembered one by one
@@ -56,76 +56,76 @@ TYPES_COUNTED_MAX = 200  # servers invent them
 AHEAD_S = 60.0  # pages to see again are handed out for so long
 STATE_OF = "SELECT state FROM url WHERE host = ? AND collection = ? AND id = ?"
 PUT_ASIDE_MAX = 1_000  # at once, of what an earlier run left in a host's queue
-VISIT_OF = (
+VISIT_COLUMNS_SQL = (
     " url, depth, redirects, visits, blamed, etag, last_modified, content_id, role, coalesce(parent, x''), payload,"
     " archived, shown"
 )
 STARVED_MAX = 10  # in a row; who is too slow on an idle machine too must be told so in the end
 
 
-class Visits:
+class VisitDispatcher:
     """What is handed out by one frontier."""
 
     def __init__(
-        self, db: Database, counters: Counters, collections: Collections, urls: Urls, runs: Runs, ready: Ready
+        self, db: FrontierDatabase, counters: Counters, collections: Collections, urls: FrontierUrls, runs: Runs, ready: ReadyQueue
     ) -> None:
         self._db, self._counters, self._collections = db, counters, collections
         self._urls, self._runs, self._ready = urls, runs, ready
-        self._revisits: Revisits = urls.revisits
-        self._exchange: Exchange = urls.exchange
-        self._breadth: Breadth = urls.breadth
+        self._revisits: RevisitQueue = urls.revisits
+        self._exchange: PageReplacement = urls.page_replacement
+        self._breadth: BreadthSites = urls.breadth
         self._chance = random.Random(0)
 
-    def take(self, known: Known, host: HostId, count: int, held: int = 0) -> list[Visit]:
+    def hand_out(self, known: LoadedCollection, host: HostId, count: int, held: int = 0) -> list[Visit]:
         """The next visits of a host, numbered and handed out: pages to see again up to their share, then new URLs; what
         the one kind leaves the other may have."""
         if not known.config.keeps_fresh or count < 1:
-            return self._take_new(known, host, count)
+            return self._hand_out_new(known, host, count)
         delay_s = self._db.value("SELECT delay_s FROM host WHERE id = ?", (host,))  # as of its lease, if not later
         ahead = max(1, int(AHEAD_S / max(delay_s, 0.001))) - held  # by then others may be more urgent
         most = min(count, VISITS_PER_LEASE, ahead, self._collections.requests_left(known))
         share = int(most * known.config.revisit.share + self._chance.random())  # turns would fall into step with hosts
-        visits = self._take_old(known, host, share)
-        visits += self._take_new(known, host, min(count, ahead) - len(visits))
-        return visits + self._take_old(known, host, most - len(visits))
+        visits = self._hand_out_revisits(known, host, share)
+        visits += self._hand_out_new(known, host, min(count, ahead) - len(visits))
+        return visits + self._hand_out_revisits(known, host, most - len(visits))
 
-    def prepare(self, known: Known, hosts: Sequence[HostId]) -> Sequence[HostId]:
+    def prefetch_visits(self, known: LoadedCollection, hosts: Sequence[HostId]) -> Sequence[HostId]:
         """What their next visits need is fetched for all of them together."""
-        if not self._db.is_copy:
+        if not self._db.is_working_copy:
             return hosts
         number, most = known.row.id, 1 if known.order.is_breadth else VISITS_PER_LEASE
-        self._db.need_first("pending", [(host, number) for host in hosts], most)
+        self._db.prefetch_first("pending", [(host, number) for host in hosts], most)
         first = "SELECT host, collection, id FROM pending WHERE host = ? AND collection = ? ORDER BY rank, id LIMIT ?"
-        self._db.need("url", [row for host in hosts for row in self._db.rows(first, (host, number, most))])
+        self._db.prefetch("url", [row for host in hosts for row in self._db.rows(first, (host, number, most))])
         if known.config.keeps_fresh:
-            self._revisits.prepare(known, hosts)
+            self._revisits.prefetch_shelves(known, hosts)
         return hosts
 
-    def _take_old(self, known: Known, host: HostId, count: int) -> list[Visit]:
+    def _hand_out_revisits(self, known: LoadedCollection, host: HostId, count: int) -> list[Visit]:
         """Pages that are kept and worth another visit, and what a full collection exchanges."""
         visits: list[Visit] = []
-        taken = self._revisits.take(known, host, count)
-        self._db.need("url", [(host, known.row.id, url) for url, _ in taken])
-        self._db.need("page", [(host, known.row.id, url) for url, _ in taken])
+        taken = self._revisits.pop_due(known, host, count)
+        self._db.prefetch("url", [(host, known.row.id, url) for url, _ in taken])
+        self._db.prefetch("page", [(host, known.row.id, url) for url, _ in taken])
         for url, shelf in taken:
             key = (host, known.row.id, url)
             state, found = self._db.value(STATE_OF, key), self._revisits.find(key)
-            if shelf == CHOSEN:
+            if shelf == CHOSEN_SHELF:
                 self._counters.add(known.row.id, CHOSEN_WAITING, -1)
             elif found is None or state not in (UrlState.FETCHED, UrlState.DROPPED) or found[0] < 0 <= shelf:
                 continue  # of a plan that is older than what happened since
-            visit = self._hand_out(known, host, url, state)
-            if shelf != CHOSEN and found is not None:
-                self._counters.add(known.row.id, OUT_AGAIN, int(state == UrlState.FETCHED))
-                visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED)
+            visit = self._hand_out_url(known, host, url, state)
+            if shelf != CHOSEN_SHELF and found is not None:
+                self._counters.add(known.row.id, REVISITS_OUT, int(state == UrlState.FETCHED))
+                visit = replace(visit, gone=found[2], dismissed=shelf == DISMISSED_SHELF)
             visits.append(visit)
         return visits
 
-    def _hand_out(self, known: Known, host: HostId, url: UrlId, state: int) -> Visit:
+    def _hand_out_url(self, known: LoadedCollection, host: HostId, url: UrlId, state: int) -> Visit:
         number, key = known.row.id, (host, known.row.id, url)
-        row = self._db.must(
+        row = self._db.required_row(
             "UPDATE url SET state = 1, visits = visits + 1 WHERE host = ? AND collection = ? AND id = ? RETURNING"  # noqa: S608
-            + VISIT_OF,
+            + VISIT_COLUMNS_SQL,
             key,
         )
         self._db.run("INSERT INTO handed VALUES (?, ?, ?, ?)", (*key, row[3]))
@@ -133,62 +133,62 @@ class Visits:
         return self._visit(known, host, url, row)
 
     @staticmethod
-    def _visit(known: Known, host: HostId, url: UrlId, row: tuple[Any, ...]) -> Visit:
+    def _visit(known: LoadedCollection, host: HostId, url: UrlId, row: tuple[Any, ...]) -> Visit:
         """In a later run it is asked for whole: a 304 would bring no links, and they are what a run goes by."""
         *facts, shown = row
         visit = replace(Visit(known.row.id, host, url, *facts), dismissed=shown == SWEPT)
         return visit if known.run == 1 else replace(visit, etag=None, last_modified=None)
 
-    def still_out(self, known: Known, host: HostId) -> list[Visit]:
+    def outstanding_visits(self, known: LoadedCollection, host: HostId) -> list[Visit]:
         """What was handed out of a host and not reported yet, as it was handed out."""
         number, visits = known.row.id, list[Visit]()
         rows = self._db.rows("SELECT id FROM handed WHERE host = ? AND collection = ?", (host, number))
-        self._db.need("url", [(host, number, url) for (url,) in rows])
+        self._db.prefetch("url", [(host, number, url) for (url,) in rows])
         for (url,) in rows:
-            row = self._db.must(
-                f"SELECT{VISIT_OF} FROM url WHERE host = ? AND collection = ? AND id = ?",
+            row = self._db.required_row(
+                f"SELECT{VISIT_COLUMNS_SQL} FROM url WHERE host = ? AND collection = ? AND id = ?",
                 (host, number, url),
             )
             visit, found = self._visit(known, host, url, row), self._revisits.find((host, number, url))
             if found is not None:
-                visit = replace(visit, gone=found[2], dismissed=found[0] == DISMISSED)
+                visit = replace(visit, gone=found[2], dismissed=found[0] == DISMISSED_SHELF)
             visits.append(visit)
         return visits
 
-    def _take_new(self, known: Known, host: HostId, count: int) -> list[Visit]:
+    def _hand_out_new(self, known: LoadedCollection, host: HostId, count: int) -> list[Visit]:
         number = known.row.id
-        visited, held, refused = self._db.must(
+        visited, held, refused = self._db.required_row(
             "SELECT visited, (SELECT count(*) FROM handed WHERE handed.host = work.host"
             " AND handed.collection = work.collection), refused FROM work WHERE host = ? AND collection = ?",
             (host, number),
         )
         limit = known.config.scope.host_pages_max
         room = limit - visited - held
-        slots = 0 if self._exchange.is_full(known) else self._collections.slots(known)
+        slots = 0 if self._exchange.is_full(known) else self._collections.free_slots(known)
         if visited >= limit or refused:
-            self.give_up(known, host, Status.HOST_FULL)
-        visits = self._take_swept(known, host, count)
-        most = self._breadth.room(known, host, max(0, min(count - len(visits), room, slots)))
+            self.give_up_host(known, host, Status.HOST_FULL)
+        visits = self._hand_out_swept(known, host, count)
+        most = self._breadth.new_visits_allowed(known, host, max(0, min(count - len(visits), room, slots)))
         for url in self._next_waiting(known, host, most):
-            visits.append(self._hand_out(known, host, url, UrlState.PENDING))
-            self._breadth.hand_out(known, host, url)
+            visits.append(self._hand_out_url(known, host, url, UrlState.PENDING))
+            self._breadth.visit_handed_out(known, host, url)
         return visits
 
-    def _take_swept(self, known: Known, host: HostId, count: int) -> list[Visit]:
+    def _hand_out_swept(self, known: LoadedCollection, host: HostId, count: int) -> list[Visit]:
         """What is to be dismissed comes first, and counts towards no limit: nobody is asked for it."""
         if not self._counters.value(known.row.id, SHOWN_PAGES):
             return []
         taken = self._next_waiting(known, host, count, SWEPT_RANK)
-        return [self._hand_out(known, host, url, UrlState.PENDING) for url in taken]
+        return [self._hand_out_url(known, host, url, UrlState.PENDING) for url in taken]
 
-    def _next_waiting(self, known: Known, host: HostId, count: int, rank_max: float = math.inf) -> list[UrlId]:
+    def _next_waiting(self, known: LoadedCollection, host: HostId, count: int, rank_max: float = math.inf) -> list[UrlId]:
         """The next URLs of a host's queue, up to a rank, taken out of it; what an earlier run left there is put
         aside."""
         urls, looked, number = list[UrlId](), 0, known.row.id
         more = count > 0
         while more and looked < PUT_ASIDE_MAX:
             wanted = count - len(urls)
-            found = self._heads(known, host, wanted, rank_max)
+            found = self._queue_heads(known, host, wanted, rank_max)
             for place, url in found:
                 self._unqueue(known, host, place, url)
                 if not self._is_left_over(known, (host, number, url)):
@@ -198,86 +198,86 @@ class Visits:
         self._wait_less(known, host, looked)
         return urls
 
-    def _is_left_over(self, known: Known, key: tuple[HostId, int, UrlId]) -> bool:
+    def _is_left_over(self, known: LoadedCollection, key: tuple[HostId, int, UrlId]) -> bool:
         """Whether an earlier run left it in the queue: then it is put aside."""
         if known.run == 1:
             return False
-        run, shown = self._db.must("SELECT run, shown FROM url WHERE host = ? AND collection = ? AND id = ?", key)
+        run, shown = self._db.required_row("SELECT run, shown FROM url WHERE host = ? AND collection = ? AND id = ?", key)
         if run < known.run:
             self._runs.put_aside(known, key, shown)
         return bool(run < known.run)
 
-    def _heads(self, known: Known, host: HostId, count: int, rank_max: float) -> list[tuple[float, UrlId]]:
-        self._db.need_first("pending", [(host, known.row.id)], count)
+    def _queue_heads(self, known: LoadedCollection, host: HostId, count: int, rank_max: float) -> list[tuple[float, UrlId]]:
+        self._db.prefetch_first("pending", [(host, known.row.id)], count)
         rows = self._db.rows(
             "SELECT rank, id FROM pending WHERE host = ? AND collection = ? AND rank <= ? ORDER BY rank, id LIMIT ?",
             (host, known.row.id, rank_max, count),
         )
-        self._db.need("url", [(host, known.row.id, url) for _, url in rows])
+        self._db.prefetch("url", [(host, known.row.id, url) for _, url in rows])
         return [(place, url) for place, url in rows]
 
-    def _wait_less(self, known: Known, host: HostId, count: int) -> None:
+    def _wait_less(self, known: LoadedCollection, host: HostId, count: int) -> None:
         self._db.run(
             "UPDATE work SET pending = pending - ? WHERE host = ? AND collection = ?", (count, host, known.row.id)
         )
 
-    def _unqueue(self, known: Known, host: HostId, place: float, url: UrlId) -> None:
+    def _unqueue(self, known: LoadedCollection, host: HostId, place: float, url: UrlId) -> None:
         self._db.run(
             "DELETE FROM pending WHERE host = ? AND collection = ? AND rank = ? AND id = ?",
             (host, known.row.id, place, url),
         )
-        if known.config.exchanges:
+        if known.config.replaces_pages:
             in_links = self._db.value(
                 "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, known.row.id, url)
             )
-            self._exchange.leave(known, False, in_links, host, url)
+            self._exchange.remove(known, False, in_links, host, url)
 
-    def wants_sites(self, known: Known) -> bool:
+    def needs_sites(self, known: LoadedCollection) -> bool:
         """Whether, before anything goes out, it is time to choose the sites that come next."""
         if not known.order.is_breadth or self._exchange.is_full(known):
             return False
-        return self._collections.slots(known) > 0 and self._breadth.is_due(known)
+        return self._collections.free_slots(known) > 0 and self._breadth.is_cycle_due(known)
 
-    def places(self, known: Known) -> int:
+    def new_url_slots(self, known: LoadedCollection) -> int:
         """How many new URLs may go out. A collection that is full takes in only what it chooses itself."""
         if not self._exchange.is_full(known):
-            return self._collections.slots(known)
-        while (best := self._exchange.next_chosen(known)) is not None:
+            return self._collections.free_slots(known)
+        while (best := self._exchange.next_candidate(known)) is not None:
             self._choose(known, best[0], best[1])
         if self._collections.requests_left(known):
-            self._exchange.dismiss(known)
+            self._exchange.dismiss_worst(known)
         return 0
 
-    def _choose(self, known: Known, host: HostId, url: UrlId) -> None:
+    def _choose(self, known: LoadedCollection, host: HostId, url: UrlId) -> None:
         """It waits no longer in its host's queue, but on the shelf of the chosen ones."""
-        self._db.need("url", [(host, known.row.id, url)])
+        self._db.prefetch("url", [(host, known.row.id, url)])
         worker = self._db.value("SELECT worker FROM host WHERE id = ?", (host,))
         if worker is None:
             self._ready.remove(host)
-        place = place_of(known, url, self._db.must(RANKED_BY, (host, known.row.id, url)))
-        self._db.need("pending", [(host, known.row.id, place, url)])
+        place = rank_of(known, url, self._db.required_row(RANK_COLUMNS_SQL, (host, known.row.id, url)))
+        self._db.prefetch("pending", [(host, known.row.id, place, url)])
         self._unqueue(known, host, place, url)
         self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, known.row.id))
         if worker is None:
             self._ready.add(host)
-        self._breadth.lose(known, host, 1)
-        self._exchange.choose(known, host, url)
+        self._breadth.urls_removed(known, host, 1)
+        self._exchange.reserve_place(known, host, url)
 
-    def unchoose(self, known: Known) -> None:
+    def unchoose(self, known: LoadedCollection) -> None:
         """The limits changed: what was chosen waits again in its host's queue."""
         waiting: dict[HostId, int] = {}
         rows = self._db.rows(
             "SELECT due.host, due.key, due.id, url, sequence, in_links, attempts, role FROM due"
             " JOIN url USING (host, collection, id) WHERE due.collection = ? AND due.shelf = ?",
-            (known.row.id, CHOSEN),
+            (known.row.id, CHOSEN_SHELF),
         )
         for host, key, url, *facts in rows:
-            self._revisits.pull(host, known.row.id, CHOSEN, key, url)
+            self._revisits.remove(host, known.row.id, CHOSEN_SHELF, key, url)
             self._counters.add(known.row.id, CHOSEN_WAITING, -1)
             self._urls.enqueue(known, host, url, tuple(facts), waiting)
-        self._urls.add_waiting(known.row.id, waiting)
+        self._urls.add_pending(known.row.id, waiting)
 
-    def finish(self, known: Known, host: HostId, reports: Iterable[Report], worker: str) -> None:
+    def finish(self, known: LoadedCollection, host: HostId, reports: Iterable[VisitReport], worker: str) -> None:
         """Take what became of visits. A report on what is no longer handed out changes nothing."""
         number, waiting = known.row.id, dict[HostId, int]()
         settled, step = 0, None
@@ -288,24 +288,24 @@ class Visits:
             )
             if held:
                 again = known.config.keeps_fresh and self._revisits.find((host, number, report.id)) is not None
-                step = report if self._breadth.is_step(known, host, report.id) else step
+                step = report if self._breadth.is_walk_visit(known, host, report.id) else step
                 self._settle(known, host, report, waiting, worker)
-                settled += _was_asked(report.outcome) and not again
-        self._revisits.look_again(known, host)
+                settled += _was_requested(report.outcome) and not again
+        self._revisits.update_due(known, host)
         if settled:
             self._db.run(
                 "UPDATE work SET visited = visited + ? WHERE host = ? AND collection = ?", (settled, host, number)
             )
-        self._urls.add_waiting(number, waiting)
+        self._urls.add_pending(number, waiting)
         if step is not None:
             again = self._db.value(STATE_OF, (host, number, step.id)) == UrlState.PENDING
-            self._breadth.step(known, host, step.outcome, again)
+            self._breadth.visit_finished(known, host, step.outcome, again)
 
-    def repeat(self, known: Known, host: HostId, report: Report, worker: str) -> bool:
+    def replay_visit(self, known: LoadedCollection, host: HostId, report: VisitReport, worker: str) -> bool:
         """A visit that was made in a former life of this frontier, as its record tells it: the URL is handed out under
         that very number, and at once reported on. False: that visit, or a later one, is known."""
         number, key = known.row.id, (host, known.row.id, report.id)
-        state, last = self._db.must(
+        state, last = self._db.required_row(
             "SELECT state, (SELECT max(number) FROM visit WHERE visit.host = url.host"
             " AND visit.collection = url.collection AND visit.id = url.id) FROM url"
             " WHERE host = ? AND collection = ? AND id = ?",
@@ -316,12 +316,12 @@ class Visits:
         found = self._revisits.find(key)
         if state == UrlState.PENDING:
             shown = self._db.value("SELECT shown FROM url WHERE host = ? AND collection = ? AND id = ?", key)
-            place = place_of(known, report.id, self._db.must(RANKED_BY, key))
+            place = rank_of(known, report.id, self._db.required_row(RANK_COLUMNS_SQL, key))
             self._unqueue(known, host, SWEPT_RANK if shown == SWEPT else place, report.id)
             self._db.run("UPDATE work SET pending = pending - 1 WHERE host = ? AND collection = ?", (host, number))
         elif found is not None:
-            self._revisits.pull(host, number, found[0], found[1], report.id)
-            self._counters.add(number, OUT_AGAIN, int(state == UrlState.FETCHED))
+            self._revisits.remove(host, number, found[0], found[1], report.id)
+            self._counters.add(number, REVISITS_OUT, int(state == UrlState.FETCHED))
         self._db.run(
             "UPDATE url SET state = 1, visits = max(visits, ?) WHERE host = ? AND collection = ? AND id = ?",
             (report.number, *key),
@@ -331,29 +331,29 @@ class Visits:
         self.finish(known, host, [report], worker)
         return True
 
-    def _settle(self, known: Known, host: HostId, report: Report, waiting: dict[HostId, int], worker: str) -> None:
+    def _settle(self, known: LoadedCollection, host: HostId, report: VisitReport, waiting: dict[HostId, int], worker: str) -> None:
         number, outcome, key = known.row.id, report.outcome, (host, known.row.id, report.id)
-        blamed, shown, run, *facts = self._db.must(
+        blamed, shown, run, *facts = self._db.required_row(
             "SELECT blamed, shown, run, content_id, role, in_links, last_modified, announced, payload, attempts,"
             " pagerank FROM url WHERE host = ? AND collection = ? AND id = ?",
             key,
         )
-        before = Before(*facts)
-        if self._revisits.let_home(known, key) or (
-            known.config.keeps_fresh and before.role == Role.PAGE and self._revisits.find(key) is not None
+        before = UrlBeforeVisit(*facts)
+        if self._revisits.end_former_revisit(known, key) or (
+            known.config.keeps_fresh and before.role == UrlRole.PAGE and self._revisits.find(key) is not None
         ):
-            self._counters.add(number, OUT_AGAIN, -1)
-        if outcome.kept and before.role != Role.PAGE:  # it was announced as a sitemap or feed
+            self._counters.add(number, REVISITS_OUT, -1)
+        if outcome.kept and before.role != UrlRole.PAGE:  # it was announced as a sitemap or feed
             self._db.run("UPDATE url SET role = 0 WHERE host = ? AND collection = ? AND id = ?", key)
-            before = dataclasses.replace(before, role=int(Role.PAGE), was_listing=True)
+            before = dataclasses.replace(before, role=int(UrlRole.PAGE), was_listing=True)
         state = _as_shown(self._state_after(known, host, report, before, blamed), outcome.status, shown)
         again = state == UrlState.PENDING
-        if shown and not (again and is_weather(outcome.status)):  # those who show it have heard, or it is kept
+        if shown and not (again and is_inconclusive(outcome.status)):  # those who show it have heard, or it is kept
             self._db.run("UPDATE url SET shown = 0 WHERE host = ? AND collection = ? AND id = ?", key)
             self._counters.add(number, SHOWN_PAGES, -1)
         self._counters.add(number, OLD_PAGES, int(state == UrlState.FETCHED and run < known.run))
         blame = again and not _is_excused(outcome.status, before)
-        tried = again or (state == UrlState.FETCHED and is_weather(outcome.status) and outcome.status != 304)
+        tried = again or (state == UrlState.FETCHED and is_inconclusive(outcome.status) and outcome.status != 304)
         self._db.run(
             "UPDATE url SET state = ?, attempts = ?, blamed = ?, status = ?, type = ?, fetched = ?"
             " WHERE host = ? AND collection = ? AND id = ?",
@@ -373,7 +373,7 @@ class Visits:
             (*key, report.number, outcome.at, outcome.status, outcome.length, has_changed(outcome, before), worker),
         )
         if report.number > HISTORY_MAX:
-            self._db.need_first("visit", [key], TRIMMED_AT_ONCE)
+            self._db.prefetch_first("visit", [key], TRIMMED_AT_ONCE)
             self._db.run(
                 "DELETE FROM visit WHERE host = ? AND collection = ? AND id = ? AND number <= ?",
                 (*key, report.number - HISTORY_MAX),
@@ -384,18 +384,18 @@ class Visits:
         else:
             self._counters.move(number, UrlState.HANDED_OUT, state)
 
-    def _state_after(self, known: Known, host: HostId, report: Report, before: Before, blamed: int) -> UrlState:
+    def _state_after(self, known: LoadedCollection, host: HostId, report: VisitReport, before: UrlBeforeVisit, blamed: int) -> UrlState:
         """Where a visit leaves a URL. PENDING: it is to be tried again."""
         outcome, key = report.outcome, (host, known.row.id, report.id)
         if known.config.keeps_fresh:
             found = self._revisits.find(key)
-            if found is not None and found[0] == DISMISSED:
+            if found is not None and found[0] == DISMISSED_SHELF:
                 self._counters.add(known.row.id, DISMISSED_WAITING, -1)
             state = self._revisits.settle(known, host, report, before)
             if found is not None and state is None:
-                self._exchange.leave(known, True, before.in_links, host, report.id)
+                self._exchange.remove(known, True, before.in_links, host, report.id)
             if state == UrlState.FETCHED:
-                self._exchange.enter(known, True, before.in_links, host, report.id)
+                self._exchange.add(known, True, before.in_links, host, report.id)
             if state is not None:
                 return state
             if found is not None:  # who gave up its place waits again: it may be the best that can be had
@@ -412,7 +412,7 @@ class Visits:
 
     def _count(self, number: int, outcome: Outcome) -> None:
         self._counters.add(number, VISITS)
-        if _was_asked(outcome):
+        if _was_requested(outcome):
             self._counters.add(number, REQUESTS)
         if outcome.length:
             self._counters.add(number, BYTES, outcome.length)
@@ -422,48 +422,48 @@ class Visits:
             known = self._counters.has(number, bucket) or self._counters.size(number, "type:") < TYPES_COUNTED_MAX
             self._counters.add(number, bucket if known else "type:other")
 
-    def take_back(self, host: HostId) -> None:
+    def requeue_outstanding(self, host: HostId) -> None:
         """What a host's former holder did not report on waits again."""
         rows = self._db.rows("DELETE FROM handed WHERE host = ? RETURNING collection, id", (host,))
-        self._db.need("url", [(host, *row) for row in rows])
-        self._db.need("page", [(host, *row) for row in rows])
+        self._db.prefetch("url", [(host, *row) for row in rows])
+        self._db.prefetch("page", [(host, *row) for row in rows])
         for number, url in rows:
             waiting: dict[HostId, int] = {}
             known, key = self._collections.by_id(number), (host, number, url)
-            if self._revisits.let_home(known, key) or self._revisits.put_back(known, host, url):  # it is kept as it was
-                state, run = self._db.must(
+            if self._revisits.end_former_revisit(known, key) or self._revisits.put_back(known, host, url):  # it is kept as it was
+                state, run = self._db.required_row(
                     "UPDATE url SET state = CASE role WHEN 0 THEN 2 ELSE 3 END"
                     " WHERE host = ? AND collection = ? AND id = ? RETURNING state, run",
                     key,
                 )
                 self._counters.move(number, UrlState.HANDED_OUT, state)
-                self._counters.add(number, OUT_AGAIN, -int(state == UrlState.FETCHED))
+                self._counters.add(number, REVISITS_OUT, -int(state == UrlState.FETCHED))
                 self._counters.add(number, OLD_PAGES, int(state == UrlState.FETCHED and run < known.run))
-                self._revisits.look_again(known, host)
+                self._revisits.update_due(known, host)
                 continue
             self._db.run("UPDATE url SET state = 0 WHERE host = ? AND collection = ? AND id = ?", key)
             self._urls.requeue(known, host, url, UrlState.HANDED_OUT, waiting)
-            self._urls.add_waiting(number, waiting)
-            if self._breadth.is_step(known, host, url):
-                self._breadth.take_back(known, host)
+            self._urls.add_pending(number, waiting)
+            if self._breadth.is_walk_visit(known, host, url):
+                self._breadth.visit_returned(known, host)
 
-    def give_up(self, known: Known, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
+    def give_up_host(self, known: LoadedCollection, host: HostId, status: Status = Status.HOST_GIVEN_UP) -> None:
         """A host that failed too often in a row, or has given enough: nothing of it waits any more."""
         number = known.row.id
         state = UrlState.FAILED if status in GIVEN_UP else UrlState.DROPPED
-        self._db.need_first("pending", [(host, number)], ALL)
+        self._db.prefetch_first("pending", [(host, number)], ALL_ROWS)
         gone = self._db.rows(
             "DELETE FROM pending WHERE host = ? AND collection = ? AND rank > ? RETURNING id",
             (host, number, SWEPT_RANK),
         )
-        self._db.need("url", [(host, number, url) for (url,) in gone])
+        self._db.prefetch("url", [(host, number, url) for (url,) in gone])
         for (url,) in gone:
             if self._leave_as_it_was(known, (host, number, url)):
                 continue
             in_links = self._db.value(
                 "SELECT in_links FROM url WHERE host = ? AND collection = ? AND id = ?", (host, number, url)
             )
-            self._exchange.leave(known, False, in_links, host, url)
+            self._exchange.remove(known, False, in_links, host, url)
             tried = status == Status.HOST_FULL and self._db.run(  # it was to be tried again: that is how it failed
                 "UPDATE url SET state = ? WHERE host = ? AND collection = ? AND id = ? AND attempts > 0",
                 (int(UrlState.FAILED), host, number, url),
@@ -476,9 +476,9 @@ class Visits:
                 self._counters.add(number, f"status:{int(status)}")
             self._counters.move(number, UrlState.PENDING, UrlState.FAILED if tried else state)
         self._wait_less(known, host, len(gone))
-        self._breadth.lose(known, host, len(gone))
+        self._breadth.urls_removed(known, host, len(gone))
 
-    def _leave_as_it_was(self, known: Known, key: tuple[HostId, int, UrlId]) -> bool:
+    def _leave_as_it_was(self, known: LoadedCollection, key: tuple[HostId, int, UrlId]) -> bool:
         """Of a host that is given up: what an earlier run left is put aside, and a page that is kept stays so."""
         if self._is_left_over(known, key):
             return True
@@ -498,16 +498,16 @@ def _as_shown(state: UrlState, status: int, shown: int) -> UrlState:
         return state
     if status == Status.NOT_FOUND_AGAIN:
         return UrlState.DROPPED if shown == SWEPT else UrlState.PENDING
-    return UrlState.FETCHED if is_weather(status) else state
+    return UrlState.FETCHED if is_inconclusive(status) else state
 
 
-def _was_asked(outcome: Outcome) -> bool:
+def _was_requested(outcome: Outcome) -> bool:
     return outcome.requested and outcome.status not in NO_REQUEST
 
 
-def _is_excused(status: int, before: Before) -> bool:
+def _is_excused(status: int, before: UrlBeforeVisit) -> bool:
     """Nobody is to blame for it: the host is busy, or we are."""
-    return status in UNBLAMED and (status in BUSY or before.attempts < STARVED_MAX)
+    return status in ATTEMPT_NOT_COUNTED and (status in BUSY or before.attempts < STARVED_MAX)
 
 
 def state_after(outcome: Outcome) -> UrlState:

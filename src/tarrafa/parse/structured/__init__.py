@@ -12,11 +12,11 @@ from turbohtml import Document
 from turbohtml import parse as parse_html
 
 from tarrafa.parse import charset
-from tarrafa.parse.statements import Statements
+from tarrafa.parse.statements import StatementSet
 from tarrafa.parse.structured import jsonld, microdata, rdfa, xhtml
-from tarrafa.parse.structured.rdfa_context import Host
-from tarrafa.parse.structured.reference import Base
-from tarrafa.parse.things import things, vocabularies
+from tarrafa.parse.structured.rdfa_context import HostLanguage
+from tarrafa.parse.structured.reference import BaseIri
+from tarrafa.parse.things import collect_entities, vocabularies
 
 BODY_BYTES_MAX = 16 << 20  # what is behind is not read
 XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml"})
@@ -24,7 +24,7 @@ XHTML_TYPES = frozenset({"application/xhtml+xml", "application/vnd.wap.xhtml+xml
 Syntax = Literal["rdfa", "jsonld", "microdata"]
 
 
-class Structured(NamedTuple):
+class StructuredData(NamedTuple):
     """What a page states, in which vocabularies, and how many blocks of JSON-LD could not be read."""
 
     statements: str = ""
@@ -32,55 +32,55 @@ class Structured(NamedTuple):
     unread: int = 0
 
 
-NOTHING = Structured()
+NO_STRUCTURED_DATA = StructuredData()
 
 
 def extract(body: bytes, url: str, content_type: str, *, only: Syntax | None = None) -> str:
     """The statements of a page, as N-Quads; `only` those in one syntax. A URL whose fragment names a block of JSON-LD
     means that block, and with JSON-LD `only` one that names none means nothing (JSON-LD 1.1 §7.3)."""
     markup, _ = charset.decode(body[:BODY_BYTES_MAX], content_type, "")
-    document = xhtml.tree(markup) if is_xhtml(content_type) else None
-    host: Host = "html" if document is None else "xhtml"
+    document = xhtml.parse_xhtml(markup) if is_xhtml(content_type) else None
+    host: HostLanguage = "html" if document is None else "xhtml"
     if document is None:
         document = parse_html(markup, positions=False)
     said = document.select_one("base[href]")
     base = (said.attr("href") or "") if said is not None else ""
     url, _, fragment = url.partition("#")
     named = only == "jsonld" or any(script.attr("id") == fragment for script in document.select("script[id]"))
-    return _read(document, url, base, host, only, target=fragment if named else "")[0].text()
+    return _extract_statements(document, url, base, host, only, target=fragment if named else "")[0].to_nquads()
 
 
-def read(
+def extract_from_tree(
     document: Document, markup: str, url: str, base: str, content_type: str, *, careful: bool = False
-) -> Structured:
+) -> StructuredData:
     """The same of a page whose tree is there already, with what else a crawl wants to know. `base` is what its base
     element says, if it has one. `careful`: what only a parser could tell that may end the process raises `Risky`."""
-    tree = xhtml.tree(markup) if is_xhtml(content_type) else None
-    host: Host = "html" if tree is None else "xhtml"
-    statements, unread = _read(tree or document, url, base, host, careful=careful)
+    tree = xhtml.parse_xhtml(markup) if is_xhtml(content_type) else None
+    host: HostLanguage = "html" if tree is None else "xhtml"
+    statements, unread = _extract_statements(tree or document, url, base, host, careful=careful)
     if not len(statements):
-        return Structured(unread=unread) if unread else NOTHING
-    return Structured(statements.text(), vocabularies(things(statements)), unread)
+        return StructuredData(unread=unread) if unread else NO_STRUCTURED_DATA
+    return StructuredData(statements.to_nquads(), vocabularies(collect_entities(statements)), unread)
 
 
-def _read(
+def _extract_statements(
     document: Document,
     url: str,
     base: str,
-    host: Host,
+    host: HostLanguage,
     only: Syntax | None = None,
     *,
     target: str = "",
     careful: bool = False,
-) -> tuple[Statements, int]:
-    statements, unread = Statements(), 0
-    seen_from = Base(url).resolve(base.strip()) if base else url
+) -> tuple[StatementSet, int]:
+    statements, unread = StatementSet(), 0
+    seen_from = BaseIri(url).resolve(base.strip()) if base else url
     if only in (None, "rdfa"):
-        rdfa.read(document, seen_from, statements, host, location=url)
+        rdfa.extract(document, seen_from, statements, host, location=url)
     if only in (None, "microdata"):
-        microdata.read(document, seen_from, statements)
+        microdata.extract(document, seen_from, statements)
     if only in (None, "jsonld"):
-        unread = jsonld.read(document, seen_from, statements, target=target, careful=careful)
+        unread = jsonld.extract(document, seen_from, statements, target=target, careful=careful)
     return statements, unread
 
 

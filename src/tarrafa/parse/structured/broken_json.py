@@ -27,7 +27,7 @@ _escape = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _between = re.compile(r"[\s,;}\]]*").match  # values in a row; brackets that nobody opened
 
 
-def decode(text: str) -> object:
+def decode_lenient(text: str) -> object:
     """The value; a list of them, if there are several in a row. ValueError, if it is no JSON and nothing near it."""
     text = text.strip(_BLANK)
     try:
@@ -35,7 +35,7 @@ def decode(text: str) -> object:
     except RecursionError:
         raise ValueError("nested too deep") from None
     except (msgspec.DecodeError, UnicodeError):
-        return _mended(_unwrapped(text))
+        return _decode_repaired(_unwrapped(text))
 
 
 def _unwrapped(text: str) -> str:
@@ -50,11 +50,11 @@ def _unwrapped(text: str) -> str:
     return text
 
 
-def _mended(text: str) -> object:
+def _decode_repaired(text: str) -> object:
     if '"' not in text and "&quot;" in text:
         text = html.unescape(text)
-    text = _piece.sub(_mend_piece, text)
-    decoder = json.JSONDecoder(strict=False, parse_constant=_nothing)
+    text = _piece.sub(_repair_piece, text)
+    decoder = json.JSONDecoder(strict=False, parse_constant=_null_constant)
     values: list[object] = []
     place = 0
     try:
@@ -72,16 +72,16 @@ def _mended(text: str) -> object:
     return values[0] if len(values) == 1 else values
 
 
-def _mend_piece(found: re.Match[str]) -> str:
+def _repair_piece(found: re.Match[str]) -> str:
     piece = found[0]
     if piece == ",":
         return ""
-    return _escape.sub(_mend_escape, piece) if "\\" in piece else piece
+    return _escape.sub(_repair_escape, piece) if "\\" in piece else piece
 
 
-def _mend_escape(found: re.Match[str]) -> str:
+def _repair_escape(found: re.Match[str]) -> str:
     return found[0] if found[1][0] in '"\\/bfnrt' or len(found[1]) > 1 else found[1]
 
 
-def _nothing(_: str) -> None:
+def _null_constant(_: str) -> None:
     """NaN and Infinity."""

@@ -60,18 +60,18 @@ _XSD = "http://www.w3.org/2001/XMLSchema#"
 _SCHEMA = "http://schema.org/"
 
 
-class Context(NamedTuple):
+class KnownContext(NamedTuple):
     """A well-known context: what a term without a definition is of, and the definitions."""
 
     vocabulary: str
     terms: Definitions
 
-    def only(self, names: Set[str]) -> Definitions:
+    def restricted_to(self, names: Set[str]) -> Definitions:
         """The context for a block in which no other names and prefixes stand."""
         return {"@vocab": self.vocabulary} | {name: self.terms[name] for name in self.terms.keys() & names}
 
 
-def known(address: str) -> Context | None:
+def known_context(address: str) -> KnownContext | None:
     """The context that a page names by this address; None if nobody here knows it."""
     found = _schema_org(address)
     if found:
@@ -79,7 +79,7 @@ def known(address: str) -> Context | None:
     return _CONTEXTS.get(address.strip().rstrip("/#").lower())
 
 
-def _defined() -> dict[str, Context]:
+def _defined() -> dict[str, KnownContext]:
     aliases = {"id": "@id", "type": "@type"}
     schema: Definitions = (
         aliases | _SCHEMA_PREFIXES | {"HTML": {"@id": "http://www.w3.org/1999/02/22-rdf-syntax-ns#HTML"}}
@@ -95,8 +95,8 @@ def _defined() -> dict[str, Context]:
     activity["orderedItems"] = {"@id": f"{_ACTIVITY}items", "@type": "@id", "@container": "@list"}
     activity["inbox"] = {"@id": "http://www.w3.org/ns/ldp#inbox", "@type": "@id"}
     # Pages also name a vocabulary where a context belongs. There is none to be had there, and what they mean is clear.
-    found = {iri.rstrip("/#").lower(): Context(iri, {}) for iri in PREFIXES.values()}
-    return found | {_SCHEMA: Context(_SCHEMA, schema), _ACTIVITY.rstrip("#"): Context(_ACTIVITY, activity)}
+    found = {iri.rstrip("/#").lower(): KnownContext(iri, {}) for iri in PREFIXES.values()}
+    return found | {_SCHEMA: KnownContext(_SCHEMA, schema), _ACTIVITY.rstrip("#"): KnownContext(_ACTIVITY, activity)}
 
 
 _SCHEMA_PREFIXES = {

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from itertools import islice
 
-from tarrafa.parse.statements import IRI_LENGTH_MAX, Statements, iri
+from tarrafa.parse.statements import IRI_LENGTH_MAX, StatementSet, iri
 from tarrafa.parse.structured.rdfa_context import DEFAULT_PREFIX, PREFIXES
-from tarrafa.parse.structured.reference import Base
+from tarrafa.parse.structured.reference import BaseIri
 
 TERMS_MAX = 256  # of one attribute
 PREFIXES_MAX = 256  # declared and in force at one place
@@ -26,29 +26,29 @@ _ncname = re.compile(r"[^\W\d][\w.\-\u00b7]*").fullmatch
 _scheme = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
 _CACHED_LENGTH_MAX = 1_024
 
-NOTHING: Mapping[str, str] = {}
+NO_PREFIXES: Mapping[str, str] = {}
 
 
-class Names:
+class TermCache:
     """What all scopes of one page share: blank nodes that have a name, and terms that were written before."""
 
     __slots__ = ("_statements", "_written", "location", "scopes")
 
-    def __init__(self, statements: Statements, location: Base) -> None:
+    def __init__(self, statements: StatementSet, location: BaseIri) -> None:
         self.location = location
         self._statements = statements
         self._written: dict[str, str | None] = {}
         self.scopes = 0
 
-    def blank(self, label: str) -> str | None:
+    def labelled_blank_node(self, label: str) -> str | None:
         """The blank node that the page calls `_:label`."""
-        return self._statements.blank(("rdfa", label)) if len(label) <= IRI_LENGTH_MAX else None
+        return self._statements.blank_node(("rdfa", label)) if len(label) <= IRI_LENGTH_MAX else None
 
-    def unwritable(self, text: str) -> str:
+    def placeholder_node(self, text: str) -> str:
         """The blank node that stands for what no IRI can name."""
-        return self._statements.blank(("rdfa", None, text) if len(text) <= IRI_LENGTH_MAX else None)
+        return self._statements.blank_node(("rdfa", None, text) if len(text) <= IRI_LENGTH_MAX else None)
 
-    def write(self, text: str) -> str | None:
+    def iri_term(self, text: str) -> str | None:
         """The IRI as a term."""
         known = self._written
         if text in known:
@@ -59,7 +59,7 @@ class Names:
         return term
 
 
-class Scope:
+class CurieScope:
     """What is declared at one place of the page. `declared` are the prefixes as the page writes them, `""` among them
     for xmlns: XML literals need them. Places with the same declarations share a scope, and what it remembers."""
 
@@ -78,11 +78,11 @@ class Scope:
 
     def __init__(
         self,
-        names: Names,
-        base: Base,
+        names: TermCache,
+        base: BaseIri,
         terms: Mapping[str, str],
         prefixes: Mapping[str, str] = PREFIXES,
-        declared: Mapping[str, str] = NOTHING,
+        declared: Mapping[str, str] = NO_PREFIXES,
         vocabulary: str = "",
     ) -> None:
         self._names = names
@@ -94,15 +94,15 @@ class Scope:
         self._known: dict[str, str | None] = {}
         self._predicates: dict[str, list[str]] = {}
         self._resources: dict[str, str | None] = {}
-        self._within: dict[object, Scope] = {}
+        self._within: dict[object, CurieScope] = {}
 
     def iri(self, reference: str) -> str | None:
         """An IRI, and never a CURIE; None if it is none."""
-        return self._names.write(self.base.resolve(reference.strip()))
+        return self._names.iri_term(self.base.resolve(reference.strip()))
 
     def reference(self, text: str) -> str:
         """@href and @src. What cannot be an IRI is still a thing, and no other: a blank node."""
-        return self.iri(text) or self._names.unwritable(text)
+        return self.iri(text) or self._names.placeholder_node(text)
 
     def resource(self, text: str) -> str | None:
         """@about and @resource: a SafeCURIE, a CURIE or an IRI. None: as if the attribute were not there."""
@@ -130,10 +130,10 @@ class Scope:
     def _term(self, token: str) -> str | None:
         if _term(token):
             if self.vocabulary:
-                return self._names.write(self.vocabulary + token)
+                return self._names.iri_term(self.vocabulary + token)
             meant = self.terms.get(token) or self.terms.get(token.lower())
-            return self._names.write(meant) if meant else None
-        return self._curie(token) or (self._names.write(token) if _scheme(token) else None)
+            return self._names.iri_term(meant) if meant else None
+        return self._curie(token) or (self._names.iri_term(token) if _scheme(token) else None)
 
     def all_terms(self, text: str) -> list[str]:
         """What a list of names stands for, each once and in order."""
@@ -157,29 +157,29 @@ class Scope:
         if not colon or reference.startswith("//"):
             return None
         if prefix == "_":
-            return self._names.blank(reference)
+            return self._names.labelled_blank_node(reference)
         namespace = self.prefixes.get(prefix.lower()) if prefix else DEFAULT_PREFIX
-        return self._names.write(namespace + reference) if namespace is not None else None
+        return self._names.iri_term(namespace + reference) if namespace is not None else None
 
-    def speaking(self, vocabulary: str) -> "Scope":
+    def with_vocabulary(self, vocabulary: str) -> "CurieScope":
         """The same with another @vocab."""
         if vocabulary == self.vocabulary:
             return self
         key = ("vocab", vocabulary)
         return self._within.get(key) or self._changed(key, vocabulary=vocabulary)
 
-    def at(self, base: Base) -> "Scope":
+    def with_base(self, base: BaseIri) -> "CurieScope":
         """The same, seen from another xml:base."""
         return self if base.whole == self.base.whole else self._changed(None, base=base)
 
-    def declaring(self, namespaces: Mapping[str, str], prefix: str) -> "Scope":
+    def with_prefixes(self, namespaces: Mapping[str, str], prefix: str) -> "CurieScope":
         """The same with further prefixes: those of xmlns, and over them those of @prefix (RDFa Core §7.5 step 3)."""
         key = ("prefix", prefix) if not namespaces and len(prefix) <= _CACHED_LENGTH_MAX else None
         if key and (before := self._within.get(key)):
             return before
         if self._names.scopes >= SCOPES_MAX:
             return self
-        fresh = {**namespaces, **_pairs(prefix)}
+        fresh = {**namespaces, **_parse_prefixes(prefix)}
         fresh = {name: meant for name, meant in fresh.items() if self.declared.get(name) != meant}
         if not fresh:
             return self
@@ -191,16 +191,16 @@ class Scope:
     def _changed(
         self,
         key: object,
-        base: Base | None = None,
+        base: BaseIri | None = None,
         declared: Mapping[str, str] | None = None,
         prefixes: Mapping[str, str] | None = None,
         vocabulary: str | None = None,
-    ) -> "Scope":
+    ) -> "CurieScope":
         names = self._names
         if names.scopes >= SCOPES_MAX:
             return self
         names.scopes += 1
-        fresh = Scope(
+        fresh = CurieScope(
             names,
             base or self.base,
             self.terms,
@@ -213,16 +213,16 @@ class Scope:
         return fresh
 
 
-def _pairs(prefix: str) -> dict[str, str]:
+def _parse_prefixes(prefix: str) -> dict[str, str]:
     """`dc: http://purl.org/dc/terms/ ...`. A word that is no prefix is passed over, not taken for an IRI."""
     found: dict[str, str] = {}
     words = iter(prefix.split(maxsplit=TOKENS_MAX)[:TOKENS_MAX])
     for word in words:
-        if word.endswith(":") and (meant := next(words, "")) and usable(word[:-1], meant):
+        if word.endswith(":") and (meant := next(words, "")) and is_valid_prefix(word[:-1], meant):
             found[word[:-1]] = meant
     return found
 
 
-def usable(name: str, meant: str) -> bool:
+def is_valid_prefix(name: str, meant: str) -> bool:
     """May this be a prefix? `_` is for blank nodes, and the empty one is not to be declared (RDFa Core §7.5 step 3)."""
     return name != "_" and len(name) + len(meant) <= IRI_LENGTH_MAX and _ncname(name) is not None

@@ -19,10 +19,10 @@ from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, Triple, pa
 from pyoxigraph import Literal as RdfLiteral
 from turbohtml import Document, Element
 
-from tarrafa.parse.refusal import Risky
-from tarrafa.parse.statements import IRI_LENGTH_MAX, TYPE, Statements, iri, literal
+from tarrafa.parse.refusal import SandboxRequired
+from tarrafa.parse.statements import IRI_LENGTH_MAX, RDF_TYPE, StatementSet, iri, literal
 from tarrafa.parse.structured import contexts, plain_jsonld
-from tarrafa.parse.structured.broken_json import decode
+from tarrafa.parse.structured.broken_json import decode_lenient
 
 # Of one page, all blocks together.
 BLOCKS_MAX = 64
@@ -53,14 +53,14 @@ _words = re.compile(r'"([^"\\:\s]{1,64})(?=[":])').findall  # what may be a term
 _schema_without_slash = re.compile(r"https?://(?:www\.)?schema\.org", re.IGNORECASE).fullmatch
 
 
-class _Unreadable(ValueError):
+class _BlockRefused(ValueError):
     """This block is not read, or not to its end."""
 
 
-def read(
+def extract(
     document: Document,
     base: str,
-    statements: Statements,
+    statements: StatementSet,
     *,
     scripts: Scripts = "each",
     target: str = "",
@@ -83,11 +83,11 @@ def read(
     wanted = [script for script in found if _holds_data(script)]
     texts = [text for script in (wanted[:1] if scripts == "first" else wanted) if (text := script.text.strip())]
     unread = max(0, len(texts) - BLOCKS_MAX) + (1 if target and not wanted else 0)
-    reader = Reader(base, statements, careful)
-    blocks = reader.decoded(texts[:BLOCKS_MAX])
+    reader = JsonLdReader(base, statements, careful)
+    blocks = reader.decode_blocks(texts[:BLOCKS_MAX])
     if scripts == "together":
-        blocks = _joined(blocks)
-    return unread + sum(not reader.read(number, block) for number, block in enumerate(blocks))
+        blocks = _join_blocks(blocks)
+    return unread + sum(not reader.read_block(number, block) for number, block in enumerate(blocks))
 
 
 def _holds_data(script: Element) -> bool:
@@ -95,7 +95,7 @@ def _holds_data(script: Element) -> bool:
     return kind.strip().lower() == _MEDIA_TYPE and not any(profile in parameters for profile in _NO_DATA)
 
 
-def _joined(blocks: Iterable[object]) -> Iterator[object]:
+def _join_blocks(blocks: Iterable[object]) -> Iterator[object]:
     """All as one; one that is no JSON spoils them all, as the JSON-LD API has it."""
     nodes: list[object] = []
     for block in blocks:
@@ -106,50 +106,50 @@ def _joined(blocks: Iterable[object]) -> Iterator[object]:
     yield nodes
 
 
-class Reader:
+class JsonLdReader:
     """Reads the blocks of one page, within bounds that they share."""
 
-    def __init__(self, base: str, statements: Statements, careful: bool = False) -> None:
+    def __init__(self, base: str, statements: StatementSet, careful: bool = False) -> None:
         written = iri(base)
         self._base = written[1:-1] if written else None
         self._statements, self._careful = statements, careful
         self._length = LENGTH_MAX
-        self._bounds = _Bounds()
+        self._bounds = _JsonLdBudget()
 
-    def decoded(self, texts: Iterable[str]) -> Iterator[object]:
+    def decode_blocks(self, texts: Iterable[str]) -> Iterator[object]:
         """The blocks; None: no JSON, or too much of it."""
         for text in texts:
             self._length -= len(text)
             try:
-                yield decode(text) if self._length >= 0 else None
+                yield decode_lenient(text) if self._length >= 0 else None
             except ValueError:
                 yield None
 
-    def read(self, number: int, block: object) -> bool:
+    def read_block(self, number: int, block: object) -> bool:
         """Add what a block states; was it read?"""
         if not isinstance(block, dict | list):
             return False
-        told = plain_jsonld.tell(block, self._base)
+        told = plain_jsonld.extract_plain_block(block, self._base)
         if told is None:
             if self._careful:
-                raise Risky("a block of JSON-LD that is not plain")
-            return self.parse(number, block)
+                raise SandboxRequired("a block of JSON-LD that is not plain")
+            return self.parse_block(number, block)
         self._add(number, told)
         return True
 
-    def parse(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
+    def parse_block(self, number: int, block: dict[str, Any] | list[Any]) -> bool:
         """The same by the parser, which knows all of JSON-LD."""
         before = len(self._statements)
         try:
-            prepared = _Preparation(block, self._bounds)
-            prepared.settle()
+            prepared = _BlockSanitizer(block, self._bounds)
+            prepared.sanitize()
             self._convert(number, _encoded(block), guessed=prepared.lacks_context)
-        except (_Unreadable, SyntaxError, ValueError, RecursionError):
+        except (_BlockRefused, SyntaxError, ValueError, RecursionError):
             return False
-        return len(self._statements) > before or not prepared.lacks_context or self._statements.full
+        return len(self._statements) > before or not prepared.lacks_context or self._statements.is_full
 
-    def _add(self, number: int, told: plain_jsonld.Told) -> None:
-        blank, add = self._statements.blank, self._statements.add
+    def _add(self, number: int, told: plain_jsonld.PlainTriples) -> None:
+        blank, add = self._statements.blank_node, self._statements.add
         for subject, predicate, value in told:
             add(
                 subject if isinstance(subject, str) else blank(("jsonld", number, subject)),
@@ -170,7 +170,7 @@ class Reader:
                     names[name] = iri(name)
                 return names[name]
             if isinstance(node, BlankNode):
-                return statements.blank(("jsonld", number, node.value))
+                return statements.blank_node(("jsonld", number, node.value))
             if isinstance(node, RdfLiteral):
                 return literal(node.value, node.language or "", node.datatype.value)
             return None
@@ -180,11 +180,11 @@ class Reader:
             subject, predicate, value = term(quad.subject), term(quad.predicate), term(quad.object)
             graph = quad.graph_name
             group = "" if isinstance(graph, DefaultGraph) else term(graph)
-            if predicate == TYPE and value and value.startswith(f"<{beside}"):
+            if predicate == RDF_TYPE and value and value.startswith(f"<{beside}"):
                 continue
             if subject and predicate and value and group is not None:
                 statements.add(subject, predicate, value, group)
-                if statements.full:
+                if statements.is_full:
                     return
 
 
@@ -195,7 +195,7 @@ def _encoded(block: object) -> bytes:
         return json.dumps(block, ensure_ascii=False).encode("utf-8", "replace")
 
 
-class _Bounds:
+class _JsonLdBudget:
     """What the blocks of a page may still cost."""
 
     def __init__(self) -> None:
@@ -206,13 +206,13 @@ class _Bounds:
 
     def check(self) -> None:
         if min(self.work, self.contexts, self.terms, self.scoped_work) < 0:
-            raise _Unreadable("too much")
+            raise _BlockRefused("too much")
 
 
-class _Preparation:
+class _BlockSanitizer:
     """Makes one block fit for the parser: contexts in place, nothing that would have it refuse the whole."""
 
-    def __init__(self, block: dict[str, Any] | list[Any], bounds: _Bounds) -> None:
+    def __init__(self, block: dict[str, Any] | list[Any], bounds: _JsonLdBudget) -> None:
         self.lacks_context = False
         self._block = block
         self._names: frozenset[str] | None = None
@@ -222,7 +222,7 @@ class _Preparation:
         self._own_length = CONTEXT_LENGTH_MAX
         self._scoped_terms = 0
 
-    def settle(self) -> None:
+    def sanitize(self) -> None:
         """Walk the block and change it in place."""
         bounds = self._bounds
         items = 0
@@ -233,13 +233,13 @@ class _Preparation:
             items += len(node)
             bounds.work -= (len(node) + 1) * depth
             if depth > NESTING_MAX or bounds.work < 0:
-                raise _Unreadable("nested too deep, or too large")
+                raise _BlockRefused("nested too deep, or too large")
             depth += 1
             if type(node) is list:
                 pending += [(value, depth, inherited) for value in node if type(value) in (dict, list)]
                 continue
             if "@context" in node:
-                inherited = self._settle_context(node, inherited)
+                inherited = self._sanitize_context_of(node, inherited)
             suspicious = False
             for key, value in node.items():
                 kind = type(value)
@@ -250,41 +250,41 @@ class _Preparation:
                 elif key[:1] == "@" or key in self._aliases or len(key) > IRI_LENGTH_MAX:
                     suspicious = True
             if suspicious:
-                self._mend(node)
+                self._repair_node(node)
         bounds.scoped_work -= self._scoped_terms * items
         bounds.check()
 
-    def _settle_context(self, node: dict[str, Any], inherited: str) -> str:
+    def _sanitize_context_of(self, node: dict[str, Any], inherited: str) -> str:
         """Put what is known in place of addresses; what is in force below."""
         context = node["@context"]
         if isinstance(context, str) and context == inherited:
             del node["@context"]
             return inherited
-        node["@context"] = self._settled(context, 0, scoped=False)
+        node["@context"] = self._sanitize_context(context, 0, scoped=False)
         return context if isinstance(context, str) else ""
 
-    def _settled(self, context: object, depth: int, *, scoped: bool) -> Any:
+    def _sanitize_context(self, context: object, depth: int, *, scoped: bool) -> Any:
         bounds = self._bounds
         bounds.contexts -= 1
         bounds.check()
         if depth > CONTEXT_NESTING_MAX:
-            raise _Unreadable("contexts nested too deep")
+            raise _BlockRefused("contexts nested too deep")
         if isinstance(context, str):
             return self._known(context)
         if isinstance(context, list):
-            return [self._settled(part, depth + 1, scoped=scoped) for part in context]
+            return [self._sanitize_context(part, depth + 1, scoped=scoped) for part in context]
         if isinstance(context, dict):
             return self._definitions(context, depth, scoped=scoped)
         return None if context is None else {}
 
     def _known(self, address: str) -> contexts.Definitions:
-        context = contexts.known(address)
+        context = contexts.known_context(address)
         if context is None:
             self.lacks_context = True
             return {}
         if self._names is None:
             self._names = frozenset(_words(_encoded(self._block).decode()))
-        found = context.only(self._names)
+        found = context.restricted_to(self._names)
         self._aliases |= {term: meaning for term, meaning in found.items() if meaning in _MAY_HAVE_ALIASES}
         self._bounds.terms -= len(found)
         return found
@@ -320,16 +320,16 @@ class _Preparation:
         ]:
             found["@container"] = kinds
         if "@context" in meaning:
-            found["@context"] = self._settled(meaning["@context"], depth + 1, scoped=True)
+            found["@context"] = self._sanitize_context(meaning["@context"], depth + 1, scoped=True)
         return found
 
     def _count(self, term: str, meaning: object) -> None:
         said = meaning.values() if isinstance(meaning, dict) else (meaning,)
         self._own_length -= len(term) + sum(len(value) for value in said if isinstance(value, str))
         if self._own_terms < 0 or self._own_length < 0:
-            raise _Unreadable("too many terms")
+            raise _BlockRefused("too many terms")
 
-    def _mend(self, node: dict[str, Any]) -> None:
+    def _repair_node(self, node: dict[str, Any]) -> None:
         """Drop what has the parser refuse the whole block: an identifier that is a number, a type that is an object."""
         for key in [key for key in node if len(key) > IRI_LENGTH_MAX]:
             del node[key]
@@ -343,7 +343,7 @@ class _Preparation:
             if keyword == "@type" and isinstance(unfit, list):
                 node["@type"] = [kind for kind in unfit if isinstance(kind, str)]
         if "@value" in node:
-            _mend_value(node)
+            _repair_value(node)
         elif len(node) > 1:
             for keyword in _COLLECTIONS & node.keys():
                 _keep(node, frozenset({keyword, "@index", "@context"}))
@@ -372,7 +372,7 @@ def _keep(node: dict[str, Any], keys: frozenset[str]) -> None:
         del node[key]
 
 
-def _mend_value(node: dict[str, Any]) -> None:
+def _repair_value(node: dict[str, Any]) -> None:
     kind = node.get("@type")
     if isinstance(node["@value"], dict | list) and kind != "@json":
         node["@value"] = None

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from turbohtml import Document, Element
 
-from tarrafa.parse.statements import IRI_LENGTH_MAX, RDF, TYPE, XSD, Statements, iri, literal
-from tarrafa.parse.structured.reference import Base
+from tarrafa.parse.statements import IRI_LENGTH_MAX, RDF, RDF_TYPE, XSD, StatementSet, iri, literal
+from tarrafa.parse.structured.reference import BaseIri
 
 ELEMENTS_MAX = 50_000  # with itemprop or itemscope
 STEPS_MAX = 200_000  # elements met while going through items, those met again by way of itemref included
@@ -62,10 +62,10 @@ _moments = [
 ]
 
 
-_Names = tuple[list[str], list[str]]  # the properties that an element is, forwards and backwards
+_PropertyNames = tuple[list[str], list[str]]  # the properties that an element is, forwards and backwards
 
 
-class _Place(NamedTuple):
+class _ElementContext(NamedTuple):
     """What lies above an element, itself included."""
 
     holder: Element | None  # the nearest item, or the nearest element that an itemref names
@@ -73,7 +73,7 @@ class _Place(NamedTuple):
     texts: int  # elements whose text is a value, one inside the other
 
 
-class _Item(NamedTuple):
+class _MicrodataItem(NamedTuple):
     """An item that is to be told, and whose vocabulary its properties are of unless it has one."""
 
     element: Element
@@ -81,44 +81,44 @@ class _Item(NamedTuple):
     vocabulary: str
 
 
-def read(document: Document, base: str, statements: Statements, registry: Registry = REGISTRY) -> None:
+def extract(document: Document, base: str, statements: StatementSet, registry: Registry = REGISTRY) -> None:
     """Add what the items of the page state."""
     items = document.select(_ITEMS)
     if items:
-        _Reader(document, items, base, statements, registry).read()
+        _MicrodataReader(document, items, base, statements, registry).read()
 
 
-class _Reader:
+class _MicrodataReader:
     """Goes through the items of one page."""
 
     def __init__(
-        self, document: Document, items: list[Element], base: str, statements: Statements, registry: Registry
+        self, document: Document, items: list[Element], base: str, statements: StatementSet, registry: Registry
     ) -> None:
-        self._base = Base(base if len(base) <= IRI_LENGTH_MAX else "")
+        self._base = BaseIri(base if len(base) <= IRI_LENGTH_MAX else "")
         self._statements = statements
         self._registry = registry
         self._items = frozenset(items)
         self._elements = document.select(_PROPERTIES)[:ELEMENTS_MAX]
         self._named = self._find_named(document)
         self._holders = frozenset(self._named.values())
-        self._places: dict[Element, _Place] = {}
+        self._places: dict[Element, _ElementContext] = {}
         self._held: dict[Element, list[Element]] = {}
         self._subjects: dict[Element, str] = {}
         self._values: dict[Element, str | None] = {}
-        self._names: dict[Element, _Names] = {}  # attributes may be long, and read by way of many itemrefs
+        self._names: dict[Element, _PropertyNames] = {}  # attributes may be long, and read by way of many itemrefs
         self._predicates: dict[tuple[str, str], str | None] = {}
-        self._waiting: deque[_Item] = deque()
+        self._waiting: deque[_MicrodataItem] = deque()
         self._steps = STEPS_MAX
 
     def read(self) -> None:
         """Items that are nobody's property first, in the page's order; those below as they are met."""
-        self._hold()
+        self._assign_to_holders()
         for element in self._elements:
             if element in self._items and element.attr("itemprop") is None:
                 self._subject(element, "")
                 while self._waiting:
-                    self._tell(self._waiting.popleft())
-                    if self._steps < 0 or self._statements.full:
+                    self._state_item(self._waiting.popleft())
+                    if self._steps < 0 or self._statements.is_full:
                         return
 
     def _find_named(self, document: Document) -> dict[str, Element]:
@@ -132,15 +132,15 @@ class _Reader:
                     found.setdefault(name, element)
         return found
 
-    def _hold(self) -> None:
+    def _assign_to_holders(self) -> None:
         """Note with each item, and with each element that an itemref names, the properties nearest below it."""
         for element in dict.fromkeys((*self._elements, *self._named.values())):
             parent = element.parent
-            above = self._place(parent) if isinstance(parent, Element) else None
+            above = self._context_of(parent) if isinstance(parent, Element) else None
             if above and above.holder is not None:
                 self._held.setdefault(above.holder, []).append(element)
 
-    def _place(self, element: Element) -> _Place:
+    def _context_of(self, element: Element) -> _ElementContext:
         """Found from above; whatever is passed on the way up is not passed again."""
         places = self._places
         path: list[Element] = []
@@ -148,12 +148,12 @@ class _Reader:
         while isinstance(at, Element) and at not in places:
             path.append(at)
             at = at.parent
-        place = places[at] if isinstance(at, Element) else _Place(None, "", 0)
+        place = places[at] if isinstance(at, Element) else _ElementContext(None, "", 0)
         for node in reversed(path):
             language = node.attr("lang")
             item = node in self._items
             text = not item and node.attr("itemprop") is not None
-            place = _Place(
+            place = _ElementContext(
                 node if item or node in self._holders else place.holder,
                 place.language if language is None else language,
                 place.texts + text,
@@ -167,24 +167,24 @@ class _Reader:
         if known is None:
             named = element.attr("itemid")
             known = iri(self._resolved(named)) if named else None
-            known = known or self._statements.blank(("microdata", len(self._subjects)))
+            known = known or self._statements.blank_node(("microdata", len(self._subjects)))
             self._subjects[element] = known
-            self._waiting.append(_Item(element, known, vocabulary))
+            self._waiting.append(_MicrodataItem(element, known, vocabulary))
         return known
 
-    def _tell(self, item: _Item) -> None:
+    def _state_item(self, item: _MicrodataItem) -> None:
         add = self._statements.add
         types = [name for name in _words(item.element.attr("itemtype"), NAMES_MAX) if _absolute(name)]
         for name in types:
             if written := iri(name):
-                add(item.subject, TYPE, written)
+                add(item.subject, RDF_TYPE, written)
         vocabulary = self._vocabulary(types[0]) if types else item.vocabulary
         for element in self._properties(item.element):
             value = self._value(element, vocabulary)
             if value is not None:
-                self._state(item.subject, element, value, vocabulary)
+                self._state_property(item.subject, element, value, vocabulary)
 
-    def _state(self, subject: str, element: Element, value: str, vocabulary: str) -> None:
+    def _state_property(self, subject: str, element: Element, value: str, vocabulary: str) -> None:
         add = self._statements.add
         names, reverse = self._names[element]
         self._steps -= len(names) + len(reverse)
@@ -255,7 +255,7 @@ class _Reader:
         attribute = _URL_ATTRIBUTE.get(tag)
         if attribute and (address := element.attr(attribute)) is not None:
             return iri(self._resolved(address))
-        place = self._place(element)
+        place = self._context_of(element)
         said = element.attr(_VALUE_ATTRIBUTE[tag]) if tag in _VALUE_ATTRIBUTE else None
         if said is None:
             said = element.attr("content")
@@ -263,7 +263,7 @@ class _Reader:
             if tag == "meta" or attribute or place.texts > TEXTS_NESTED_MAX:
                 return None
             said = element.text
-        typed = _moment(said.strip()) if tag == "time" else _number(said.strip()) if tag in _VALUE_ATTRIBUTE else None
+        typed = _typed_time(said.strip()) if tag == "time" else _typed_number(said.strip()) if tag in _VALUE_ATTRIBUTE else None
         return literal(typed[0], datatype=typed[1]) if typed else literal(said, place.language)
 
     def _resolved(self, reference: str) -> str:
@@ -279,12 +279,12 @@ def _words(attribute: str | None, most: int) -> list[str]:
     return words if len(attribute) <= IRI_LENGTH_MAX else [word for word in words if len(word) <= IRI_LENGTH_MAX]
 
 
-def _number(text: str) -> tuple[str, str] | None:
+def _typed_number(text: str) -> tuple[str, str] | None:
     kind = "integer" if _integer(text) else "double" if _double(text) else ""
     return (text, f"{XSD}{kind}") if kind else None
 
 
-def _moment(text: str) -> tuple[str, str] | None:
+def _typed_time(text: str) -> tuple[str, str] | None:
     """With the datatype that its form tells; spelt as XML Schema wants it, which is stricter than HTML."""
     for matches, kind in _moments:
         if found := matches(text):

@@ -14,45 +14,45 @@ from itertools import islice
 
 from turbohtml import Doctype, Document, Element
 
-from tarrafa.parse.statements import Statements
-from tarrafa.parse.structured.rdfa_context import HTML, XHTML1, XHTML5, XML, Host, Rules
-from tarrafa.parse.structured.rdfa_steps import HangsError, Steps
+from tarrafa.parse.statements import StatementSet
+from tarrafa.parse.structured.rdfa_context import HTML, XHTML1, XHTML5, XML, HostLanguage, HostLanguageRules
+from tarrafa.parse.structured.rdfa_steps import IncompleteTripleError, RdfaProcessor
 
 PROLOGUE_MAX = 16  # comments and the like before the doctype
 
-_SPEAKING = '[property],[typeof],[vocab],[rel*=":"],[rev*=":"]'
+_STATING = '[property],[typeof],[vocab],[rel*=":"],[rev*=":"]'
 _ANY_LINK = "[property],[typeof],[vocab],[rel],[rev]"
 _COMPLETING = f"{_ANY_LINK},[about],[resource],[href],[src]"
 
 
-def read(document: Document, base: str, statements: Statements, host: Host = "html", location: str = "") -> None:
+def extract(document: Document, base: str, statements: StatementSet, host: HostLanguage = "html", location: str = "") -> None:
     """Add what the document states to `statements`. `base` is its base element's IRI, or where it lies. `location` is
     where it lies whatever its base: prefixes that are relative, which they should not be, are seen from there."""
     rules = _rules(document, host)
-    found = document.select(_speaking(tuple(rules.terms), role=rules.role))
+    found = document.select(_stating_selector(tuple(rules.terms), role=rules.role))
     if not found:
         return
     role = ",[role]" if rules.role else ""
-    if under := _under_a_vocabulary(document):
+    if under := _links_under_vocab(document):
         under.update(found)
         found = [element for element in document.select(_ANY_LINK + role) if element in under]
-    steps = Steps(base, location or base, statements, rules)
+    steps = RdfaProcessor(base, location or base, statements, rules)
     try:
-        steps.read(found)
-    except HangsError:
-        steps = Steps(base, location or base, statements, rules, may_hang=True)
-        steps.read(document.select(_COMPLETING + role))
-    steps.state()
+        steps.process(found)
+    except IncompleteTripleError:
+        steps = RdfaProcessor(base, location or base, statements, rules, may_hang=True)
+        steps.process(document.select(_COMPLETING + role))
+    steps.emit_statements()
 
 
 @cache
-def _speaking(terms: tuple[str, ...], *, role: bool) -> str:
+def _stating_selector(terms: tuple[str, ...], *, role: bool) -> str:
     """What finds the elements that state something, as long as no @vocab gives a meaning to all words of @rel."""
     words = (f',[rel*="{term}" i],[rev*="{term}" i]' for term in terms)
-    return _SPEAKING + "".join(words) + (",[role]" if role else "")
+    return _STATING + "".join(words) + (",[role]" if role else "")
 
 
-def _under_a_vocabulary(document: Document) -> set[Element]:
+def _links_under_vocab(document: Document) -> set[Element]:
     """The links whose every word means something, and the elements that make it so."""
     found: set[Element] = set()
     for element in document.select("[vocab]"):
@@ -62,7 +62,7 @@ def _under_a_vocabulary(document: Document) -> set[Element]:
     return found
 
 
-def _rules(document: Document, host: Host) -> Rules:
+def _rules(document: Document, host: HostLanguage) -> HostLanguageRules:
     if host == "html":
         return HTML
     if host == "xml":

@@ -8,7 +8,7 @@ Knows nothing of any page.
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Host = Literal["html", "xhtml", "xml"]
+HostLanguage = Literal["html", "xhtml", "xml"]
 
 XHV = "http://www.w3.org/1999/xhtml/vocab#"
 RDFA = "http://www.w3.org/ns/rdfa#"
@@ -76,7 +76,7 @@ _XHTML_WORDS = (
 XHTML_TERMS: Mapping[str, str] = {**TERMS, **{word: XHV + word for word in _XHTML_WORDS.split()}}
 
 
-class Rules(NamedTuple):
+class HostLanguageRules(NamedTuple):
     """What a host language adds to RDFa Core."""
 
     terms: Mapping[str, str] = TERMS
@@ -88,7 +88,7 @@ class Rules(NamedTuple):
     role: bool = False  # Role Attribute 1.0 §4; in text/html a role is ARIA's, and says nothing about the page
 
 
-HTML = Rules(html5=True, languages=("lang", "xml:lang"), as_xml=False)
-XHTML1 = Rules(terms=XHTML_TERMS, role=True)
-XHTML5 = Rules(html5=True, role=True)
-XML = Rules(head_and_body=False, languages=("xml:lang",), xml_base=True, role=True)
+HTML = HostLanguageRules(html5=True, languages=("lang", "xml:lang"), as_xml=False)
+XHTML1 = HostLanguageRules(terms=XHTML_TERMS, role=True)
+XHTML5 = HostLanguageRules(html5=True, role=True)
+XML = HostLanguageRules(head_and_body=False, languages=("xml:lang",), xml_base=True, role=True)

@@ -9,7 +9,7 @@ Knows nothing of elements.
 from collections import defaultdict
 from collections.abc import Iterable
 
-from tarrafa.parse.statements import TYPE
+from tarrafa.parse.statements import RDF_TYPE
 from tarrafa.parse.structured.rdfa_context import RDFA
 
 COPY = f"<{RDFA}copy>"
@@ -18,16 +18,16 @@ PATTERN = f"<{RDFA}Pattern>"
 Triple = tuple[str, str, str]
 
 
-def copied(triples: Iterable[Triple], made_max: int) -> list[Triple]:
+def copy_patterns(triples: Iterable[Triple], made_max: int) -> list[Triple]:
     """The statements after copying."""
     triples = list(triples)
-    patterns = {subject for subject, predicate, value in triples if predicate == TYPE and value == PATTERN}
+    patterns = {subject for subject, predicate, value in triples if predicate == RDF_TYPE and value == PATTERN}
     said: dict[str, list[tuple[str, str]]] = defaultdict(list)
     copies: dict[str, list[str]] = defaultdict(list)
     for subject, predicate, value in triples:
         if predicate == COPY and value in patterns:
             copies[subject].append(value)
-        elif subject in patterns and not (predicate == TYPE and value == PATTERN):
+        elif subject in patterns and not (predicate == RDF_TYPE and value == PATTERN):
             said[subject].append((predicate, value))
     used = {target for targets in copies.values() for target in targets}
     kept = [triple for triple in triples if triple[0] not in used and not (triple[1] == COPY and triple[2] in patterns)]

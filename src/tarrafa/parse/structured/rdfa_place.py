@@ -7,14 +7,14 @@ Knows nothing of how statements are made.
 
 from turbohtml import Document, Element
 
-from tarrafa.parse.structured.curie import Scope
+from tarrafa.parse.structured.curie import CurieScope
 
 _MAY_BE_CURIE = ("about", "resource")
 
-Hanging = tuple[str, bool, list[str] | None]  # predicate; from the subject, or to it; the list that takes it instead
+IncompleteTriple = tuple[str, bool, list[str] | None]  # predicate; from the subject, or to it; the list that takes it instead
 
 
-class Lists:
+class ListMapping:
     """The lists that @inlist gathers for one subject."""
 
     __slots__ = ("items", "subject")
@@ -24,7 +24,7 @@ class Lists:
         self.items: dict[str, list[str]] = {}
 
 
-class Context:
+class EvaluationContext:
     """What is in force inside an element. `lists` are those of its `object`, which children speak of; `literals` counts
     the elements around them whose text is a literal already."""
 
@@ -34,10 +34,10 @@ class Context:
         self,
         subject: str,
         object_: str,
-        scope: Scope,
+        scope: CurieScope,
         language: str,
-        lists: Lists,
-        hanging: list[Hanging] | None,
+        lists: ListMapping,
+        hanging: list[IncompleteTriple] | None,
         literals: int,
     ) -> None:
         self.subject = subject
@@ -47,26 +47,26 @@ class Context:
         self.lists = lists
         self.hanging = hanging
         self.literals = literals
-        self._plain: Context | None = None
-        self._text: Context | None = None
+        self._plain: EvaluationContext | None = None
+        self._text: EvaluationContext | None = None
 
     @classmethod
-    def about(cls, page: str, scope: Scope, language: str) -> "Context":
+    def initial(cls, page: str, scope: CurieScope, language: str) -> "EvaluationContext":
         """What is in force before anything was read."""
-        return cls(page, page, scope, language, Lists(page), None, 0)
+        return cls(page, page, scope, language, ListMapping(page), None, 0)
 
-    def but(self, scope: Scope, language: str) -> "Context":
+    def with_declarations(self, scope: CurieScope, language: str) -> "EvaluationContext":
         """The same inside an element that declares something, and states nothing."""
         if scope is self.scope and language == self.language:
             return self
-        return Context(self.subject, self.object, scope, language, self.lists, self.hanging, self.literals)
+        return EvaluationContext(self.subject, self.object, scope, language, self.lists, self.hanging, self.literals)
 
-    def within(self, *, texts: int) -> "Context":
+    def for_property_element(self, *, texts: int) -> "EvaluationContext":
         """That of an element that states something about what its parent speaks of: the same one for all of them."""
         known = self._text if texts else self._plain
         if known is None:
             literals = self.literals + texts
-            known = Context(self.object, self.object, self.scope, self.language, self.lists, None, literals)
+            known = EvaluationContext(self.object, self.object, self.scope, self.language, self.lists, None, literals)
             if texts:
                 self._text = known
             else:
@@ -74,12 +74,12 @@ class Context:
         return known
 
 
-class Place:
+class LocalValues:
     """An element with its attributes, and what steps 5 and 6 establish about it."""
 
     __slots__ = ("element", "language", "object", "outer", "own", "scope", "skip", "subject", "typed")
 
-    def __init__(self, element: Element, own: dict[str, str], scope: Scope, language: str, outer: Context) -> None:
+    def __init__(self, element: Element, own: dict[str, str], scope: CurieScope, language: str, outer: EvaluationContext) -> None:
         self.element = element
         self.own = own
         self.scope = scope

@@ -12,14 +12,14 @@ from typing import Final, cast
 
 from turbohtml import Document, Element
 
-from tarrafa.parse.statements import RDF, STATEMENTS_LENGTH_MAX, STATEMENTS_MAX, TYPE, Statements
-from tarrafa.parse.structured.curie import TERMS_MAX, Names, Scope, usable
-from tarrafa.parse.structured.rdfa_context import RDFA, XHV, Rules
-from tarrafa.parse.structured.rdfa_pattern import COPY, Triple, copied
-from tarrafa.parse.structured.rdfa_place import Context, Hanging, Lists, Place
-from tarrafa.parse.structured.rdfa_value import Values
-from tarrafa.parse.structured.reference import Base
-from tarrafa.parse.structured.xmlliteral import attributes
+from tarrafa.parse.statements import RDF, STATEMENTS_LENGTH_MAX, STATEMENTS_MAX, RDF_TYPE, StatementSet
+from tarrafa.parse.structured.curie import TERMS_MAX, TermCache, CurieScope, is_valid_prefix
+from tarrafa.parse.structured.rdfa_context import RDFA, XHV, HostLanguageRules
+from tarrafa.parse.structured.rdfa_pattern import COPY, Triple, copy_patterns
+from tarrafa.parse.structured.rdfa_place import EvaluationContext, IncompleteTriple, ListMapping, LocalValues
+from tarrafa.parse.structured.rdfa_value import LiteralBuilder
+from tarrafa.parse.structured.reference import BaseIri
+from tarrafa.parse.structured.xmlliteral import element_attributes
 
 ELEMENTS_MAX = 100_000  # looked at
 ATTEMPTS_MAX = 2 * STATEMENTS_MAX  # statements made, whether they were made before or not
@@ -42,43 +42,43 @@ _ORDINARY |= {"media", "name", "style", "target", "title", "type", "value", "wid
 _OUTERMOST = ("head", "body")  # they speak of what their parent speaks of
 
 
-class HangsError(Exception):
+class IncompleteTripleError(Exception):
     """A @rel without resource was met, and the elements that could complete it were not asked for."""
 
 
-class Steps:
+class RdfaProcessor:
     """Reads the elements of one page."""
 
     def __init__(
-        self, base: str, location: str, statements: Statements, rules: Rules, *, may_hang: bool = False
+        self, base: str, location: str, statements: StatementSet, rules: HostLanguageRules, *, may_hang: bool = False
     ) -> None:
         self._statements = statements
         self._rules = rules
-        self._may_hang = may_hang
+        self._allow_incomplete = may_hang
         self._triples: dict[Triple, None] = {}
         self._attempts = 0
         self._room = STATEMENTS_LENGTH_MAX  # characters; more than that could not be stated
         self._elements = 0
-        self._values = Values(rules)
-        self._all_lists: list[Lists] = []
-        self._inside: dict[Element, Context] = {}
-        scope = Scope(Names(statements, Base(location)), Base(base), rules.terms)
-        self._page = scope.iri("") or statements.blank()
-        self._outside = Context.about(self._page, scope, "")
+        self._values = LiteralBuilder(rules)
+        self._all_lists: list[ListMapping] = []
+        self._inside: dict[Element, EvaluationContext] = {}
+        scope = CurieScope(TermCache(statements, BaseIri(location)), BaseIri(base), rules.terms)
+        self._page = scope.iri("") or statements.blank_node()
+        self._outside = EvaluationContext.initial(self._page, scope, "")
 
-    def read(self, found: Iterable[Element]) -> None:
+    def process(self, found: Iterable[Element]) -> None:
         """Read these elements, in the order of the page."""
         inside = self._inside
         for element in found:
             parent = element.parent
             outer = inside.get(parent) if type(parent) is Element else None
-            if outer is None and (outer := self._around(element)) is None:
+            if outer is None and (outer := self._process_ancestors(element)) is None:
                 continue
             if self._elements >= ELEMENTS_MAX or self._attempts >= ATTEMPTS_MAX:
                 break
-            inside[element] = self._element(element, outer)
+            inside[element] = self._process_element(element, outer)
 
-    def _around(self, element: Element) -> Context | None:
+    def _process_ancestors(self, element: Element) -> EvaluationContext | None:
         """Read the elements around it, from the outermost on; None in a template, of which nothing is read."""
         inside, waiting = self._inside, []
         node = element.parent
@@ -94,10 +94,10 @@ class Steps:
             context = self._outside
         while waiting and self._elements < ELEMENTS_MAX:
             around = waiting.pop()
-            inside[around] = context = self._element(around, context)
+            inside[around] = context = self._process_element(around, context)
         return context
 
-    def _element(self, element: Element, outer: Context) -> Context:
+    def _process_element(self, element: Element, outer: EvaluationContext) -> EvaluationContext:
         """Steps 2 to 13 for one element; what is in force inside it."""
         self._elements += 1
         own = _attributes(element)
@@ -106,31 +106,31 @@ class Steps:
             if _RELEVANT.isdisjoint(own):
                 return outer
             if "property" in own and outer.hanging is None and _UNUSUAL.isdisjoint(own):
-                return self._usual(Place(element, own, outer.scope, outer.language, outer))
+                return self._process_simple_property(LocalValues(element, own, outer.scope, outer.language, outer))
         scope, language = outer.scope, outer.language
         if namespaces or not _DECLARING.isdisjoint(own):
             scope, language = self._declared(own, outer)
             if outer is self._outside and scope.base is not outer.scope.base:  # the root's xml:base is the document's
-                outer = Context.about(scope.iri("") or self._page, scope, language)
+                outer = EvaluationContext.initial(scope.iri("") or self._page, scope, language)
         if self._rules.role and "role" in own:
             self._role(own, scope)
         if _RESOURCEFUL.isdisjoint(own):
-            return outer.but(scope, language)
+            return outer.with_declarations(scope, language)
         if self._rules.html5 and "property" in own:
-            _mute(own)
-        return self._stated(Place(element, own, scope, language, outer))
+            _drop_html_rel_words(own)
+        return self._state_element(LocalValues(element, own, scope, language, outer))
 
-    def _usual(self, place: Place) -> Context:
+    def _process_simple_property(self, place: LocalValues) -> EvaluationContext:
         """The usual element by a shorter way: steps 5, 11 and 13 where a @property has a @content, a link or nothing
         beside it, and nothing hangs."""
         own, outer = place.own, place.outer
         links = not _LINKING.isdisjoint(own)
         content = own.get("content")
         if links and content is not None:
-            return self._stated(place)  # of another subject
+            return self._state_element(place)  # of another subject
         predicates = outer.scope.predicates(own["property"])
         if not predicates:
-            return outer.within(texts=0)
+            return outer.for_property_element(texts=0)
         value = place.resource("resource", "href", "src") if links else None
         texts = 0
         if value is None and content is not None:
@@ -141,45 +141,45 @@ class Steps:
         if value is not None:
             for predicate in predicates:
                 self._add(outer.object, predicate, value)
-        return outer.within(texts=texts)
+        return outer.for_property_element(texts=texts)
 
-    def _declared(self, own: dict[str, str], outer: Context) -> tuple[Scope, str]:
+    def _declared(self, own: dict[str, str], outer: EvaluationContext) -> tuple[CurieScope, str]:
         """Steps 2 to 4: @vocab, prefixes, language."""
         rules, scope, language = self._rules, outer.scope, outer.language
         if rules.xml_base and "xml:base" in own:
-            scope = scope.at(scope.base.within(own["xml:base"].strip()))
+            scope = scope.with_base(scope.base.rebase(own["xml:base"].strip()))
         if (vocabulary := own.get("vocab")) is not None:
             scope = self._vocabulary(vocabulary.strip(), scope)
         namespaces = {}
         for name, meant in own.items():
-            if name.startswith("xmlns:") and usable(name[6:], meant):
+            if name.startswith("xmlns:") and is_valid_prefix(name[6:], meant):
                 namespaces[name[6:]] = meant
             elif name == "xmlns" and rules.as_xml:
                 namespaces[""] = meant
         if namespaces or "prefix" in own:
-            scope = scope.declaring(namespaces, own.get("prefix", ""))
+            scope = scope.with_prefixes(namespaces, own.get("prefix", ""))
         for name in rules.languages:
             if name in own:
                 return scope, own[name].strip()
         return scope, language
 
-    def _vocabulary(self, vocabulary: str, scope: Scope) -> Scope:
+    def _vocabulary(self, vocabulary: str, scope: CurieScope) -> CurieScope:
         if not vocabulary:
-            return scope.speaking("")
+            return scope.with_vocabulary("")
         term = scope.iri(vocabulary)
         if term is None:
             return scope
         self._add(self._page, _USES_VOCABULARY, term)
-        return scope.speaking(term[1:-1])
+        return scope.with_vocabulary(term[1:-1])
 
-    def _role(self, own: dict[str, str], scope: Scope) -> None:
+    def _role(self, own: dict[str, str], scope: CurieScope) -> None:
         """Role Attribute 1.0 §4: the element is its @id; words are XHTML's, whatever the @vocab."""
-        about = scope.iri(f"#{own['id'].strip()}") if own.get("id") else self._statements.blank()
+        about = scope.iri(f"#{own['id'].strip()}") if own.get("id") else self._statements.blank_node()
         if about is not None:
-            for role in scope.speaking(XHV).all_terms(own["role"]):
+            for role in scope.with_vocabulary(XHV).all_terms(own["role"]):
                 self._add(about, _ROLE, role)
 
-    def _thing(self, place: Place) -> None:
+    def _set_subject(self, place: LocalValues) -> None:
         """Step 5: an element without @rel and @rev."""
         own = place.own
         typed = "typeof" in own
@@ -192,43 +192,43 @@ class Steps:
         subject = place.resource("about", "resource", "href", "src")
         if subject is None:
             named = not typed or place.is_root() or (self._rules.head_and_body and place.element.tag in _OUTERMOST)
-            subject = place.outer.object if named else self._statements.blank()
+            subject = place.outer.object if named else self._statements.blank_node()
             place.skip = not typed and "property" not in own
         place.subject = subject
         if typed:
             place.typed = subject
 
-    def _typed(self, place: Place) -> str:
+    def _typed(self, place: LocalValues) -> str:
         if place.is_root():
             return place.outer.object
-        return place.resource("resource", "href", "src") or self._statements.blank()
+        return place.resource("resource", "href", "src") or self._statements.blank_node()
 
-    def _link(self, place: Place) -> None:
+    def _set_link_subject(self, place: LocalValues) -> None:
         """Step 6: an element with @rel or @rev."""
         about = place.resource("about")
         place.subject = about or place.outer.object
         place.object = place.resource("resource", "href", "src")
         if "typeof" in place.own:
             if about is None:
-                place.object = place.object or self._statements.blank()
+                place.object = place.object or self._statements.blank_node()
             place.typed = about or place.object
 
-    def _stated(self, place: Place) -> Context:
+    def _state_element(self, place: LocalValues) -> EvaluationContext:
         """Steps 5 to 13."""
         own, outer = place.own, place.outer
         links = "rel" in own or "rev" in own
         if links:
-            self._link(place)
+            self._set_link_subject(place)
         else:
-            self._thing(place)
+            self._set_subject(place)
         if place.skip:
-            return outer.but(place.scope, place.language)
+            return outer.with_declarations(place.scope, place.language)
         subject = place.subject
         if place.typed is not None:
             for kind in place.scope.all_terms(own["typeof"]):
-                self._add(place.typed, TYPE, kind)
-        lists = outer.lists if outer.lists.subject == subject else Lists(subject)
-        hanging = self._related(place, lists) if links else None
+                self._add(place.typed, RDF_TYPE, kind)
+        lists = outer.lists if outer.lists.subject == subject else ListMapping(subject)
+        hanging = self._state_links(place, lists) if links else None
         literals = outer.literals
         if "property" in own and self._property(place, lists):
             literals += 1
@@ -236,10 +236,10 @@ class Steps:
             self._complete(outer, subject)
         inner = place.object or subject
         if lists.subject != inner:
-            lists = Lists(inner)
-        return Context(subject, inner, place.scope, place.language, lists, hanging, literals)
+            lists = ListMapping(inner)
+        return EvaluationContext(subject, inner, place.scope, place.language, lists, hanging, literals)
 
-    def _related(self, place: Place, lists: Lists) -> list[Hanging] | None:
+    def _state_links(self, place: LocalValues, lists: ListMapping) -> list[IncompleteTriple] | None:
         """Steps 9 and 10: what @rel and @rev state now, or when somebody below says what they are about."""
         own, scope, subject = place.own, place.scope, place.subject
         forward = scope.predicates(own["rel"]) if "rel" in own else ()
@@ -256,14 +256,14 @@ class Steps:
             for predicate in backward:
                 self._add(target, predicate, subject)
             return None
-        if not self._may_hang:
-            raise HangsError
-        place.object = self._statements.blank()
-        hanging: list[Hanging] = [(name, True, self._list(lists, name) if in_list else None) for name in forward]
+        if not self._allow_incomplete:
+            raise IncompleteTripleError
+        place.object = self._statements.blank_node()
+        hanging: list[IncompleteTriple] = [(name, True, self._list(lists, name) if in_list else None) for name in forward]
         hanging += [(name, False, None) for name in backward]
         return hanging
 
-    def _complete(self, outer: Context, found: str) -> None:
+    def _complete(self, outer: EvaluationContext, found: str) -> None:
         """Step 12: what hangs around this element is about what it speaks of."""
         for predicate, forward, gathered in outer.hanging or ():
             if gathered is not None:
@@ -273,7 +273,7 @@ class Steps:
             else:
                 self._add(found, predicate, outer.subject)
 
-    def _property(self, place: Place, lists: Lists) -> bool:
+    def _property(self, place: LocalValues, lists: ListMapping) -> bool:
         """Step 11; whether the text of the element was read for it."""
         predicates = place.scope.predicates(place.own["property"])
         if not predicates:
@@ -292,14 +292,14 @@ class Steps:
                     self._add(place.subject, predicate, value)
         return reads
 
-    def _resource(self, place: Place) -> str | None:
+    def _resource(self, place: LocalValues) -> str | None:
         """The value of a @property where it is no literal."""
         own = place.own
         if "rel" not in own and "rev" not in own and (found := place.resource("resource", "href", "src")):
             return found
         return place.typed if "typeof" in own and "about" not in own else None
 
-    def _list(self, lists: Lists, predicate: str) -> list[str]:
+    def _list(self, lists: ListMapping, predicate: str) -> list[str]:
         if not lists.items:
             self._all_lists.append(lists)
         return lists.items.setdefault(predicate, [])
@@ -320,20 +320,20 @@ class Steps:
             if self._room <= 0 or self._values.room <= 0:
                 self._attempts = ATTEMPTS_MAX
 
-    def state(self) -> None:
+    def emit_statements(self) -> None:
         """Step 14 and what comes after the last element: lists, patterns; then all of it is stated."""
         for lists in self._all_lists:
             for predicate, items in lists.items.items():
-                self._chain(lists.subject, predicate, items)
+                self._state_list(lists.subject, predicate, items)
         triples: Iterable[Triple] = self._triples
         if self._rules.html5 and any(predicate == COPY for _, predicate, _ in triples):
-            triples = copied(triples, ATTEMPTS_MAX)
+            triples = copy_patterns(triples, ATTEMPTS_MAX)
         add = self._statements.add
         for subject, predicate, value in triples:
             add(subject, predicate, value)
 
-    def _chain(self, subject: str, predicate: str, items: list[str]) -> None:
-        links = [*(self._statements.blank() for _ in items), _NIL]
+    def _state_list(self, subject: str, predicate: str, items: list[str]) -> None:
+        links = [*(self._statements.blank_node() for _ in items), _NIL]
         self._triples[subject, predicate, links[0]] = None
         for item, (link, following) in zip(items, pairwise(links), strict=True):
             self._triples[link, _FIRST, item] = None
@@ -342,14 +342,14 @@ class Steps:
 
 def _attributes(element: Element) -> dict[str, str]:
     """All of them, @rel and @rev as texts. (Other lists of words that the tree makes, as of @class, concern nobody.)"""
-    own = cast("dict[str, str]", attributes(element))
+    own = cast("dict[str, str]", element_attributes(element))
     for name in ("rel", "rev"):
         if name in own:
             own[name] = element.attr(name) or ""
     return own
 
 
-def _mute(own: dict[str, str]) -> None:
+def _drop_html_rel_words(own: dict[str, str]) -> None:
     """HTML+RDFa §3.1: beside a @property, the words of @rel and @rev are HTML's, and mean nothing here."""
     for name in ("rel", "rev"):
         if name in own:

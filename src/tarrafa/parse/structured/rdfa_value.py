@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from turbohtml import Element
 
 from tarrafa.parse.statements import LITERAL_LENGTH_MAX, RDF, STATEMENTS_LENGTH_MAX, XSD, literal
-from tarrafa.parse.structured.rdfa_context import Rules
-from tarrafa.parse.structured.rdfa_place import Place
-from tarrafa.parse.structured.xmlliteral import markup
+from tarrafa.parse.structured.rdfa_context import HostLanguageRules
+from tarrafa.parse.structured.rdfa_place import LocalValues
+from tarrafa.parse.structured.xmlliteral import serialize_content
 
 NESTED_MAX = (
     16  # literals made of the text of elements that lie in each other; what is deeper is read by its @content only
@@ -41,12 +41,12 @@ _TIMES = tuple(
 TIME_LENGTH_MAX = 128
 
 
-class Values:
+class LiteralBuilder:
     """Makes the literals of one page."""
 
     __slots__ = ("_html5", "room")
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: HostLanguageRules) -> None:
         self._html5 = rules.html5
         self.room = STATEMENTS_LENGTH_MAX  # characters that may still be read
 
@@ -73,7 +73,7 @@ class Values:
             return literal(text, datatype=kind)
         return self.plain(text, language)
 
-    def literal(self, place: Place, content: str | None, datatype: str | None) -> str | None:
+    def literal(self, place: LocalValues, content: str | None, datatype: str | None) -> str | None:
         """The value as a term: of what stands in an attribute, or in the element. `datatype` is an IRI as a term."""
         if content is None:
             if place.outer.literals >= NESTED_MAX:
@@ -95,10 +95,10 @@ class Values:
             return False
         return "datetime" in own or element.tag == "time"
 
-    def _markup(self, place: Place, datatype: str | None) -> str | None:
+    def _markup(self, place: LocalValues, datatype: str | None) -> str | None:
         as_xml = datatype == XML_LITERAL
         element = place.element
-        text = markup(element, place.scope.declared, LITERAL_LENGTH_MAX) if as_xml else element.inner_html
+        text = serialize_content(element, place.scope.declared, LITERAL_LENGTH_MAX) if as_xml else element.inner_html
         self.room -= min(len(text), LITERAL_LENGTH_MAX)
         return literal(text, datatype=(datatype or "")[1:-1])
 

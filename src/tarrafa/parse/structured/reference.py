@@ -11,7 +11,7 @@ _parts = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*:)?(//[^/?#]*)?([^?#]*)(\?[^#]*)?
 _absolute = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:").match
 
 
-class Base:
+class BaseIri:
     """A base IRI, taken apart once for all references on a page."""
 
     __slots__ = ("_authority", "_folder", "_origin", "_path", "_scheme", "whole")
@@ -45,9 +45,9 @@ class Base:
         dots = "/." in joined or joined.startswith(".")
         return self._origin + (_without_dots(joined) if dots else joined) + rest
 
-    def within(self, reference: str) -> "Base":
+    def rebase(self, reference: str) -> "BaseIri":
         """The base that an xml:base makes of this one."""
-        return Base(self.resolve(reference))
+        return BaseIri(self.resolve(reference))
 
 
 def _normal(absolute: str) -> str:

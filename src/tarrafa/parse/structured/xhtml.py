@@ -17,7 +17,7 @@ _CDATA, _CDATA_END = "<![CDATA[", "]]>"
 _XML_NAMES = frozenset({"amp;", "lt;", "gt;", "quot;", "apos;"})
 
 
-def tree(markup: str) -> Document | None:
+def parse_xhtml(markup: str) -> Document | None:
     """The document read as XML; None if it is not well-formed."""
     markup = markup.removeprefix("\ufeff")
     markup = _without_cdata(markup)

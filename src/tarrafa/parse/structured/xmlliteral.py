@@ -20,7 +20,7 @@ _NAMESPACES = {
 _name = re.compile(r"(?:([^\W\d][\w.\-\u00b7]*):)?[^\W\d][\w.\-\u00b7]*").fullmatch
 
 
-def markup(element: Element, declared: Mapping[str, str], length_max: int) -> str:
+def serialize_content(element: Element, declared: Mapping[str, str], length_max: int) -> str:
     """The content of the element. Longer ones are cut somewhere behind `length_max`. `declared` are the prefixes in
     force, with that of xmlns under the empty name if the page was read as XML."""
     around = {"": _NAMESPACES[Namespace.HTML], **declared}
@@ -49,7 +49,7 @@ def _tags(element: Element, parent: Namespace | None, around: Mapping[str, str],
     if not _fits(element.tag, around, as_xml=as_xml):
         return "", ""
     own: dict[str, str] = {}
-    for name, value in attributes(element).items():
+    for name, value in element_attributes(element).items():
         declares = name == "xmlns" or name.startswith("xmlns:")
         if as_xml or (not declares and _fits(name, around, as_xml=False)):
             own[name] = value if isinstance(value, str) else " ".join(value or ())
@@ -62,7 +62,7 @@ def _tags(element: Element, parent: Namespace | None, around: Mapping[str, str],
     return f"<{element.tag}{written}>", f"</{element.tag}>"
 
 
-def attributes(element: Element) -> dict[str, str | list[str] | None]:
+def element_attributes(element: Element) -> dict[str, str | list[str] | None]:
     """All of them; none where the name of one holds half a character, which the tree takes and does not give."""
     try:
         return element.attrs.copy()

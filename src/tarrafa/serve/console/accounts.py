@@ -20,9 +20,9 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from tarrafa.data import DataDirectory, state_of, sync_directory
-from tarrafa.errors import ConfigError, DataError, from_os
-from tarrafa.serve.console.passwords import hashed
+from tarrafa.data import DataDirectory, file_fingerprint, sync_directory
+from tarrafa.errors import ConfigError, DataError, data_error_from_os
+from tarrafa.serve.console.passwords import hash_password
 
 FILE = "accounts.json"
 FILE_BYTES_MAX = 1 << 20
@@ -30,14 +30,14 @@ ACCOUNTS_MAX = 1_000
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 RESERVED = frozenset({"local", "token", "nobody"})  # what the audit calls those without an account
 
-Role = Literal["viewer", "admin"]
+AccountRole = Literal["viewer", "admin"]
 
 
 class Account(msgspec.Struct, frozen=True):
     """A person. `mark` changes when the password or the role does."""
 
     name: str
-    role: Role
+    role: AccountRole
     hash: str
     mark: str
     created: float
@@ -47,16 +47,16 @@ class Account(msgspec.Struct, frozen=True):
         return f"Account({self.name!r}, {self.role!r}, hidden)"
 
 
-class AccountTold(msgspec.Struct, frozen=True):
+class AccountView(msgspec.Struct, frozen=True):
     """A person, as others may see him."""
 
     name: str
-    role: Role
+    role: AccountRole
     created: float
     changed: float
 
 
-class _File(msgspec.Struct, frozen=True):
+class _AccountsFile(msgspec.Struct, frozen=True):
     accounts: list[Account]
 
 
@@ -77,17 +77,17 @@ class Accounts:
         return self._read().get(name)
 
     def must_find(self, name: str) -> Account:
-        return _must_be(name, self._read())
+        return _require(name, self._read())
 
-    def told(self) -> list[AccountTold]:
+    def all_accounts(self) -> list[AccountView]:
         known = sorted(self._read().values(), key=lambda one: one.name)
-        return [AccountTold(one.name, one.role, one.created, one.changed) for one in known]
+        return [AccountView(one.name, one.role, one.created, one.changed) for one in known]
 
-    def add(self, name: str, role: Role, password: str, now: float) -> None:
+    def add(self, name: str, role: AccountRole, password: str, now: float) -> None:
         if not NAME.fullmatch(name) or name in RESERVED:
             allowed = "letters, digits and . _ @ -, at most 64 of them, and not local, token or nobody"
             raise ConfigError(f"user {name[:80]!r}: a name has {allowed}")
-        account = Account(name, role, hashed(password), _mark(), now, now)
+        account = Account(name, role, hash_password(password), _new_mark(), now, now)
 
         def change(known: dict[str, Account]) -> None:
             if name in known:
@@ -104,22 +104,22 @@ class Accounts:
 
     def set_password(self, name: str, password: str, now: float) -> None:
         """From now on this one; whoever is signed in under that name must sign in again."""
-        made = hashed(password)
+        made = hash_password(password)
 
         def change(known: dict[str, Account]) -> None:
-            known[name] = replace(_must_be(name, known), hash=made, mark=_mark(), changed=now)
+            known[name] = replace(_require(name, known), hash=made, mark=_new_mark(), changed=now)
 
         self._change(change)
 
     def remove(self, name: str) -> None:
         def change(known: dict[str, Account]) -> None:
-            del known[_must_be(name, known).name]
+            del known[_require(name, known).name]
 
         self._change(change)
 
     def _read(self) -> dict[str, Account]:
         with self._lock:
-            state = state_of(self._path)
+            state = file_fingerprint(self._path)
             if state != self._state:
                 self._known, self._state = self._decoded() if state else {}, state
             return self._known
@@ -130,7 +130,7 @@ class Accounts:
                 if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
                     raise DataError(f"{self._path}: other users can read or change it; `chmod 600 {self._path}`")
                 content = file.read(FILE_BYTES_MAX + 1)
-            accounts = msgspec.json.decode(content, type=_File).accounts
+            accounts = msgspec.json.decode(content, type=_AccountsFile).accounts
         except OSError as error:
             raise DataError(f"{self._path}: cannot be read ({error.strerror or error})") from None
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
@@ -139,10 +139,10 @@ class Accounts:
         return {account.name: account for account in accounts}
 
     def _change(self, change: Callable[[dict[str, Account]], None]) -> None:
-        with self._alone():
+        with self._exclusive_lock():
             known = dict(self._read())
             change(known)
-            content = msgspec.json.format(msgspec.json.encode(_File(list(known.values()))), indent=1)
+            content = msgspec.json.format(msgspec.json.encode(_AccountsFile(list(known.values()))), indent=1)
             self._write(content)
 
     def _write(self, content: bytes) -> None:
@@ -157,26 +157,26 @@ class Accounts:
             temporary.replace(self._path)
             sync_directory(self._path.parent)
         except OSError as error:
-            raise from_os(error, self._path) from None
+            raise data_error_from_os(error, self._path) from None
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive_lock(self) -> Iterator[None]:
         """One who changes the accounts at a time."""
         try:
             file = self._path.with_name(f"{FILE}.lock").open("ab")
         except OSError as error:
-            raise from_os(error, self._path) from None
+            raise data_error_from_os(error, self._path) from None
         with file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
 
-def _must_be(name: str, known: dict[str, Account]) -> Account:
+def _require(name: str, known: dict[str, Account]) -> Account:
     found = known.get(name)
     if found is None:
         raise ConfigError(f"user {name[:80]}: is not known here; `tarrafa user list` shows who is")
     return found
 
 
-def _mark() -> str:
+def _new_mark() -> str:
     return secrets.token_hex(8)

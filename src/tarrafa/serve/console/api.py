@@ -17,12 +17,12 @@ from msgspec import inspect
 from starlette.datastructures import QueryParams
 from starlette.responses import Response
 
-from tarrafa.serve.console.doors import Door, Visit
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.console.problems import API, Refused
+from tarrafa.serve.console.doors import GuardedRoute, ConsoleRequest
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.console.problems import API_PATH, RequestRefused
 
-VERSION = "v1"
-BASE = f"{API}/{VERSION}"
+API_VERSION = "v1"
+API_BASE = f"{API_PATH}/{API_VERSION}"
 BODY_BYTES_MAX = 1 << 20
 PARAMETERS_MAX = 100
 PARAM_CHARS_MAX = 2_000
@@ -34,10 +34,10 @@ _strange_field = re.compile(
 
 
 @dataclass(slots=True)
-class Call:
+class ApiCall:
     """A question that was understood. `query` and `body` are of the types that the route declares."""
 
-    visit: Visit
+    visit: ConsoleRequest
     query: Any
     body: Any
 
@@ -45,7 +45,7 @@ class Call:
         return self.visit.param(name)
 
 
-Answering = Callable[[Call], Awaitable[object]]
+ApiHandler = Callable[[ApiCall], Awaitable[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ class ApiRoute:
     method: str
     path: str
     summary: str
-    need: Need
-    handler: Answering
+    need: AccessLevel
+    handler: ApiHandler
     query: type[msgspec.Struct] | None = None
     body: Any = None
     answer: Any = None
@@ -70,7 +70,7 @@ class ApiRoute:
 
 
 @dataclass(frozen=True, slots=True)
-class Documented:
+class DocumentedRoute:
     """What is answered elsewhere, by GET: `path` is the whole address, `answer` a type, several of which it is one, or
     None where it is text; `need`: whom it is for, but for those who sit at this machine."""
 
@@ -80,22 +80,22 @@ class Documented:
     answer: Any = None
     media_type: str = "application/json"
     codes: tuple[int, ...] = (400,)
-    need: Need = Need.OPEN
+    need: AccessLevel = AccessLevel.OPEN
 
 
-class Api:
+class ApiRegistry:
     """The register."""
 
     def __init__(self) -> None:
         self.routes: list[ApiRoute] = []
-        self.documented: list[Documented] = []
+        self.documented: list[DocumentedRoute] = []
 
     def route(
         self,
         method: str,
         path: str,
         summary: str,
-        need: Need,
+        need: AccessLevel,
         *,
         query: type[msgspec.Struct] | None = None,
         body: Any = None,
@@ -106,10 +106,10 @@ class Api:
         audited: bool = True,
         body_bytes_max: int = BODY_BYTES_MAX,
         text: str = "",
-    ) -> Callable[[Answering], Answering]:
+    ) -> Callable[[ApiHandler], ApiHandler]:
         """Registers the coroutine that it decorates."""
 
-        def register(handler: Answering) -> Answering:
+        def register(handler: ApiHandler) -> ApiHandler:
             self.routes.append(
                 ApiRoute(method, path, summary, need, handler, query, body, answer, code, action, harmless, audited,
                          body_bytes_max, text)
@@ -118,23 +118,23 @@ class Api:
 
         return register
 
-    def doors(self) -> list[Door]:
+    def guarded_routes(self) -> list[GuardedRoute]:
         return [
-            Door(one.method, BASE + one.path, one.need, _answering(one), one.action, one.harmless, one.audited,
+            GuardedRoute(one.method, API_BASE + one.path, one.need, _endpoint(one), one.action, one.harmless, one.audited,
                  one.body_bytes_max)
             for one in self.routes
         ]  # fmt: skip
 
 
-def _answering(route: ApiRoute) -> Callable[[Visit], Awaitable[Response]]:
+def _endpoint(route: ApiRoute) -> Callable[[ConsoleRequest], Awaitable[Response]]:
     decoder = msgspec.json.Decoder(route.body) if route.body is not None else None
 
-    async def answer(visit: Visit) -> Response:
+    async def answer(visit: ConsoleRequest) -> Response:
         if any(len(str(value)) > PARAM_CHARS_MAX for value in visit.request.path_params.values()):
-            raise Refused(404, "no_such_address")
+            raise RequestRefused(404, "no_such_address")
         query = read_query(visit.request.query_params, route.query)
-        body = _decoded(visit.body, decoder) if decoder is not None else None
-        said = await route.handler(Call(visit, query, body))
+        body = _decode_body(visit.body, decoder) if decoder is not None else None
+        said = await route.handler(ApiCall(visit, query, body))
         if isinstance(said, Response):
             return said
         if isinstance(said, str) and route.text:
@@ -146,37 +146,37 @@ def _answering(route: ApiRoute) -> Callable[[Visit], Awaitable[Response]]:
     return answer
 
 
-def _decoded(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
+def _decode_body(body: bytes, decoder: "msgspec.json.Decoder[Any]") -> Any:
     try:
         return decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Refused(400, "bad_body", error=told(error)) from None
+        raise RequestRefused(400, "bad_body", error=decode_error_text(error)) from None
 
 
 def read_query(given: QueryParams, kind: type[msgspec.Struct] | None) -> Any:
     """The parameters as the route declares them; one that it does not know is an error, because it would be ignored."""
     items = given.multi_items()
     if len(items) > PARAMETERS_MAX:
-        raise Refused(400, "too_many_fields", most=str(PARAMETERS_MAX))
+        raise RequestRefused(400, "too_many_fields", most=str(PARAMETERS_MAX))
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)} if kind is not None else {}
     for name, value in items:
         if name not in fields:
             known = ", ".join(fields) or "none"
-            raise Refused(400, "unknown_parameter", name=name[:60], known=known)
+            raise RequestRefused(400, "unknown_parameter", name=name[:60], known=known)
         if len(value) > PARAM_CHARS_MAX:
-            raise Refused(400, "bad_query", error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`")
+            raise RequestRefused(400, "bad_query", error=f"longer than {PARAM_CHARS_MAX:,} characters - at `$.{name}`")
     if kind is None:
         return None
-    many = _many(kind)
+    many = _list_parameters(kind)
     values = {name: given.getlist(name) if name in many else given[name] for name in given}
     try:
         return msgspec.convert(values, kind, strict=False)
     except (msgspec.MsgspecError, UnicodeError) as error:
-        raise Refused(400, "bad_query", error=told(error)) from None
+        raise RequestRefused(400, "bad_query", error=decode_error_text(error)) from None
 
 
 @cache
-def _many(kind: type[msgspec.Struct]) -> frozenset[str]:
+def _list_parameters(kind: type[msgspec.Struct]) -> frozenset[str]:
     """The parameters that may be given often."""
     described = inspect.type_info(kind)
     assert isinstance(described, inspect.StructType)
@@ -184,7 +184,7 @@ def _many(kind: type[msgspec.Struct]) -> frozenset[str]:
     return frozenset(field.encode_name for field in described.fields if isinstance(field.type, lists))
 
 
-def told(error: Exception) -> str:
+def decode_error_text(error: Exception) -> str:
     """msgspec's own words, which name the field and never the value: they are shown, and the audit keeps them. Its two
     exceptions are left out: what none of a few words is, and a field that could not be one."""
     text = _strange_field.sub("unknown field `…`", _strange_value.sub("Invalid enum value", str(error)))

@@ -13,35 +13,35 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
-from tarrafa.config import Collection, Complaint, discreet
+from tarrafa.config import Collection, Complaint, redact_collection
 from tarrafa.coordinate import authoring, drafts, forms, presets, writing
-from tarrafa.coordinate.closeup import versions
+from tarrafa.coordinate.closeup import version_changes
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.drafts import Draft, Unfit
-from tarrafa.coordinate.estimating import Estimate
-from tarrafa.coordinate.fields import Field, fields
+from tarrafa.coordinate.drafts import Draft, InvalidDraft
+from tarrafa.coordinate.estimating import CrawlEstimate
+from tarrafa.coordinate.fields import CollectionField, collection_fields
 from tarrafa.coordinate.judging import URLS_MAX
-from tarrafa.coordinate.presets import Wish
-from tarrafa.coordinate.rehearsing import Judgement, Rehearsal
+from tarrafa.coordinate.presets import PresetRequest
+from tarrafa.coordinate.rehearsing import ScopeCheckResponse, DryRun
 from tarrafa.coordinate.words import Words
 from tarrafa.coordinate.words.choosing import words_of
 from tarrafa.coordinate.words.complaining import translated
 from tarrafa.errors import ConfigError
-from tarrafa.serve.console.doors import Door, Visit
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.replies import json
+from tarrafa.serve.console.doors import GuardedRoute, ConsoleRequest
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.replies import json_response
 
 FORM_BYTES_MAX = 64 << 20  # a million roots
-WISHES = ("root", "country", "contact")
-TYPED_ANYWAY = ("revision", "csrf", "start", "whole", "toml", "copy", "urls", "try")
+PRESET_PARAMS = ("root", "country", "contact")
+NON_FIELD_NAMES = ("revision", "csrf", "start", "whole", "toml", "copy", "urls", "try")
 ENTRIES_SHOWN = 10  # of a list that is too long for a form
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class FormFieldView:
     """A field as the form shows it."""
 
-    field: Field
+    field: CollectionField
     label: str
     help: str
     values: list[str]
@@ -61,147 +61,147 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class FormDryRun:
     """What came of trying what stands in the form."""
 
     urls: str = ""
     is_wanted: bool = False
-    judged: Judgement | None = None
-    estimate: Estimate | None = None
+    judged: ScopeCheckResponse | None = None
+    estimate: CrawlEstimate | None = None
 
 
-class Defining:
+class CollectionFormPages:
     """The pages about what a collection is."""
 
-    def __init__(self, coordinator: Coordinator, rehearsal: Rehearsal) -> None:
+    def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
         self._coordinator, self._rehearsal = coordinator, rehearsal
 
-    def doors(self) -> list[Door]:
-        admin, look = Need.ADMIN, Need.VIEWER
+    def guarded_routes(self) -> list[GuardedRoute]:
+        admin, look = AccessLevel.ADMIN, AccessLevel.VIEWER
         at, most = "/console/c/{name}", FORM_BYTES_MAX
         return [
-            Door("GET", "/console/new", admin, self.new),
-            Door("POST", "/console/new", admin, self.create, "create a collection", body_bytes_max=most),
-            Door("GET", "/console/new/try", admin, self.begin_again),
-            Door("POST", "/console/new/try", admin, self.try_new, "try a form", body_bytes_max=most, audited=False),
-            Door("GET", f"{at}/edit", admin, self.edit),
-            Door("GET", f"{at}/edit/try", admin, self.begin_again),
-            Door("POST", f"{at}/edit/try", admin, self.try_edit, "try a form", body_bytes_max=most, audited=False),
-            Door("POST", f"{at}/edit", admin, self.save, "edit a collection", body_bytes_max=most),
-            Door("GET", f"{at}/toml", look, self.toml),
-            Door("GET", f"{at}/versions", look, self.versions),
-            Door("GET", f"{at}/versions.json", look, self.versions_json),
-            Door("GET", f"{at}/dry-run", look, self.rehearsal),
-            Door("GET", f"{at}/dry-run.json", look, self.rehearsal_json),
-            Door("POST", f"{at}/dry-run", look, self.rehearse, "dry run", "it changes nothing", audited=False),
+            GuardedRoute("GET", "/console/new", admin, self.new),
+            GuardedRoute("POST", "/console/new", admin, self.create, "create a collection", body_bytes_max=most),
+            GuardedRoute("GET", "/console/new/try", admin, self.redirect_to_form),
+            GuardedRoute("POST", "/console/new/try", admin, self.dry_run_new, "try a form", body_bytes_max=most, audited=False),
+            GuardedRoute("GET", f"{at}/edit", admin, self.edit),
+            GuardedRoute("GET", f"{at}/edit/try", admin, self.redirect_to_form),
+            GuardedRoute("POST", f"{at}/edit/try", admin, self.dry_run_edit, "try a form", body_bytes_max=most, audited=False),
+            GuardedRoute("POST", f"{at}/edit", admin, self.save, "edit a collection", body_bytes_max=most),
+            GuardedRoute("GET", f"{at}/toml", look, self.toml),
+            GuardedRoute("GET", f"{at}/versions", look, self.versions),
+            GuardedRoute("GET", f"{at}/versions.json", look, self.versions_json),
+            GuardedRoute("GET", f"{at}/dry-run", look, self.dry_run_page),
+            GuardedRoute("GET", f"{at}/dry-run.json", look, self.dry_run_json),
+            GuardedRoute("POST", f"{at}/dry-run", look, self.dry_run, "dry run", "it changes nothing", audited=False),
         ]
 
     # -- a new one ----------------------------------------------------------------------------------------------------
 
-    async def new(self, visit: Visit) -> Response:
+    async def new(self, visit: ConsoleRequest) -> Response:
         asked = visit.request.query_params
         if asked.get("copy"):
             original = await self._config(asked["copy"])
-            typed = await asyncio.to_thread(forms.form_of, original)
+            typed = await asyncio.to_thread(forms.form_from_collection, original)
             return await self._form(visit, typed | {"name": [f"{original.name}-2"]}, origin=original)
         preset = asked.get("preset", "")
         if not preset:
             return await self._form(visit, {})
-        wish = Wish(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
+        wish = PresetRequest(asked.get("root", ""), country=asked.get("country", ""), contact=asked.get("contact", ""))
         if not wish.root:
             return await self._form(visit, {}, preset=preset)
         try:
-            made = drafts.from_table(presets.make(preset, wish))
+            made = drafts.draft_from_table(presets.preset_table(preset, wish))
         except ConfigError as error:
             return await self._form(visit, {}, preset=preset, sentence=str(error), code=400)
-        shown = forms.form_of(made.collection) if made.collection is not None else {}
+        shown = forms.form_from_collection(made.collection) if made.collection is not None else {}
         return await self._form(visit, shown | {"name": []}, made.complaints, preset)
 
-    async def create(self, visit: Visit) -> Response:
-        typed = _typed(visit)
-        origin = await self._copied(visit, typed)
-        draft = await asyncio.to_thread(drafts.from_form, typed, None, origin)
+    async def create(self, visit: ConsoleRequest) -> Response:
+        typed = _typed_fields(visit)
+        origin = await self._copied_collection(visit, typed)
+        draft = await asyncio.to_thread(drafts.draft_from_form, typed, None, origin)
         start = bool(visit.form.get("start"))
         try:
-            made = await authoring.create(self._coordinator, draft, visit.who.name, start=start)
-        except Unfit as error:
-            visit.detail = authoring.at(error.complaints)
+            made = await authoring.create_collection(self._coordinator, draft, visit.principal.name, start=start)
+        except InvalidDraft as error:
+            visit.detail = authoring.complaints_for_audit(error.complaints)
             return await self._form(visit, typed, error.complaints, origin=origin, code=400)
-        visit.note(made.name)
-        return visit.to(f"/console/c/{made.name}")
+        visit.audit_note(made.name)
+        return visit.redirect(f"/console/c/{made.name}")
 
-    async def begin_again(self, visit: Visit) -> Response:
+    async def redirect_to_form(self, visit: ConsoleRequest) -> Response:
         """Whoever comes to what was tried by a link, in the other language perhaps."""
         asked = visit.request.url
-        return visit.to(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
+        return visit.redirect(asked.path.removesuffix("/try") + (f"?{asked.query}" if asked.query else ""))
 
-    async def try_new(self, visit: Visit) -> Response:
-        typed = _typed(visit)
-        origin = await self._copied(visit, typed)
-        draft = await asyncio.to_thread(drafts.to_try, typed, None, origin)
-        return await self._try(visit, typed, draft, origin=origin)
+    async def dry_run_new(self, visit: ConsoleRequest) -> Response:
+        typed = _typed_fields(visit)
+        origin = await self._copied_collection(visit, typed)
+        draft = await asyncio.to_thread(drafts.trial_draft_from_form, typed, None, origin)
+        return await self._form_dry_run(visit, typed, draft, origin=origin)
 
-    async def _copied(self, visit: Visit, typed: Mapping[str, list[str]]) -> Collection | None:
+    async def _copied_collection(self, visit: ConsoleRequest, typed: Mapping[str, list[str]]) -> Collection | None:
         copied = visit.form.get("copy")
         return await self._config(copied) if copied and typed.get(forms.KEPT) else None
 
     # -- one that is there --------------------------------------------------------------------------------------------
 
-    async def edit(self, visit: Visit) -> Response:
+    async def edit(self, visit: ConsoleRequest) -> Response:
         collection = await self._config(visit.param("name"))
-        typed = await asyncio.to_thread(forms.form_of, collection)
+        typed = await asyncio.to_thread(forms.form_from_collection, collection)
         return await self._form(visit, typed, editing=collection.name, origin=collection)
 
-    async def save(self, visit: Visit) -> Response:
-        name, typed = visit.param("name"), _typed(visit)
+    async def save(self, visit: ConsoleRequest) -> Response:
+        name, typed = visit.param("name"), _typed_fields(visit)
         before = await self._config(name)
-        draft = await asyncio.to_thread(drafts.from_form, typed, before)
+        draft = await asyncio.to_thread(drafts.draft_from_form, typed, before)
         try:
             given = visit.form.get("revision")
             revision = int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
-            changes = await authoring.edit(self._coordinator, before, draft, visit.who.name, revision)
-        except Unfit as error:
-            visit.note(name, authoring.at(error.complaints))
+            changes = await authoring.edit_collection(self._coordinator, before, draft, visit.principal.name, revision)
+        except InvalidDraft as error:
+            visit.audit_note(name, authoring.complaints_for_audit(error.complaints))
             return await self._form(visit, typed, error.complaints, editing=name, origin=before, code=400)
-        visit.note(name, authoring.told(changes))
-        return visit.to(f"/console/c/{name}")
+        visit.audit_note(name, authoring.changes_for_audit(changes))
+        return visit.redirect(f"/console/c/{name}")
 
-    async def try_edit(self, visit: Visit) -> Response:
-        name, typed = visit.param("name"), _typed(visit)
+    async def dry_run_edit(self, visit: ConsoleRequest) -> Response:
+        name, typed = visit.param("name"), _typed_fields(visit)
         before = await self._config(name)
-        draft = await asyncio.to_thread(drafts.to_try, typed, before)
-        return await self._try(visit, typed, draft, origin=before, editing=name)
+        draft = await asyncio.to_thread(drafts.trial_draft_from_form, typed, before)
+        return await self._form_dry_run(visit, typed, draft, origin=before, editing=name)
 
-    async def toml(self, visit: Visit) -> Response:
+    async def toml(self, visit: ConsoleRequest) -> Response:
         collection = await self._config(visit.param("name"))
-        collection = collection if visit.may_act else discreet(collection)
+        collection = collection if visit.is_admin else redact_collection(collection)
         named = {"Content-Disposition": f'attachment; filename="{collection.name}.toml"'}
-        return PlainTextResponse(await asyncio.to_thread(writing.toml, collection), headers=named)
+        return PlainTextResponse(await asyncio.to_thread(writing.collection_to_toml, collection), headers=named)
 
-    async def versions(self, visit: Visit) -> Response:
+    async def versions(self, visit: ConsoleRequest) -> Response:
         name = visit.param("name")
-        return self._page(visit, "console/versions.html", name=name, rows=await versions(self._coordinator, name))
+        return self._page(visit, "console/versions.html", name=name, rows=await version_changes(self._coordinator, name))
 
-    async def versions_json(self, visit: Visit) -> Response:
-        return json(await versions(self._coordinator, visit.param("name")))
+    async def versions_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(await version_changes(self._coordinator, visit.param("name")))
 
     # -- before it starts ---------------------------------------------------------------------------------------------
 
-    async def rehearsal(self, visit: Visit) -> Response:
-        return await self._rehearsed(visit, "")
+    async def dry_run_page(self, visit: ConsoleRequest) -> Response:
+        return await self._dry_run_response(visit, "")
 
-    async def rehearse(self, visit: Visit) -> Response:
-        return await self._rehearsed(visit, visit.form.get("urls"))
+    async def dry_run(self, visit: ConsoleRequest) -> Response:
+        return await self._dry_run_response(visit, visit.form.get("urls"))
 
-    async def rehearsal_json(self, visit: Visit) -> Response:
+    async def dry_run_json(self, visit: ConsoleRequest) -> Response:
         collection = await self._config(visit.param("name"))
-        return json({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
+        return json_response({"name": collection.name, "estimate": await self._rehearsal.estimate(collection)})
 
-    async def _rehearsed(self, visit: Visit, urls: str) -> Response:
+    async def _dry_run_response(self, visit: ConsoleRequest, urls: str) -> Response:
         collection, words = await self._config(visit.param("name")), _words(visit)
-        judged, sentence = Judgement([], []), ""
+        judged, sentence = ScopeCheckResponse([], []), ""
         try:
-            judged = await self._rehearsal.judge(collection, urls.splitlines(), words)
+            judged = await self._rehearsal.check_scope(collection, urls.splitlines(), words)
         except ConfigError as error:
             sentence = str(error)
         return self._page(
@@ -210,18 +210,18 @@ class Defining:
             estimate=await self._rehearsal.estimate(collection, words), most=URLS_MAX,
         )  # fmt: skip
 
-    async def _try(
-        self, visit: Visit, typed: Mapping[str, list[str]], draft: Draft, origin: Collection | None, editing: str = ""
+    async def _form_dry_run(
+        self, visit: ConsoleRequest, typed: Mapping[str, list[str]], draft: Draft, origin: Collection | None, editing: str = ""
     ) -> Response:
         """The form as it was sent, with what would come of it."""
         urls, wants_estimate, words = visit.form.get("urls"), visit.form.get("try") == "estimate", _words(visit)
-        tried, complaints, sentence = Tried(urls, True), draft.complaints, ""
+        tried, complaints, sentence = FormDryRun(urls, True), draft.complaints, ""
         if draft.collection is not None:
             try:
                 if wants_estimate:
                     tried = replace(tried, estimate=await self._rehearsal.estimate(draft.collection, words))
                 else:
-                    judged = await self._rehearsal.judge(draft.collection, urls.splitlines(), words)
+                    judged = await self._rehearsal.check_scope(draft.collection, urls.splitlines(), words)
                     tried = replace(tried, judged=judged)
             except ConfigError as error:
                 sentence = str(error)
@@ -234,7 +234,7 @@ class Defining:
 
     async def _form(
         self,
-        visit: Visit,
+        visit: ConsoleRequest,
         typed: Mapping[str, list[str]],
         complaints: list[Complaint] = [],  # noqa: B006 (nobody changes it)
         preset: str = "",
@@ -242,21 +242,21 @@ class Defining:
         editing: str = "",
         origin: Collection | None = None,
         code: int = 200,
-        tried: Tried = Tried(),  # noqa: B008 (nobody changes it)
+        tried: FormDryRun = FormDryRun(),  # noqa: B008 (nobody changes it)
     ) -> Response:
         """`origin`: whose long lists are kept."""
-        words, usual = _words(visit), forms.defaults()
+        words, usual = _words(visit), forms.default_form()
         kept = await asyncio.to_thread(forms.long_lists, origin) if typed.get(forms.KEPT) else {}
         wrong: dict[str, list[str]] = {}
         for one in complaints:
             said = translated(one.message, words.code)
             wrong.setdefault(f"{one.section}.{one.key}".strip("."), []).append(said)
-        sections: dict[str, list[Shown]] = {}
-        for field in fields().values():
+        sections: dict[str, list[FormFieldView]] = {}
+        for field in collection_fields().values():
             named = words.of(field.name)
             choices = [(value, words.choice(field.name, value)) for value in field.choices]
             long = kept.get(field.name, ()) if field.name in typed.get(forms.KEPT, ()) else ()
-            shown = Shown(field, named.label, named.help, list(typed.get(field.name, [])), usual[field.name],
+            shown = FormFieldView(field, named.label, named.help, list(typed.get(field.name, [])), usual[field.name],
                           wrong.pop(field.name, []), choices, len(long), long[:ENTRIES_SHOWN])  # fmt: skip
             sections.setdefault(field.section, []).append(shown)
         others = [sentence] * bool(sentence) + [message for messages in wrong.values() for message in messages]
@@ -264,7 +264,7 @@ class Defining:
         return self._page(
             visit, "console/define.html", code, sections=sections, words=words, others=others, editing=editing,
             revision=visit.form.get("revision") or self._revision(editing), preset=preset,
-            presets=presets.titles(words.code), wish={name: asked.get(name, "") for name in WISHES},
+            presets=presets.preset_titles(words.code), wish={name: asked.get(name, "") for name in PRESET_PARAMS},
             count=len(complaints) + bool(sentence), copied="" if editing or origin is None else origin.name,
             tried=tried,
         )  # fmt: skip
@@ -274,21 +274,21 @@ class Defining:
         status = self._coordinator.status(name)
         return status.revision if status is not None else ""
 
-    def _page(self, visit: Visit, template: str, code: int = 200, **values: Any) -> Response:
+    def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
         return visit.html(template, code, section="/console", **values)
 
     async def _config(self, name: str) -> Collection:
-        return await self._coordinator.must_config(name)
+        return await self._coordinator.config_in_force(name)
 
 
-def _typed(visit: Visit) -> dict[str, list[str]]:
+def _typed_fields(visit: ConsoleRequest) -> dict[str, list[str]]:
     """What was typed, field by field; what the form says besides is not a collection's."""
     found: dict[str, list[str]] = {}
     for name, value in visit.form.fields:
-        if name not in TYPED_ANYWAY:
+        if name not in NON_FIELD_NAMES:
             found.setdefault(name, []).append(value)
     return found
 
 
-def _words(visit: Visit) -> Words:
-    return words_of(visit.words.code)
+def _words(visit: ConsoleRequest) -> Words:
+    return words_of(visit.texts.code)

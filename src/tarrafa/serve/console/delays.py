@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-FREE_TRIES = 4
+FREE_ATTEMPTS = 4
 FIRST_WAIT_S = 1.0
 ADDRESS_WAIT_MAX_S, ACCOUNT_WAIT_MAX_S = 900.0, 10.0
 FORGOTTEN_AFTER_S = 3_600.0
@@ -20,18 +20,18 @@ KEPT_MAX = 10_000
 
 
 @dataclass(slots=True)
-class _Tries:
+class _LoginAttempts:
     wrong: int
     last: float
     until: float
 
 
-class Delays:
+class LoginThrottle:
     """Who tried what, and until when he must wait. `now` never goes back."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._tries: dict[str, OrderedDict[str, _Tries]] = {"address": OrderedDict(), "account": OrderedDict()}
+        self._tries: dict[str, OrderedDict[str, _LoginAttempts]] = {"address": OrderedDict(), "account": OrderedDict()}
 
     def wait_s(self, address: str, account: str) -> float:
         """How long he must wait before the next try; 0: he may try now."""
@@ -42,24 +42,24 @@ class Delays:
                 until = max(until, found.until)
         return max(0.0, until - now)
 
-    def tried(self, address: str, account: str) -> None:
+    def record_attempt(self, address: str, account: str) -> None:
         """He tries now. Counted before it is known to be wrong, so that many at once do not count as one."""
         for kind, name, most in (("address", address, ADDRESS_WAIT_MAX_S), ("account", account, ACCOUNT_WAIT_MAX_S)):
             if name:
                 self._count(self._tries[kind], name, most)
 
-    def was_right(self, address: str, account: str) -> None:
+    def record_success(self, address: str, account: str) -> None:
         self._tries["address"].pop(address, None)
         self._tries["account"].pop(account, None)
 
-    def _count(self, tries: OrderedDict[str, _Tries], name: str, wait_max_s: float) -> None:
+    def _count(self, tries: OrderedDict[str, _LoginAttempts], name: str, wait_max_s: float) -> None:
         now = self._now()
         found = tries.get(name)
         if found is None or now - found.last > FORGOTTEN_AFTER_S:
-            found = tries[name] = _Tries(0, now, 0.0)
+            found = tries[name] = _LoginAttempts(0, now, 0.0)
         found.wrong, found.last = found.wrong + 1, now
-        if found.wrong >= FREE_TRIES:
-            found.until = now + min(FIRST_WAIT_S * 2.0 ** min(found.wrong - FREE_TRIES, 20), wait_max_s)
+        if found.wrong >= FREE_ATTEMPTS:
+            found.until = now + min(FIRST_WAIT_S * 2.0 ** min(found.wrong - FREE_ATTEMPTS, 20), wait_max_s)
         tries.move_to_end(name)
         if len(tries) > KEPT_MAX:
             tries.popitem(last=False)

@@ -21,24 +21,24 @@ from enum import IntEnum
 
 from starlette.requests import HTTPConnection
 
-from tarrafa.coordinate.audit import Audit
+from tarrafa.coordinate.audit import AuditLog
 from tarrafa.data import DataDirectory
 from tarrafa.errors import ConfigError
 from tarrafa.frontier.door import is_loopback
 from tarrafa.frontier.token import TOKEN_CHARACTERS_MAX, TOKEN_VARIABLE, Token
 from tarrafa.serve.console.accounts import Accounts
-from tarrafa.serve.console.delays import Delays
-from tarrafa.serve.console.origin import address_of
-from tarrafa.serve.console.passwords import Verifier
-from tarrafa.serve.console.sessions import Session, Sessions, csrf_of
-from tarrafa.serve.shields import is_on_this_machine
+from tarrafa.serve.console.delays import LoginThrottle
+from tarrafa.serve.console.origin import client_address
+from tarrafa.serve.console.passwords import PasswordVerifier
+from tarrafa.serve.console.sessions import LoginSession, LoginSessions, csrf_token
+from tarrafa.serve.shields import is_local_request
 
 COOKIE = "tarrafa"
 BEARER = "bearer "
 HEADER_CHARS_MAX = TOKEN_CHARACTERS_MAX + 100
 
 
-class Need(IntEnum):
+class AccessLevel(IntEnum):
     """Whom something is for. Each may what those before may."""
 
     OPEN = 0
@@ -47,28 +47,28 @@ class Need(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Principal:
     """Whoever asks. `how`: session, bearer, local, or nothing. `csrf` is what his forms bring along; never shown."""
 
     name: str
-    role: Need
+    role: AccessLevel
     how: str = ""
     csrf: str = ""
-    session: Session | None = None
+    session: LoginSession | None = None
 
     def __repr__(self) -> str:
         return f"Who({self.name!r}, {self.role.name})"
 
     @property
-    def is_nobody(self) -> bool:
-        return self.role is Need.OPEN
+    def is_anonymous(self) -> bool:
+        return self.role is AccessLevel.OPEN
 
 
-NOBODY = Who("nobody", Need.OPEN)
-ROLES = {"viewer": Need.VIEWER, "admin": Need.ADMIN}
+ANONYMOUS = Principal("nobody", AccessLevel.OPEN)
+ROLE_LEVELS = {"viewer": AccessLevel.VIEWER, "admin": AccessLevel.ADMIN}
 
 
-class Wait(Exception):
+class LoginDelayed(Exception):
     """He must not try yet; for so many seconds."""
 
     def __init__(self, seconds: float) -> None:
@@ -76,7 +76,7 @@ class Wait(Exception):
         self.seconds = seconds
 
 
-class Entry:
+class Authenticator:
     """Who may enter one data directory's console. `public` is the address that the site is known by; `signs_in`: there
     is a page where people can."""
 
@@ -87,13 +87,13 @@ class Entry:
         token: Token | None = None,
         public: str = "",
         behind_proxy: bool = False,
-        audit: Audit | None = None,
+        audit: AuditLog | None = None,
         signs_in: bool = True,
     ) -> None:
-        self.accounts, self.sessions, self.audit = Accounts(data), Sessions(data, now), audit or Audit(data, now)
+        self.accounts, self.sessions, self.audit = Accounts(data), LoginSessions(data, now), audit or AuditLog(data, now)
         self.public, self.behind_proxy, self.signs_in = public.rstrip("/"), behind_proxy, signs_in
         self._token = token or Token()
-        self._delays, self._verifier = Delays(now), Verifier()
+        self._delays, self._verifier = LoginThrottle(now), PasswordVerifier()
         self._own = secrets.token_urlsafe()  # what the forms of those at this machine are made of
 
     @property
@@ -110,7 +110,7 @@ class Entry:
     def has_token(self) -> bool:
         return bool(self._token)
 
-    def check_listening(self, host: str) -> None:
+    def check_listen_address(self, host: str) -> None:
         """Refuse to be reached by those who could not be told apart."""
         if self._token or self.accounts:
             return
@@ -137,69 +137,69 @@ class Entry:
 
     # -- who asks --------------------------------------------------------------------------------------------------
 
-    async def who(self, connection: HTTPConnection) -> Who:
+    async def identify(self, connection: HTTPConnection) -> Principal:
         if connection.headers.get("authorization", "")[: len(BEARER)].lower() == BEARER:
-            return Who("token", Need.ADMIN, "bearer") if self.is_program(connection) else NOBODY
+            return Principal("token", AccessLevel.ADMIN, "bearer") if self.has_valid_token(connection) else ANONYMOUS
         secret = connection.cookies.get(self.cookie, "")
         if secret:
-            known = await self._signed_in(secret)
+            known = await self._session_principal(secret)
             if known is not None:
                 return known
-        if self.is_here(connection) and not self._token and not self.accounts:
-            return Who("local", Need.ADMIN, "local", csrf_of(self._own))
-        return NOBODY
+        if self.is_local(connection) and not self._token and not self.accounts:
+            return Principal("local", AccessLevel.ADMIN, "local", csrf_token(self._own))
+        return ANONYMOUS
 
-    def is_program(self, connection: HTTPConnection) -> bool:
+    def has_valid_token(self, connection: HTTPConnection) -> bool:
         """Whether it shows the right token."""
         given = connection.headers.get("authorization", "")[:HEADER_CHARS_MAX]
         return given[: len(BEARER)].lower() == BEARER and self._is_token(given[len(BEARER) :].strip())
 
-    def is_here(self, connection: HTTPConnection) -> bool:
+    def is_local(self, connection: HTTPConnection) -> bool:
         """Whether whoever asks sits at this machine; behind a proxy nobody does."""
-        return not self.behind_proxy and is_on_this_machine(connection)
+        return not self.behind_proxy and is_local_request(connection)
 
-    def may_be_known(self, connection: HTTPConnection) -> bool:
+    def may_be_signed_in(self, connection: HTTPConnection) -> bool:
         """Whether it is worth while to show him where those go who are known; what he brings is looked at there."""
-        return self.is_here(connection) or self.cookie in connection.cookies
+        return self.is_local(connection) or self.cookie in connection.cookies
 
-    def address_of(self, connection: HTTPConnection) -> str:
-        return address_of(connection, self.behind_proxy)
+    def client_address_of(self, connection: HTTPConnection) -> str:
+        return client_address(connection, self.behind_proxy)
 
-    async def _signed_in(self, secret: str) -> Who | None:
+    async def _session_principal(self, secret: str) -> Principal | None:
         session = await self.sessions.find(secret)
         if session is None:
             return None
-        role, mark = self._standing(session.account)
+        role, mark = self._current_role(session.account)
         if role is None or not hmac.compare_digest(mark, session.mark):
             await self.sessions.end(session)
             return None
-        return Who(session.account, role, "session", csrf_of(secret), session)
+        return Principal(session.account, role, "session", csrf_token(secret), session)
 
-    def _standing(self, account: str) -> tuple[Need | None, str]:
+    def _current_role(self, account: str) -> tuple[AccessLevel | None, str]:
         """The role and the mark of now."""
         if account == "token":
-            return (Need.ADMIN, self._token_mark()) if self._token else (None, "")
+            return (AccessLevel.ADMIN, self._token_mark()) if self._token else (None, "")
         found = self.accounts.find(account)
-        return (ROLES[found.role], found.mark) if found is not None else (None, "")
+        return (ROLE_LEVELS[found.role], found.mark) if found is not None else (None, "")
 
     # -- signing in and out ----------------------------------------------------------------------------------------
 
     async def sign_in(self, connection: HTTPConnection, name: str, password: str) -> tuple[str, str] | None:
         """A new session, as (name, secret); None if it was wrong. An empty name comes with the token."""
-        address, account = self.address_of(connection), name or "token"
+        address, account = self.client_address_of(connection), name or "token"
         wait_s = self._delays.wait_s(address, account)
         if wait_s:
-            raise Wait(wait_s)
-        self._delays.tried(address, account)
+            raise LoginDelayed(wait_s)
+        self._delays.record_attempt(address, account)
         if name:
             found = self.accounts.find(name)
-            right = await self._verifier.is_right(password, found.hash if found is not None else None)
+            right = await self._verifier.verify(password, found.hash if found is not None else None)
             mark = found.mark if found is not None else ""
         else:
             right, mark = self._is_token(password.strip()), self._token_mark()
         if not right:
             return None
-        self._delays.was_right(address, account)
+        self._delays.record_success(address, account)
         return account, await self.sessions.begin(account, mark)
 
     def _is_token(self, given: str) -> bool:

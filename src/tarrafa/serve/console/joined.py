@@ -21,22 +21,22 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tarrafa.coordinate.beats import BEAT_BYTES_MAX, Beat, Invitation, Joining, Orders, read
-from tarrafa.coordinate.nodes import Nodes
+from tarrafa.coordinate.beats import NODE_HEARTBEAT_BYTES_MAX, NodeHeartbeat, JoinResponse, JoinRequest, NodeOrders, decode_message
+from tarrafa.coordinate.nodes import NodeRegistry
 from tarrafa.errors import NameTaken, TarrafaError
 from tarrafa.frontier.token import Token
-from tarrafa.pulse import shown
-from tarrafa.serve.guard import Guard, body_of
+from tarrafa.pulse import printable_text
+from tarrafa.serve.guard import BearerTokenMiddleware, read_body
 
-SENTENCE_CHARS_MAX = 300
+MESSAGE_CHARS_MAX = 300
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
-Invite = Callable[[Orders], Awaitable[Invitation]]
+Invite = Callable[[NodeOrders], Awaitable[JoinResponse]]
 
 
-def create_app(
-    nodes: Nodes, token: Token, invite: Invite, now: Callable[[], float], mark: Callable[[], str] = lambda: ""
+def create_node_app(
+    nodes: NodeRegistry, token: Token, invite: Invite, now: Callable[[], float], mark: Callable[[], str] = lambda: ""
 ) -> Starlette:
     """To be mounted at PATH. `invite` says where the frontier is, for a node that has these orders; `now` is
     real time; `mark` differs when the secrets do."""
@@ -44,50 +44,50 @@ def create_app(
         raise ValueError("without a token nobody may join")
 
     async def join(request: Request) -> Response:
-        who = await _asked(request, Joining)
-        return _json(await invite(replace(nodes.join(who, now()), secrets=mark())))
+        who = await _read_message(request, JoinRequest)
+        return _json_response(await invite(replace(nodes.join(who, now()), secrets=mark())))
 
     async def beat(request: Request) -> Response:
-        said = await _asked(request, Beat)
+        said = await _read_message(request, NodeHeartbeat)
         if said.node != request.path_params["name"]:
             raise HTTPException(400, f"this is the beat of {said.node}")
-        return _json(replace(nodes.take(said, now()), secrets=mark()))
+        return _json_response(replace(nodes.receive_heartbeat(said, now()), secrets=mark()))
 
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
     return Starlette(
         routes=[Route("/join", join, methods=["POST"]), Route("/{name}/beat", beat, methods=["POST"])],
-        middleware=[Middleware(Guard, token=token.secret, refuse=_refused)],
-        exception_handlers=dict.fromkeys(kinds, _trouble),
+        middleware=[Middleware(BearerTokenMiddleware, token=token.secret, refuse=_error_json)],
+        exception_handlers=dict.fromkeys(kinds, _error_response),
     )
 
 
-async def _asked(request: Request, kind: type[T]) -> T:
-    body = await body_of(request, BEAT_BYTES_MAX)
+async def _read_message(request: Request, kind: type[T]) -> T:
+    body = await read_body(request, NODE_HEARTBEAT_BYTES_MAX)
     if body is None:
-        raise HTTPException(413, f"a body holds at most {BEAT_BYTES_MAX:,} bytes")
+        raise HTTPException(413, f"a body holds at most {NODE_HEARTBEAT_BYTES_MAX:,} bytes")
     try:
-        return read(body, kind)
+        return decode_message(body, kind)
     except ValueError as error:
         raise HTTPException(400, f"the body cannot be understood: {error}") from None
 
 
-async def _trouble(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     """Every error ends here."""
     if isinstance(error, HTTPException):
-        return _refused(error.status_code, error.detail, error.headers)
+        return _error_json(error.status_code, error.detail, error.headers)
     if isinstance(error, NameTaken):
-        return _refused(409, str(error))
+        return _error_json(409, str(error))
     if isinstance(error, ClientDisconnect):
-        return _refused(400, "the body did not come whole")
+        return _error_json(400, "the body did not come whole")
     if isinstance(error, TarrafaError):
         log.warning("%s", error)
-        return _refused(503, str(error))
+        return _error_json(503, str(error))
     log.error("unexpected", exc_info=error)
-    return _refused(500, f"something went wrong here: {type(error).__name__}")
+    return _error_json(500, f"something went wrong here: {type(error).__name__}")
 
 
-def _refused(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
-    response = _json({"error": shown(sentence, SENTENCE_CHARS_MAX)}, code)
+def _error_json(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
+    response = _json_response({"error": printable_text(sentence, MESSAGE_CHARS_MAX)}, code)
     for name, value in dict(headers or {}).items():
         response.headers[name] = value
     if code == 413:
@@ -95,5 +95,5 @@ def _refused(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -
     return response
 
 
-def _json(value: object, code: int = 200) -> Response:
+def _json_response(value: object, code: int = 200) -> Response:
     return Response(msgspec.json.encode(value), code, media_type="application/json")

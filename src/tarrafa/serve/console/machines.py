@@ -10,93 +10,93 @@ from starlette.responses import Response
 
 from tarrafa.coordinate import ordering
 from tarrafa.coordinate.beats import ROLES
-from tarrafa.coordinate.closeup import node_of
+from tarrafa.coordinate.closeup import find_node
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.ordering import TypedOrders
-from tarrafa.coordinate.picture import NodePicture, Picture, totals_of
+from tarrafa.coordinate.ordering import NodeOrdersForm
+from tarrafa.coordinate.picture import NodeSnapshot, SystemSnapshot, cluster_totals
 from tarrafa.errors import ConfigError
-from tarrafa.serve.console.doors import Door, Visit
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.console.streaming import Streams
-from tarrafa.serve.replies import json
+from tarrafa.serve.console.doors import GuardedRoute, ConsoleRequest
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.console.streaming import LiveUpdates
+from tarrafa.serve.replies import json_response
 
 
-class Machines:
+class NodePages:
     """The pages about nodes."""
 
-    def __init__(self, coordinator: Coordinator, streams: Streams, now: Any) -> None:
+    def __init__(self, coordinator: Coordinator, streams: LiveUpdates, now: Any) -> None:
         self._coordinator, self._streams, self._now = coordinator, streams, now
 
-    def doors(self) -> list[Door]:
-        look, at = Need.VIEWER, "/console/nodes/{node}"
+    def guarded_routes(self) -> list[GuardedRoute]:
+        look, at = AccessLevel.VIEWER, "/console/nodes/{node}"
         return [
-            Door("GET", "/console/nodes", look, self.all),
-            Door("GET", "/console/nodes.json", look, self.all_json),
-            Door("GET", "/console/nodes-live", look, self.all_live),
-            Door("GET", f"{at}.json", look, self.one_json),
-            Door("GET", at, look, self.one),
-            Door("GET", f"{at}/live", look, self.one_live),
-            Door("POST", f"{at}/orders", Need.ADMIN, self.order, "order a node"),
-            Door("POST", f"{at}/forget", Need.ADMIN, self.forget, "forget a node"),
+            GuardedRoute("GET", "/console/nodes", look, self.nodes_page),
+            GuardedRoute("GET", "/console/nodes.json", look, self.nodes_json),
+            GuardedRoute("GET", "/console/nodes-live", look, self.nodes_live),
+            GuardedRoute("GET", f"{at}.json", look, self.node_json),
+            GuardedRoute("GET", at, look, self.node_page),
+            GuardedRoute("GET", f"{at}/live", look, self.node_live),
+            GuardedRoute("POST", f"{at}/orders", AccessLevel.ADMIN, self.save_node_settings, "order a node"),
+            GuardedRoute("POST", f"{at}/forget", AccessLevel.ADMIN, self.forget_node, "forget a node"),
         ]
 
-    async def all(self, visit: Visit) -> Response:
-        return self._page(visit, "console/nodes.html", picture=self._coordinator.picture())
+    async def nodes_page(self, visit: ConsoleRequest) -> Response:
+        return self._page(visit, "console/nodes.html", picture=self._coordinator.snapshot())
 
-    async def all_json(self, visit: Visit) -> Response:
-        picture = self._coordinator.picture()
-        return json({"nodes": picture.nodes, "totals": picture.totals})
+    async def nodes_json(self, visit: ConsoleRequest) -> Response:
+        picture = self._coordinator.snapshot()
+        return json_response({"nodes": picture.nodes, "totals": picture.totals})
 
-    async def all_live(self, visit: Visit) -> Response:
-        return self._streams.answer(visit, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
+    async def nodes_live(self, visit: ConsoleRequest) -> Response:
+        return self._streams.stream(visit, lambda picture: {"nodes": ("console/nodes_part.html", {"picture": picture})})
 
-    async def one(self, visit: Visit) -> Response:
-        one = self._found(visit, self._coordinator.picture())
-        return self._node(visit, one, ordering.typed(one.node.orders))
+    async def node_page(self, visit: ConsoleRequest) -> Response:
+        one = self._found(visit, self._coordinator.snapshot())
+        return self._node_response(visit, one, ordering.form_from_orders(one.node.orders))
 
-    async def one_json(self, visit: Visit) -> Response:
-        return json(self._found(visit, self._coordinator.picture()))
+    async def node_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(self._found(visit, self._coordinator.snapshot()))
 
-    async def one_live(self, visit: Visit) -> Response:
-        self._found(visit, self._coordinator.picture())
+    async def node_live(self, visit: ConsoleRequest) -> Response:
+        self._found(visit, self._coordinator.snapshot())
 
-        def parts(picture: Picture) -> dict[str, tuple[str, dict[str, Any]]]:
+        def parts(picture: SystemSnapshot) -> dict[str, tuple[str, dict[str, Any]]]:
             one = self._found(visit, picture)
-            return {"node": ("console/node_part.html", {"one": one, "picture": _alone(picture, one)})}
+            return {"node": ("console/node_part.html", {"one": one, "picture": _single_node_picture(picture, one)})}
 
-        return self._streams.answer(visit, parts)
+        return self._streams.stream(visit, parts)
 
-    async def order(self, visit: Visit) -> Response:
-        one, form = self._found(visit, self._coordinator.picture()), visit.form
-        typed = TypedOrders(*(form.get(name).strip() for name in TypedOrders.__struct_fields__))
+    async def save_node_settings(self, visit: ConsoleRequest) -> Response:
+        one, form = self._found(visit, self._coordinator.snapshot()), visit.form
+        typed = NodeOrdersForm(*(form.get(name).strip() for name in NodeOrdersForm.__struct_fields__))
         try:
-            orders = ordering.read(typed, form.all("roles"), paused=bool(form.get("paused")))
+            orders = ordering.orders_from_form(typed, form.all("roles"), paused=bool(form.get("paused")))
         except ConfigError as error:
-            return self._node(visit, one, typed, str(error), 400)
-        visit.note(one.node.name, str(orders))
-        self._coordinator.nodes.order(one.node.name, orders, self._now())
-        return visit.to(f"/console/nodes/{one.node.name}")
+            return self._node_response(visit, one, typed, str(error), 400)
+        visit.audit_note(one.node.name, str(orders))
+        self._coordinator.nodes.set_orders(one.node.name, orders, self._now())
+        return visit.redirect(f"/console/nodes/{one.node.name}")
 
-    async def forget(self, visit: Visit) -> Response:
+    async def forget_node(self, visit: ConsoleRequest) -> Response:
         name = visit.param("node")
-        visit.note(name)
+        visit.audit_note(name)
         self._coordinator.nodes.forget(name, self._now())
-        return visit.to("/console/nodes")
+        return visit.redirect("/console/nodes")
 
-    def _node(
-        self, visit: Visit, one: NodePicture, typed: TypedOrders, sentence: str = "", code: int = 200
+    def _node_response(
+        self, visit: ConsoleRequest, one: NodeSnapshot, typed: NodeOrdersForm, sentence: str = "", code: int = 200
     ) -> Response:
-        picture = _alone(self._coordinator.picture(), one)
+        picture = _single_node_picture(self._coordinator.snapshot(), one)
         return self._page(
             visit, "console/node.html", code, picture=picture, one=one, typed=typed, sentence=sentence, roles=ROLES
         )
 
-    def _found(self, visit: Visit, picture: Picture) -> NodePicture:
-        return node_of(picture, visit.param("node"))
+    def _found(self, visit: ConsoleRequest, picture: SystemSnapshot) -> NodeSnapshot:
+        return find_node(picture, visit.param("node"))
 
-    def _page(self, visit: Visit, template: str, code: int = 200, **values: Any) -> Response:
+    def _page(self, visit: ConsoleRequest, template: str, code: int = 200, **values: Any) -> Response:
         return visit.html(template, code, section="/console/nodes", **values)
 
 
-def _alone(picture: Picture, one: NodePicture) -> Picture:
-    return Picture(picture.at, picture.trouble, [], [], [one], totals_of([one]))
+def _single_node_picture(picture: SystemSnapshot, one: NodeSnapshot) -> SystemSnapshot:
+    return SystemSnapshot(picture.at, picture.trouble, [], [], [one], cluster_totals([one]))

@@ -12,21 +12,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoM
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from tarrafa.coordinate.picture import CollectionPicture, NodePicture, Picture
+from tarrafa.coordinate.picture import CollectionSnapshot, NodeSnapshot, SystemSnapshot
 
-TYPE = CONTENT_TYPE_LATEST
-STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+COLLECTION_STATES = ("ready", "waiting", "running", "paused", "stopped", "finished")
 COLLECTION, NODE, PROCESS = ["collection"], ["node"], ["node", "process", "role"]
 
 
-def metrics(picture: Picture, version: str) -> bytes:
+def prometheus_text(picture: SystemSnapshot, version: str) -> bytes:
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Pictured(picture, version))
+    registry.register(_SnapshotCollector(picture, version))
     return generate_latest(registry)
 
 
-class _Pictured(Collector):
-    def __init__(self, picture: Picture, version: str) -> None:
+class _SnapshotCollector(Collector):
+    def __init__(self, picture: SystemSnapshot, version: str) -> None:
         self._picture, self._version = picture, version
 
     def collect(self) -> Iterable[Metric]:
@@ -36,8 +36,8 @@ class _Pictured(Collector):
         yield from _processes(self._picture.nodes)
 
 
-def _collections(collections: list[CollectionPicture]) -> Iterator[Metric]:
-    counters: dict[str, tuple[str, Callable[[CollectionPicture], float]]] = {
+def _collections(collections: list[CollectionSnapshot]) -> Iterator[Metric]:
+    counters: dict[str, tuple[str, Callable[[CollectionSnapshot], float]]] = {
         "visits": ("Visits that are over.", lambda one: one.status.visits),
         "requests": ("Requests made.", lambda one: one.status.requests),
         "revisits": ("Visits to pages that were kept before.", lambda one: one.status.revisits),
@@ -73,13 +73,13 @@ def _collections(collections: list[CollectionPicture]) -> Iterator[Metric]:
             urls.add_metric([one.name, name], count)
         for name, count in (("active", sample.active), ("waiting", sample.waiting), ("backed_off", sample.backed_off)):
             hosts.add_metric([one.name, name], count)
-        for name in STATES:
+        for name in COLLECTION_STATES:
             state.add_metric([one.name, name], float(one.state == name))
     yield from (by_status, urls, hosts, state, pages, fresh)
 
 
-def _nodes(nodes: list[NodePicture]) -> Iterator[Metric]:
-    gauges: dict[str, tuple[str, Callable[[NodePicture], float]]] = {
+def _nodes(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
+    gauges: dict[str, tuple[str, Callable[[NodeSnapshot], float]]] = {
         "up": ("Whether it was heard of in the last seconds.", lambda one: float(not one.node.is_silent)),
         "cpu_ratio": ("Use of all its cores.", lambda one: one.node.beat.machine.cpu),
         "load1": ("Load of the last minute.", lambda one: one.node.beat.machine.load),
@@ -96,7 +96,7 @@ def _nodes(nodes: list[NodePicture]) -> Iterator[Metric]:
         yield family
 
 
-def _processes(nodes: list[NodePicture]) -> Iterator[Metric]:
+def _processes(nodes: list[NodeSnapshot]) -> Iterator[Metric]:
     cpu = GaugeMetricFamily("tarrafa_process_cpu_ratio", "Use of one core.", labels=PROCESS)
     memory = GaugeMetricFamily("tarrafa_process_resident_memory_bytes", "Memory.", labels=PROCESS)
     restarts = CounterMetricFamily("tarrafa_process_restarts", "How often it was started again.", labels=PROCESS)

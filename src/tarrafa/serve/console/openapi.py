@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 
 from tarrafa import __version__
-from tarrafa.serve.console.api import BASE, PARAM_CHARS_MAX, Api, ApiRoute, Documented
+from tarrafa.serve.console.api import API_BASE, PARAM_CHARS_MAX, ApiRegistry, ApiRoute, DocumentedRoute
 from tarrafa.serve.console.doors import CSRF_HEADER
-from tarrafa.serve.console.entry import Need
+from tarrafa.serve.console.entry import AccessLevel
 from tarrafa.serve.console.problems import MEDIA_TYPE, Problem
 
-OPENAPI = "3.1.0"
+OPENAPI_VERSION = "3.1.0"
 REFERENCE = "#/components/schemas/{name}"
 Json = dict[str, Any]
 
 _params = re.compile(r"\{([a-z_]+)(?::[a-z]+)?\}")
-SENTENCES = {
+STATUS_DESCRIPTIONS = {
     400: "It cannot be understood; the sentence says what of it.",
     401: "Nobody known asks: a token or a session is needed.",
     403: "Whoever asks may not do this, or a page elsewhere made his browser ask.",
@@ -31,7 +31,7 @@ SENTENCES = {
     429: "Too much was asked from this address; `Retry-After` says when to ask again.",
     503: "It cannot be answered now.",
 }
-SIMPLE_CODES = {403: "It is told to those at the machine itself only."}
+LOCAL_DESCRIPTIONS = {403: "It is told to those at the machine itself only."}
 
 
 class Error(msgspec.Struct, frozen=True):
@@ -40,27 +40,27 @@ class Error(msgspec.Struct, frozen=True):
     error: str
 
 
-def document(api: Api, cookie: str, server: str = "/") -> Json:
+def openapi_document(api: ApiRegistry, cookie: str, server: str = "/") -> Json:
     """The whole document. `cookie` is the name of the session's."""
     kinds = [kind for route in api.routes for kind in (route.body, route.answer) if kind is not None]
-    kinds += [kind for one in api.documented for kind in _kinds(one.answer)] + [Problem, Error]
+    kinds += [kind for one in api.documented for kind in _response_types(one.answer)] + [Problem, Error]
     asking = [*(route.query for route in api.routes), *(one.query for one in api.documented)]
     queries = [query for query in asking if query is not None]
-    schemas, components = _named(*msgspec.json.schema_components([*kinds, *queries], ref_template=REFERENCE))
-    told = dict(zip([*map(_key, kinds), *map(_key, queries)], schemas, strict=True))
+    schemas, components = _short_schema_names(*msgspec.json.schema_components([*kinds, *queries], ref_template=REFERENCE))
+    told = dict(zip([*map(_schema_key, kinds), *map(_schema_key, queries)], schemas, strict=True))
     asked = {query.__name__ for query in queries}
     paths: dict[str, Json] = {}
     for route in api.routes:
-        at = paths.setdefault(_params.sub(r"{\1}", BASE + route.path), {})
+        at = paths.setdefault(_params.sub(r"{\1}", API_BASE + route.path), {})
         at[route.method.lower()] = _operation(route, told, components)
     for one in api.documented:
         paths.setdefault(one.path, {})["get"] = _documented(one, told, components)
     return {
-        "openapi": OPENAPI,
+        "openapi": OPENAPI_VERSION,
         "info": {
             "title": "Tarrafa",
             "version": __version__,
-            "description": f"What can be asked of this site, and what can be done. Routes below {BASE} keep their "
+            "description": f"What can be asked of this site, and what can be done. Routes below {API_BASE} keep their "
             "names and shapes within their version; new fields and routes may be added.",
         },
         "servers": [{"url": server}],
@@ -76,7 +76,7 @@ def document(api: Api, cookie: str, server: str = "/") -> Json:
     }
 
 
-def _named(schemas: tuple[Json, ...], components: Json) -> tuple[list[Json], Json]:
+def _short_schema_names(schemas: tuple[Json, ...], components: Json) -> tuple[list[Json], Json]:
     """Shapes that share a name are told apart by their modules, whose paths are nobody's business: `ExplainTold`."""
     text = msgspec.json.encode([schemas, components]).decode()
     for name in components:
@@ -94,18 +94,18 @@ def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> J
     codes = [400, 404, 429, 503]
     operation: Json = {
         "summary": route.summary,
-        "operationId": _name(route.method, route.path),
-        "tags": [BASE],
+        "operationId": _operation_id(route.method, route.path),
+        "tags": [API_BASE],
         "parameters": [*_path(route.path), *_query(route.query, components)],
         "responses": {},
         "x-needs": route.need.name.lower(),
     }
     if route.body is not None:
-        content = {"application/json": {"schema": told[_key(route.body)]}}
+        content = {"application/json": {"schema": told[_schema_key(route.body)]}}
         operation["requestBody"] = {"required": True, "content": content}
     if unsafe:
         codes += [403, 408, 413, 415]
-    if route.need is not Need.OPEN:
+    if route.need is not AccessLevel.OPEN:
         codes += [401, 403]
         operation["security"] = [{"token": []}, {"session": [], "form": []} if unsafe else {"session": []}]
     if route.text:
@@ -114,35 +114,35 @@ def _operation(route: ApiRoute, told: dict[object, Json], components: Json) -> J
     elif route.answer is None:
         operation["responses"]["204"] = {"description": "Done."}
     else:
-        content = {"application/json": {"schema": told[_key(route.answer)]}}
+        content = {"application/json": {"schema": told[_schema_key(route.answer)]}}
         operation["responses"][str(route.code)] = {"description": route.summary, "content": content}
     reference = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
     for code in sorted(set(codes)):
-        operation["responses"][str(code)] = {"description": SENTENCES[code], "content": reference}
+        operation["responses"][str(code)] = {"description": STATUS_DESCRIPTIONS[code], "content": reference}
     return operation
 
 
-def _documented(one: Documented, told: dict[object, Json], components: Json) -> Json:
-    schemas = [told[_key(kind)] for kind in _kinds(one.answer)] or [{"type": "string"}]
+def _documented(one: DocumentedRoute, told: dict[object, Json], components: Json) -> Json:
+    schemas = [told[_schema_key(kind)] for kind in _response_types(one.answer)] or [{"type": "string"}]
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     responses: Json = {"200": {"description": one.summary, "content": {one.media_type: {"schema": schema}}}}
     problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="Problem")}}}
     error = {"application/json": {"schema": {"$ref": REFERENCE.format(name="Error")}}}
     for code in one.codes:
-        told_as = error if one.need is Need.OPEN else problem
-        responses[str(code)] = {"description": SIMPLE_CODES.get(code, SENTENCES[code]), "content": told_as}
-    responses["429"] = {"description": SENTENCES[429], "content": problem}
+        told_as = error if one.need is AccessLevel.OPEN else problem
+        responses[str(code)] = {"description": LOCAL_DESCRIPTIONS.get(code, STATUS_DESCRIPTIONS[code]), "content": told_as}
+    responses["429"] = {"description": STATUS_DESCRIPTIONS[429], "content": problem}
     operation: Json = {
         "summary": one.summary,
-        "operationId": _name("get", one.path),
+        "operationId": _operation_id("get", one.path),
         "tags": ["search"],
         "parameters": _query(one.query, components),
         "responses": responses,
         "x-needs": one.need.name.lower(),
     }
-    if one.need is not Need.OPEN:
+    if one.need is not AccessLevel.OPEN:
         for code in (401, 403):
-            responses[str(code)] = {"description": SENTENCES[code], "content": problem}
+            responses[str(code)] = {"description": STATUS_DESCRIPTIONS[code], "content": problem}
         operation["security"] = [{"token": []}, {"session": []}]
     return operation
 
@@ -168,17 +168,17 @@ def _path(path: str) -> list[Json]:
     return [{"name": name, "in": "path", "required": True, "schema": schema} for name in _params.findall(path)]
 
 
-def _kinds(answer: Any) -> tuple[Any, ...]:
+def _response_types(answer: Any) -> tuple[Any, ...]:
     """The types of which an answer is one."""
     if answer is None:
         return ()
     return answer if isinstance(answer, tuple) else (answer,)
 
 
-def _name(method: str, path: str) -> str:
+def _operation_id(method: str, path: str) -> str:
     words = re.findall(r"[A-Za-z0-9]+", path)
     return "_".join([method.lower(), *words])
 
 
-def _key(kind: Any) -> object:
+def _schema_key(kind: Any) -> object:
     return kind if isinstance(kind, type) else repr(kind)

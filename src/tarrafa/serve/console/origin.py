@@ -12,20 +12,20 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 FORWARDED_FOR = "x-forwarded-for"
-OWN_SITES = frozenset({"same-origin", "none"})  # none: a person typed the address
-PORTS = {"http": 80, "https": 443}
-UNKNOWN = "unknown"
+SAME_SITE_VALUES = frozenset({"same-origin", "none"})  # none: a person typed the address
+DEFAULT_PORTS = {"http": 80, "https": 443}
+UNKNOWN_ADDRESS = "unknown"
 
 
-def address_of(connection: HTTPConnection, behind_proxy: bool) -> str:
+def client_address(connection: HTTPConnection, behind_proxy: bool) -> str:
     """Who asks, as far as he is counted."""
     peer = connection.client.host if connection.client is not None else ""
     said = connection.headers.getlist(FORWARDED_FOR) if behind_proxy else []
     last = said[-1].rpartition(",")[2] if said else ""
-    return _counted(last) or _counted(peer) or UNKNOWN
+    return _address_key(last) or _address_key(peer) or UNKNOWN_ADDRESS
 
 
-def _counted(text: str) -> str:
+def _address_key(text: str) -> str:
     """An address without port and zone, an IPv6 one as its network."""
     text = text.strip().strip('"')[:100]
     if text.startswith("["):
@@ -43,11 +43,11 @@ def _counted(text: str) -> str:
     return str(found)
 
 
-def is_from_elsewhere(connection: HTTPConnection, public: str) -> bool:
+def is_cross_site(connection: HTTPConnection, public: str) -> bool:
     """Whether a page of another site sends this. A program that is no browser says nothing of it. `public` is the
     address that the site is known by, where it is told: a proxy may have changed the name that it is asked by."""
     site = connection.headers.get("sec-fetch-site")
-    if site is not None and site not in OWN_SITES:
+    if site is not None and site not in SAME_SITE_VALUES:
         return True
     origin = connection.headers.get("origin")
     if origin is None:
@@ -64,4 +64,4 @@ def is_from_elsewhere(connection: HTTPConnection, public: str) -> bool:
 def _netloc(scheme: str, netloc: str) -> tuple[str, int]:
     """The scheme counts for its port only: whether a proxy speaks TLS for us is not known here."""
     parts = urlsplit(f"//{netloc}")
-    return parts.hostname or "", parts.port or PORTS.get(scheme, 0)
+    return parts.hostname or "", parts.port or DEFAULT_PORTS.get(scheme, 0)

@@ -15,55 +15,55 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from tarrafa.errors import Busy, ConfigError
 
 CHARACTERS_MIN, CHARACTERS_MAX = 10, 1_000
-AT_ONCE_MAX = 2
+VERIFICATIONS_MAX = 2
 WAITING_MAX = 16
 MEMORY_KIB, PASSES, LANES = 64 << 10, 3, 4
 
 _hasher = PasswordHasher(time_cost=PASSES, memory_cost=MEMORY_KIB, parallelism=LANES)
 # Of a password that nobody knows: what a name that does not exist is compared with.
-NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$AAECAwQFBgcICQoLDA0ODw$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
+DUMMY_HASH = "$argon2id$v=19$m=65536,t=3,p=4$AAECAwQFBgcICQoLDA0ODw$AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 
 
-def checked(password: str) -> str:
+def check_password(password: str) -> str:
     """A password that may be chosen, in one spelling."""
-    password = normal(password)
+    password = normalize_password(password)
     if not CHARACTERS_MIN <= len(password) <= CHARACTERS_MAX:
         raise ConfigError(f"a password has {CHARACTERS_MIN} to {CHARACTERS_MAX:,} characters, not {len(password):,}")
     return password
 
 
-def normal(password: str) -> str:
+def normalize_password(password: str) -> str:
     """However a keyboard put the letters together (RFC 8265: NFC)."""
     return unicodedata.normalize("NFC", password[: CHARACTERS_MAX + 1])
 
 
-def hashed(password: str) -> str:
+def hash_password(password: str) -> str:
     """What may be written down in its place."""
-    return _hasher.hash(checked(password))
+    return _hasher.hash(check_password(password))
 
 
-def is_right(password: str, kept: str | None) -> bool:
+def verify_password(password: str, kept: str | None) -> bool:
     """Whether it is the one that `kept` was made of. None: there is no such account, and it takes as long."""
     try:
-        right = _hasher.verify(kept or NOBODY, normal(password))
+        right = _hasher.verify(kept or DUMMY_HASH, normalize_password(password))
     except (Argon2Error, InvalidHashError):
         return False
     return right and kept is not None
 
 
-class Verifier:
+class PasswordVerifier:
     """Compares, a few at a time."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(AT_ONCE_MAX)
+        self._turns = asyncio.Semaphore(VERIFICATIONS_MAX)
         self._waiting = 0
 
-    async def is_right(self, password: str, kept: str | None) -> bool:
+    async def verify(self, password: str, kept: str | None) -> bool:
         if self._waiting >= WAITING_MAX:
             raise Busy("too many people sign in at once; try again in a few seconds")
         self._waiting += 1
         try:
             async with self._turns:
-                return await asyncio.to_thread(is_right, password, kept)
+                return await asyncio.to_thread(verify_password, password, kept)
         finally:
             self._waiting -= 1

@@ -12,14 +12,14 @@ from msgspec import Meta
 from tarrafa.config import Complaint
 from tarrafa.coordinate import drafts, presets
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.estimating import Estimate
+from tarrafa.coordinate.estimating import CrawlEstimate
 from tarrafa.coordinate.judging import URLS_MAX
-from tarrafa.coordinate.presets import Wish
-from tarrafa.coordinate.rehearsing import Judgement, Rehearsal
+from tarrafa.coordinate.presets import PresetRequest
+from tarrafa.coordinate.rehearsing import ScopeCheckResponse, DryRun
 from tarrafa.parse.url import INPUT_LENGTH_MAX
-from tarrafa.serve.console.api import Api, Call
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.console.programs import AT, DEFINITION_BYTES_MAX, Definition
+from tarrafa.serve.console.api import ApiRegistry, ApiCall
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.console.programs import COLLECTION_PATH, DEFINITION_BYTES_MAX, DefinitionRequest
 
 URLS_BYTES_MAX = 16 << 20
 HARMLESS = "it changes nothing"
@@ -27,32 +27,32 @@ HARMLESS = "it changes nothing"
 Urls = Annotated[list[Annotated[str, Meta(max_length=INPUT_LENGTH_MAX)]], Meta(max_length=URLS_MAX)]
 
 
-class JudgeAsked(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScopeCheckRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """URLs, or names of hosts."""
 
     urls: Urls
 
 
-class JudgeDraft(Definition, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class DraftScopeCheckRequest(DefinitionRequest, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A collection that is not there yet, and URLs."""
 
     urls: Urls
 
 
-class PresetsAsked(msgspec.Struct, frozen=True):
+class PresetParams(msgspec.Struct, frozen=True):
     """In which language."""
 
     hl: Literal["en", "pt"] = "en"
 
 
-class Preset(msgspec.Struct, frozen=True):
+class PresetView(msgspec.Struct, frozen=True):
     """A way to begin: its name, and what it is for."""
 
     name: str
     title: str
 
 
-class PresetMade(msgspec.Struct, frozen=True):
+class PresetResponse(msgspec.Struct, frozen=True):
     """A preset for a wish: as a table, and as a file that says why; `complaints` say what is still to be filled in."""
 
     table: dict[str, Any]
@@ -60,54 +60,54 @@ class PresetMade(msgspec.Struct, frozen=True):
     complaints: list[Complaint]
 
 
-class Planning:
+class DryRunRoutes:
     """The routes about what is not yet."""
 
-    def __init__(self, coordinator: Coordinator, rehearsal: Rehearsal) -> None:
+    def __init__(self, coordinator: Coordinator, rehearsal: DryRun) -> None:
         self._coordinator, self._rehearsal = coordinator, rehearsal
 
-    def register(self, api: Api) -> None:
-        look, route = Need.VIEWER, api.route
+    def register(self, api: ApiRegistry) -> None:
+        look, route = AccessLevel.VIEWER, api.route
         harmless: dict[str, Any] = {"harmless": HARMLESS, "audited": False}
         route(
-            "POST", f"{AT}/judge", "Which URLs are in, and by which rule", look, body=JudgeAsked, answer=Judgement,
+            "POST", f"{COLLECTION_PATH}/judge", "Which URLs are in, and by which rule", look, body=ScopeCheckRequest, answer=ScopeCheckResponse,
             body_bytes_max=URLS_BYTES_MAX, **harmless,
-        )(self.judge)  # fmt: skip
-        route("GET", f"{AT}/estimate", "How much it will be", look, answer=Estimate)(self.estimate)
+        )(self.check_scope)  # fmt: skip
+        route("GET", f"{COLLECTION_PATH}/estimate", "How much it will be", look, answer=CrawlEstimate)(self.estimate)
         route(
-            "POST", "/judge", "The same of a collection that is not there yet", look, body=JudgeDraft, answer=Judgement,
+            "POST", "/judge", "The same of a collection that is not there yet", look, body=DraftScopeCheckRequest, answer=ScopeCheckResponse,
             body_bytes_max=DEFINITION_BYTES_MAX, **harmless,
-        )(self.judge_draft)  # fmt: skip
+        )(self.check_draft_scope)  # fmt: skip
         route(
-            "POST", "/estimate", "How much such a collection would be", look, body=Definition, answer=Estimate,
+            "POST", "/estimate", "How much such a collection would be", look, body=DefinitionRequest, answer=CrawlEstimate,
             body_bytes_max=DEFINITION_BYTES_MAX, **harmless,
         )(self.estimate_draft)  # fmt: skip
-        route("GET", "/presets", "Ways to begin", look, query=PresetsAsked, answer=list[Preset])(self.presets)
+        route("GET", "/presets", "Ways to begin", look, query=PresetParams, answer=list[PresetView])(self.presets)
         route(
-            "POST", "/presets/{preset}", "A preset for a wish", look, query=PresetsAsked, body=Wish, answer=PresetMade,
+            "POST", "/presets/{preset}", "A preset for a wish", look, query=PresetParams, body=PresetRequest, answer=PresetResponse,
             body_bytes_max=64 << 10, **harmless,
-        )(self.make)  # fmt: skip
+        )(self.make_preset)  # fmt: skip
 
-    async def judge(self, call: Call) -> Judgement:
-        asked: JudgeAsked = call.body
-        return await self._rehearsal.judge(await self._coordinator.must_config(call.param("name")), asked.urls)
+    async def check_scope(self, call: ApiCall) -> ScopeCheckResponse:
+        asked: ScopeCheckRequest = call.body
+        return await self._rehearsal.check_scope(await self._coordinator.config_in_force(call.param("name")), asked.urls)
 
-    async def estimate(self, call: Call) -> Estimate:
-        return await self._rehearsal.estimate(await self._coordinator.must_config(call.param("name")))
+    async def estimate(self, call: ApiCall) -> CrawlEstimate:
+        return await self._rehearsal.estimate(await self._coordinator.config_in_force(call.param("name")))
 
-    async def judge_draft(self, call: Call) -> Judgement:
-        asked: JudgeDraft = call.body
-        return await self._rehearsal.judge((await asked.draft()).fit(), asked.urls)
+    async def check_draft_scope(self, call: ApiCall) -> ScopeCheckResponse:
+        asked: DraftScopeCheckRequest = call.body
+        return await self._rehearsal.check_scope((await asked.draft()).require_valid(), asked.urls)
 
-    async def estimate_draft(self, call: Call) -> Estimate:
-        asked: Definition = call.body
-        return await self._rehearsal.estimate((await asked.draft()).fit())
+    async def estimate_draft(self, call: ApiCall) -> CrawlEstimate:
+        asked: DefinitionRequest = call.body
+        return await self._rehearsal.estimate((await asked.draft()).require_valid())
 
-    async def presets(self, call: Call) -> list[Preset]:
-        asked: PresetsAsked = call.query
-        return [Preset(name, title) for name, title in presets.titles(asked.hl).items()]
+    async def presets(self, call: ApiCall) -> list[PresetView]:
+        asked: PresetParams = call.query
+        return [PresetView(name, title) for name, title in presets.preset_titles(asked.hl).items()]
 
-    async def make(self, call: Call) -> PresetMade:
+    async def make_preset(self, call: ApiCall) -> PresetResponse:
         name, wish, asked = call.param("preset"), call.body, call.query
-        table = presets.make(name, wish)
-        return PresetMade(table, presets.write(name, wish, asked.hl), drafts.from_table(table).complaints)
+        table = presets.preset_table(name, wish)
+        return PresetResponse(table, presets.preset_toml(name, wish, asked.hl), drafts.draft_from_table(table).complaints)

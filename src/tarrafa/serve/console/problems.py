@@ -22,16 +22,16 @@ from tarrafa.errors import (
     NoSuchThing,
     QueryError,
     TarrafaError,
-    TooCostly,
-    Withheld,
+    QueryLimitExceeded,
+    PageTakenDown,
 )
-from tarrafa.serve.replies import Forbidden, NotKnown
+from tarrafa.serve.replies import Forbidden, UnknownResource
 from tarrafa.serve.texts import Texts
 from tarrafa.serve.texts.console import ConsoleTexts
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
-API = "/api"
+API_PATH = "/api"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class Problem(msgspec.Struct, frozen=True):
     complaints: list[Complaint] | msgspec.UnsetType = msgspec.UNSET
 
 
-class Refused(TarrafaError):
+class RequestRefused(TarrafaError):
     """Something that is not done: a code and a sentence, which is the name of a text where there is one."""
 
     def __init__(self, code: int, sentence: str, headers: Mapping[str, str] | None = None, **values: object) -> None:
@@ -52,35 +52,35 @@ class Refused(TarrafaError):
         self.code, self.sentence, self.headers, self.values = code, sentence, dict(headers or {}), values
 
 
-CODES: dict[type[Exception], int] = {
-    NotKnown: 404, NoSuchThing: 404, Forbidden: 403, ConfigError: 400, QueryError: 400, TooCostly: 503, Busy: 503,
-    DataError: 503, FrontierError: 503, Withheld: 451, ClientDisconnect: 400,
+ERROR_STATUSES: dict[type[Exception], int] = {
+    UnknownResource: 404, NoSuchThing: 404, Forbidden: 403, ConfigError: 400, QueryError: 400, QueryLimitExceeded: 503, Busy: 503,
+    DataError: 503, FrontierError: 503, PageTakenDown: 451, ClientDisconnect: 400,
 }  # fmt: skip
 RETRY_AFTER_S = 5
 
 
-def explained(error: Exception, words: ConsoleTexts, texts: Texts) -> tuple[int, str, dict[str, str]]:
+def status_and_message(error: Exception, words: ConsoleTexts, texts: Texts) -> tuple[int, str, dict[str, str]]:
     """A code, a sentence and headers for whatever went wrong. What nobody foresaw is told to the log only."""
-    if isinstance(error, Refused):
+    if isinstance(error, RequestRefused):
         text = getattr(words, error.sentence, None)
         named = text.format(**error.values) if isinstance(text, str) else error.sentence
         return error.code, named, error.headers
     if isinstance(error, HTTPException):
         sentence = {404: words.no_such_address, 405: words.no_such_method}.get(error.status_code, error.detail)
         return error.status_code, sentence, dict(error.headers or {})
-    code = next((code for kind, code in CODES.items() if isinstance(error, kind)), 500)
+    code = next((code for kind, code in ERROR_STATUSES.items() if isinstance(error, kind)), 500)
     if code == 500:
         log.error("unexpected", exc_info=error)
         return code, texts.internal, {}
     if isinstance(error, ClientDisconnect):
         return code, words.not_whole, {}
-    if isinstance(error, Withheld):
+    if isinstance(error, PageTakenDown):
         return code, texts.taken_down, {}
-    sentence = getattr(texts, str(error)) if isinstance(error, NotKnown | Forbidden) else str(error)
+    sentence = getattr(texts, str(error)) if isinstance(error, UnknownResource | Forbidden) else str(error)
     return code, sentence, {"Retry-After": str(RETRY_AFTER_S)} if code == 503 else {}
 
 
-def problem(
+def problem_response(
     code: int, sentence: str, headers: Mapping[str, str] | None = None, complaints: list[Complaint] | None = None
 ) -> Response:
     try:
@@ -94,14 +94,14 @@ def problem(
     return response
 
 
-def refusal(request: Request, code: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
+def refusal_response(request: Request, code: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
     """As a program hears it, or in plain text."""
     if wants_json(request):
-        return problem(code, sentence, headers)
+        return problem_response(code, sentence, headers)
     return PlainTextResponse(f"{sentence}\n", code, headers)
 
 
 def wants_json(request: Request) -> bool:
     """Whether a program asks, as far as that can be seen."""
     path, accept = request.url.path, request.headers.get("accept", "")
-    return path.startswith(f"{API}/") or path.endswith(".json") or ("json" in accept and "text/html" not in accept)
+    return path.startswith(f"{API_PATH}/") or path.endswith(".json") or ("json" in accept and "text/html" not in accept)

@@ -19,18 +19,18 @@ from starlette.requests import HTTPConnection, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tarrafa.errors import ConfigError
-from tarrafa.serve.console.origin import FORWARDED_FOR, address_of
-from tarrafa.serve.console.problems import refusal
-from tarrafa.serve.shields import is_on_this_machine
+from tarrafa.serve.console.origin import FORWARDED_FOR, client_address
+from tarrafa.serve.console.problems import refusal_response
+from tarrafa.serve.shields import is_local_request
 
 RATE_PER_S = 10.0
 RATE_PER_S_MAX = 1_000_000.0
 BURST_S = 6.0
 BUCKETS_MAX = 20_000
-UNCOUNTED = ("/static/", "/healthz", "/crawl/", "/shard/")  # the last two are for programs that know the token
-COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # of one question; of anything else: 1
+EXEMPT_PATHS = ("/static/", "/healthz", "/crawl/", "/shard/")  # the last two are for programs that know the token
+REQUEST_COSTS = {"/sparql": 5.0, "/suggest": 0.2, "/console/login": 2.0}  # of one question; of anything else: 1
 log = logging.getLogger(__name__)
-TOO_MUCH = "too many requests from your address: wait a moment"
+TOO_MANY_REQUESTS = "too many requests from your address: wait a moment"
 
 _rate = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*(?:/\s*(s|min))?").fullmatch
 
@@ -53,12 +53,12 @@ class RateLimit:
         return cls(per_s, local, behind_proxy)
 
 
-class Buckets:
+class TokenBuckets:
     """One per name, in seconds of the rate."""
 
     def __init__(self, per_s: float, now: Callable[[], float] = monotonic, most: int = BUCKETS_MAX) -> None:
         self._per_s, self._now, self._most = per_s, now, most
-        self._size = max(per_s * BURST_S, *COSTS.values())
+        self._size = max(per_s * BURST_S, *REQUEST_COSTS.values())
         self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what was left, and when
 
     def __len__(self) -> int:
@@ -76,7 +76,7 @@ class Buckets:
         return max(0.0, short) / self._per_s
 
 
-class Throttle:
+class RateLimitMiddleware:
     """Stands before everything."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Throttle:
         now: Callable[[], float] = monotonic,
     ) -> None:
         self._app, self._limit, self._exempt = app, limit, exempt
-        self._buckets = Buckets(limit.per_s, now) if limit.per_s > 0 else None
+        self._buckets = TokenBuckets(limit.per_s, now) if limit.per_s > 0 else None
         self._warned = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,18 +96,18 @@ class Throttle:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        refused = refusal(request, 429, TOO_MUCH, {"Retry-After": str(math.ceil(wait_s))})
+        refused = refusal_response(request, 429, TOO_MANY_REQUESTS, {"Retry-After": str(math.ceil(wait_s))})
         await refused(scope, receive, send)
 
     def _wait_s(self, scope: Scope) -> float:
-        if self._buckets is None or scope["type"] != "http" or scope["path"].startswith(UNCOUNTED):
+        if self._buckets is None or scope["type"] != "http" or scope["path"].startswith(EXEMPT_PATHS):
             return 0.0
         request = Request(scope)
         if not self._limit.behind_proxy and not self._warned and FORWARDED_FOR in request.headers:
             self._warned = True
             log.warning("requests come through a proxy, and all count as one: --behind-proxy tells them apart")
-        if not self._limit.local and not self._limit.behind_proxy and is_on_this_machine(request):
+        if not self._limit.local and not self._limit.behind_proxy and is_local_request(request):
             return 0.0
         if self._exempt(request):
             return 0.0
-        return self._buckets.take(address_of(request, self._limit.behind_proxy), COSTS.get(scope["path"], 1.0))
+        return self._buckets.take(client_address(request, self._limit.behind_proxy), REQUEST_COSTS.get(scope["path"], 1.0))

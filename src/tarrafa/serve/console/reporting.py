@@ -13,111 +13,111 @@ from msgspec import Meta
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, Response
 
-from tarrafa.coordinate.closeup import collection_of, picture
+from tarrafa.coordinate.closeup import find_collection, current_snapshot
 from tarrafa.coordinate.coordinator import Coordinator
-from tarrafa.coordinate.reaching import Place, places
+from tarrafa.coordinate.reaching import PeerAddress, peer_addresses
 from tarrafa.frontier.token import Token
 from tarrafa.report import writers
-from tarrafa.report.desk import Desk
-from tarrafa.report.neighbours import Neighbours
-from tarrafa.report.participants import Node, participants
-from tarrafa.report.shapes import Report
+from tarrafa.report.desk import ReportStore
+from tarrafa.report.neighbours import RemoteNodes
+from tarrafa.report.participants import ReportNode, find_participants
+from tarrafa.report.shapes import CollectionReport
 from tarrafa.report.texts.choosing import LANGUAGES
-from tarrafa.serve.console.api import Api, Call
-from tarrafa.serve.console.doors import Door, Visit
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.console.programs import AT
-from tarrafa.serve.console.streaming import Streams
-from tarrafa.serve.replies import json
+from tarrafa.serve.console.api import ApiRegistry, ApiCall
+from tarrafa.serve.console.doors import GuardedRoute, ConsoleRequest
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.console.programs import COLLECTION_PATH
+from tarrafa.serve.console.streaming import LiveUpdates
+from tarrafa.serve.replies import json_response
 
-SHOWN, RUNS_SHOWN = 20, 100
+REPORTS_SHOWN, RUNS_SHOWN = 20, 100
 
 
-Moment = Annotated[str, Meta(max_length=15, pattern=r"^(\d{8}-\d{6})?$", description="20261116-140200")]
+ReportTime = Annotated[str, Meta(max_length=15, pattern=r"^(\d{8}-\d{6})?$", description="20261116-140200")]
 
 
 RunNumber = Annotated[int, Meta(ge=1, lt=10**9)]
 
 
-class ReportAsked(msgspec.Struct, frozen=True):
+class ReportParams(msgspec.Struct, frozen=True):
     """Which one; by default the newest."""
 
-    at: Moment = ""
+    at: ReportTime = ""
 
 
-class ReportWanted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MakeReportRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """With which former one it is compared, if any; `hl`: the language of its files; `run`: only that one of its runs,
     else all of them together."""
 
-    earlier: Moment = ""
+    earlier: ReportTime = ""
     hl: Literal["en", "pt"] = "en"
     run: RunNumber | None = None
 
 
-class MakingTold(msgspec.Struct, frozen=True):
+class ReportProgressView(msgspec.Struct, frozen=True):
     """A report that is being made: which part of the archives is read; or why it was not made."""
 
     share: float
     trouble: str
 
 
-class ReportsTold(msgspec.Struct, frozen=True):
+class ReportListResponse(msgspec.Struct, frozen=True):
     """When reports were made, the newest first; and the one that is being made."""
 
     moments: list[str]
-    making: MakingTold | None
+    making: ReportProgressView | None
 
 
-class Reporting:
+class ReportPages:
     """The pages and routes about reports. `token`: what other nodes are asked with."""
 
-    def __init__(self, coordinator: Coordinator, streams: Streams, desk: Desk, token: Token) -> None:
+    def __init__(self, coordinator: Coordinator, streams: LiveUpdates, desk: ReportStore, token: Token) -> None:
         self._coordinator, self._streams, self._desk, self._token = coordinator, streams, desk, token
 
-    def doors(self) -> list[Door]:
-        look, at = Need.VIEWER, "/console/c/{name}/report"
+    def guarded_routes(self) -> list[GuardedRoute]:
+        look, at = AccessLevel.VIEWER, "/console/c/{name}/report"
         return [
-            Door("GET", "/console/report.css", Need.OPEN, self.style),
-            Door("GET", f"{at}.json", look, self.report_json),
-            Door("GET", at, look, self.report),
-            Door("GET", f"{at}/live", look, self.live),
-            Door("GET", f"{at}/{{moment}}/{{file:path}}", look, self.file),
-            Door("POST", at, Need.ADMIN, self.begin, "make a report"),
+            GuardedRoute("GET", "/console/report.css", AccessLevel.OPEN, self.style),
+            GuardedRoute("GET", f"{at}.json", look, self.report_json),
+            GuardedRoute("GET", at, look, self.report_page),
+            GuardedRoute("GET", f"{at}/live", look, self.live),
+            GuardedRoute("GET", f"{at}/{{moment}}/{{file:path}}", look, self.report_file),
+            GuardedRoute("POST", at, AccessLevel.ADMIN, self.start_report, "make a report"),
         ]
 
-    def register(self, api: Api) -> None:
-        look, at = Need.VIEWER, f"{AT}/reports"
-        api.route("GET", at, "Its reports", look, answer=ReportsTold)(self.listed)
+    def register(self, api: ApiRegistry) -> None:
+        look, at = AccessLevel.VIEWER, f"{COLLECTION_PATH}/reports"
+        api.route("GET", at, "Its reports", look, answer=ReportListResponse)(self.list_reports)
         api.route(
-            "POST", at, "Make a report; one at a time", Need.ADMIN, body=ReportWanted, answer=ReportsTold, code=202,
+            "POST", at, "Make a report; one at a time", AccessLevel.ADMIN, body=MakeReportRequest, answer=ReportListResponse, code=202,
             action="make a report",
-        )(self.order)  # fmt: skip
-        api.route("GET", f"{AT}/report", "A report that was made", look, query=ReportAsked, answer=Report)(self.read)
+        )(self.make_report)  # fmt: skip
+        api.route("GET", f"{COLLECTION_PATH}/report", "A report that was made", look, query=ReportParams, answer=CollectionReport)(self.get_report)
 
-    async def style(self, visit: Visit) -> Response:
-        return Response(writers.style(), media_type="text/css", headers={"Cache-Control": "max-age=3600"})
+    async def style(self, visit: ConsoleRequest) -> Response:
+        return Response(writers.stylesheet(), media_type="text/css", headers={"Cache-Control": "max-age=3600"})
 
-    async def report(self, visit: Visit) -> Response:
+    async def report_page(self, visit: ConsoleRequest) -> Response:
         name = self._name(visit)
         moments = self._desk.moments(name)
         moment = visit.request.query_params.get("at", "") or (moments[0] if moments else "")
         runs = self._coordinator.ledger.runs(name)[:RUNS_SHOWN]
         article = ""
         if moment:
-            texts, drawn = LANGUAGES[visit.words.code], self._desk.plots(name, moment)
-            article = writers.article(
+            texts, drawn = LANGUAGES[visit.texts.code], self._desk.plots(name, moment)
+            article = writers.report_article(
                 self._desk.read(name, moment), texts, drawn, plots=f"/console/c/{name}/report/{moment}/plots/"
             )
         return visit.html(
             "console/report.html", section="/console", name=name, moment=moment, article=article,
-            moments={one: self._desk.run_of(name, one) for one in moments[:SHOWN]}, making=self._making(name),
+            moments={one: self._desk.run_of(name, one) for one in moments[:REPORTS_SHOWN]}, making=self._report_in_progress(name),
             runs=runs, usual_run=next((one.number for one in runs if one.visits), None) if len(runs) > 1 else None,
         )  # fmt: skip
 
-    async def report_json(self, visit: Visit) -> Response:
-        return json(self._desk.read(self._name(visit), visit.request.query_params.get("at", "")))
+    async def report_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(self._desk.read(self._name(visit), visit.request.query_params.get("at", "")))
 
-    async def live(self, visit: Visit) -> Response:
+    async def live(self, visit: ConsoleRequest) -> Response:
         name = self._name(visit)
         begun_with = self._desk.moments(name)[:1]
 
@@ -125,28 +125,28 @@ class Reporting:
             return {"done": self._desk.moments(name)[:1] != begun_with}
 
         def parts(picture: Any) -> dict[str, tuple[str, dict[str, Any]]]:
-            return {"making": ("console/making_part.html", {"making": self._making(name)})}
+            return {"making": ("console/making_part.html", {"making": self._report_in_progress(name)})}
 
-        return self._streams.answer(visit, parts, more)
+        return self._streams.stream(visit, parts, more)
 
-    async def begin(self, visit: Visit) -> Response:
+    async def start_report(self, visit: ConsoleRequest) -> Response:
         wanted = visit.form.get("run")
         run = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else None
-        self._begin(visit, visit.words.code, visit.form.get("earlier"), run)
-        return visit.to(f"/console/c/{visit.param('name')}/report")
+        self._start_report(visit, visit.texts.code, visit.form.get("earlier"), run)
+        return visit.redirect(f"/console/c/{visit.param('name')}/report")
 
-    def _begin(self, visit: Visit, language: str, earlier: str, run: int | None) -> None:
+    def _start_report(self, visit: ConsoleRequest, language: str, earlier: str, run: int | None) -> None:
         name = self._name(visit)
-        visit.note(name)
-        nodes, now = [one.node for one in self._coordinator.picture().nodes], self._coordinator.now()
-        reached = places(self._coordinator.nodes.answering(time.time()))
-        machines, others = participants(
-            (Node(one.name, one.beat.machine, reached.get(one.name, Place()).url, one.own) for one in nodes),
-            self._coordinator.use.meanwhile(name, now, run),
+        visit.audit_note(name)
+        nodes, now = [one.node for one in self._coordinator.snapshot().nodes], self._coordinator.now()
+        reached = peer_addresses(self._coordinator.nodes.search_nodes(time.time()))
+        machines, others = find_participants(
+            (ReportNode(one.name, one.beat.machine, reached.get(one.name, PeerAddress()).url, one.own) for one in nodes),
+            self._coordinator.use.during_runs(name, now, run),
         )
-        self._desk.begin(name, LANGUAGES[language], now, machines, earlier, Neighbours(others, self._token), run)
+        self._desk.start_report(name, LANGUAGES[language], now, machines, earlier, RemoteNodes(others, self._token), run)
 
-    async def file(self, visit: Visit) -> Response:
+    async def report_file(self, visit: ConsoleRequest) -> Response:
         found = self._desk.file(self._name(visit), visit.param("moment"), visit.param("file"))
         if found is None:
             raise HTTPException(404)
@@ -154,26 +154,26 @@ class Reporting:
 
     # -- for programs -------------------------------------------------------------------------------------------------
 
-    async def listed(self, call: Call) -> ReportsTold:
-        return self._told(self._name(call.visit))
+    async def list_reports(self, call: ApiCall) -> ReportListResponse:
+        return self._report_list(self._name(call.visit))
 
-    async def read(self, call: Call) -> Report:
-        asked: ReportAsked = call.query
+    async def get_report(self, call: ApiCall) -> CollectionReport:
+        asked: ReportParams = call.query
         return await asyncio.to_thread(self._desk.read, self._name(call.visit), asked.at)
 
-    async def order(self, call: Call) -> ReportsTold:
-        asked: ReportWanted = call.body
-        self._begin(call.visit, asked.hl, asked.earlier, asked.run)
-        return self._told(call.param("name"))
+    async def make_report(self, call: ApiCall) -> ReportListResponse:
+        asked: MakeReportRequest = call.body
+        self._start_report(call.visit, asked.hl, asked.earlier, asked.run)
+        return self._report_list(call.param("name"))
 
-    def _told(self, name: str) -> ReportsTold:
-        making = self._making(name)
-        told = MakingTold(making.share, making.trouble) if making is not None else None
-        return ReportsTold(self._desk.moments(name), told)
+    def _report_list(self, name: str) -> ReportListResponse:
+        making = self._report_in_progress(name)
+        told = ReportProgressView(making.share, making.trouble) if making is not None else None
+        return ReportListResponse(self._desk.moments(name), told)
 
-    def _making(self, name: str) -> Any:
+    def _report_in_progress(self, name: str) -> Any:
         making = self._desk.making
         return making if making is not None and making.name == name else None
 
-    def _name(self, visit: Visit) -> str:
-        return collection_of(picture(self._coordinator), visit.param("name")).name
+    def _name(self, visit: ConsoleRequest) -> str:
+        return find_collection(current_snapshot(self._coordinator), visit.param("name")).name

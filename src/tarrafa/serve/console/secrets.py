@@ -12,78 +12,78 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tarrafa import secrets
-from tarrafa.coordinate.closeup import collection_of, picture
+from tarrafa.coordinate.closeup import find_collection, current_snapshot
 from tarrafa.coordinate.coordinator import Coordinator
 from tarrafa.errors import ConfigError, NoSuchThing
-from tarrafa.secrets import Kind, Secret, Shown
-from tarrafa.serve.console.api import Api, Call
-from tarrafa.serve.console.doors import Door, Visit
-from tarrafa.serve.console.entry import Need
-from tarrafa.serve.console.programs import AT
-from tarrafa.serve.replies import json
+from tarrafa.secrets import CredentialKind, Credential, RedactedCredential
+from tarrafa.serve.console.api import ApiRegistry, ApiCall
+from tarrafa.serve.console.doors import GuardedRoute, ConsoleRequest
+from tarrafa.serve.console.entry import AccessLevel
+from tarrafa.serve.console.programs import COLLECTION_PATH
+from tarrafa.serve.replies import json_response
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[CredentialKind, ...] = get_args(CredentialKind)
 
 
-class SecretNamed(msgspec.Struct, frozen=True):
+class CredentialParams(msgspec.Struct, frozen=True):
     """Which secret: that of a host, of a kind, and of a name where it has one."""
 
     host: Annotated[str, Meta(max_length=300)]
-    kind: Kind | None = None
+    kind: CredentialKind | None = None
     name: Annotated[str, Meta(max_length=secrets.NAME_CHARS_MAX)] | None = None
 
 
-class Secrets:
+class CredentialPages:
     """The page and the routes about a collection's secrets."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator, self._data = coordinator, coordinator.ledger.data
 
-    def doors(self) -> list[Door]:
+    def guarded_routes(self) -> list[GuardedRoute]:
         at = "/console/c/{name}/secrets"
         return [
-            Door("GET", f"{at}.json", Need.ADMIN, self.listed),
-            Door("GET", at, Need.ADMIN, self.shown),
-            Door("POST", at, Need.ADMIN, self.change, "change a secret"),
+            GuardedRoute("GET", f"{at}.json", AccessLevel.ADMIN, self.credentials_json),
+            GuardedRoute("GET", at, AccessLevel.ADMIN, self.credentials_page),
+            GuardedRoute("POST", at, AccessLevel.ADMIN, self.change_from_form, "change a secret"),
         ]
 
-    def register(self, api: Api) -> None:
-        admin, at, action = Need.ADMIN, f"{AT}/secrets", "change a secret"
-        api.route("GET", at, "What is shown to sites: never the secrets", admin, answer=list[Shown])(self.told)
+    def register(self, api: ApiRegistry) -> None:
+        admin, at, action = AccessLevel.ADMIN, f"{COLLECTION_PATH}/secrets", "change a secret"
+        api.route("GET", at, "What is shown to sites: never the secrets", admin, answer=list[RedactedCredential])(self.list_credentials)
         api.route(
-            "POST", at, "Give a secret, or another one in its place", admin, body=Secret, answer=Shown, code=201,
+            "POST", at, "Give a secret, or another one in its place", admin, body=Credential, answer=RedactedCredential, code=201,
             action=action,
-        )(self.give)  # fmt: skip
-        api.route("DELETE", at, "Take a secret away", admin, query=SecretNamed, action=action)(self.take)
+        )(self.add_credential)  # fmt: skip
+        api.route("DELETE", at, "Take a secret away", admin, query=CredentialParams, action=action)(self.remove_credential)
 
-    async def told(self, call: Call) -> list[Shown]:
-        return await asyncio.to_thread(secrets.listed, self._data, self._name(call.visit))
+    async def list_credentials(self, call: ApiCall) -> list[RedactedCredential]:
+        return await asyncio.to_thread(secrets.list_redacted, self._data, self._name(call.visit))
 
-    async def give(self, call: Call) -> Shown:
-        secret: Secret = call.body
+    async def add_credential(self, call: ApiCall) -> RedactedCredential:
+        secret: Credential = call.body
         name = self._name(call.visit)
-        call.visit.note(name, f"add {secret.kind} for {' '.join(secret.hosts)}")
+        call.visit.audit_note(name, f"add {secret.kind} for {' '.join(secret.hosts)}")
         await asyncio.to_thread(secrets.add, self._data, name, secret)
-        return secret.shown
+        return secret.redacted
 
-    async def take(self, call: Call) -> None:
-        asked: SecretNamed = call.query
+    async def remove_credential(self, call: ApiCall) -> None:
+        asked: CredentialParams = call.query
         name = self._name(call.visit)
-        call.visit.note(name, f"remove {asked.kind or ''} for {asked.host}")
+        call.visit.audit_note(name, f"remove {asked.kind or ''} for {asked.host}")
         if not await asyncio.to_thread(secrets.remove, self._data, name, asked.host, asked.kind, asked.name):
             raise NoSuchThing(f"{name}: there is no such secret")
 
-    async def listed(self, visit: Visit) -> Response:
-        return json(secrets.listed(self._data, self._name(visit)))
+    async def credentials_json(self, visit: ConsoleRequest) -> Response:
+        return json_response(secrets.list_redacted(self._data, self._name(visit)))
 
-    async def shown(self, visit: Visit) -> Response:
+    async def credentials_page(self, visit: ConsoleRequest) -> Response:
         return self._page(visit)
 
-    async def change(self, visit: Visit) -> Response:
+    async def change_from_form(self, visit: ConsoleRequest) -> Response:
         name, form = self._name(visit), visit.form
         hosts = tuple(form.get("hosts").split())
         kind = next((one for one in KINDS if one == form.get("kind")), None)
-        visit.note(name, f"{form.get('action')} {kind or ''} for {' '.join(hosts)}"[:300])
+        visit.audit_note(name, f"{form.get('action')} {kind or ''} for {' '.join(hosts)}"[:300])
         if kind is None:
             raise HTTPException(400, "there is no such kind of secret")
         try:
@@ -92,15 +92,15 @@ class Secrets:
                     secrets.remove(self._data, name, host, kind, form.get("label"))
             else:
                 label, insecure = form.get("label").strip(), bool(form.get("insecure"))
-                secrets.add(self._data, name, Secret(hosts, kind, label, form.get("value"), insecure))
+                secrets.add(self._data, name, Credential(hosts, kind, label, form.get("value"), insecure))
         except ConfigError as error:
             return self._page(visit, 400, str(error))
-        return visit.to(f"/console/c/{name}/secrets")
+        return visit.redirect(f"/console/c/{name}/secrets")
 
-    def _page(self, visit: Visit, code: int = 200, sentence: str = "") -> Response:
+    def _page(self, visit: ConsoleRequest, code: int = 200, sentence: str = "") -> Response:
         name = self._name(visit)
-        values: dict[str, Any] = {"name": name, "known": secrets.listed(self._data, name), "kinds": KINDS}
+        values: dict[str, Any] = {"name": name, "known": secrets.list_redacted(self._data, name), "kinds": KINDS}
         return visit.html("console/secrets.html", code, section="/console", sentence=sentence, **values)
 
-    def _name(self, visit: Visit) -> str:
-        return collection_of(picture(self._coordinator), visit.param("name")).name
+    def _name(self, visit: ConsoleRequest) -> str:
+        return find_collection(current_snapshot(self._coordinator), visit.param("name")).name

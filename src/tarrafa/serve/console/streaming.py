@@ -14,9 +14,9 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.responses import Response, StreamingResponse
 
-from tarrafa.coordinate.picture import Picture
+from tarrafa.coordinate.picture import SystemSnapshot
 from tarrafa.errors import NoSuchThing
-from tarrafa.serve.console.doors import Visit
+from tarrafa.serve.console.doors import ConsoleRequest
 
 EVERY_S = 1.0
 STREAM_S_MAX = 300.0
@@ -24,13 +24,13 @@ STREAMS_MAX = 100
 RETRY_MS = 2_000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
-Parts = Callable[[Picture], dict[str, tuple[str, dict[str, Any]]]]  # id in the page -> template and its values
+PageParts = Callable[[SystemSnapshot], dict[str, tuple[str, dict[str, Any]]]]  # id in the page -> template and its values
 
 
-class Streams:
+class LiveUpdates:
     """All listeners of a console."""
 
-    def __init__(self, picture: Callable[[], Picture]) -> None:
+    def __init__(self, picture: Callable[[], SystemSnapshot]) -> None:
         self._picture = picture
         self._count = 0
         self._ending = asyncio.Event()
@@ -39,13 +39,13 @@ class Streams:
         """Nobody waits for us when we end."""
         self._ending.set()
 
-    def answer(self, visit: Visit, parts: Parts, more: Callable[[Picture], dict[str, Any]] | None = None) -> Response:
+    def stream(self, visit: ConsoleRequest, parts: PageParts, more: Callable[[SystemSnapshot], dict[str, Any]] | None = None) -> Response:
         if self._count >= STREAMS_MAX:
             raise HTTPException(503, "too many look on; load the page again to see it as it is now")
 
         def news() -> bytes:
             picture = self._picture()
-            drawn = {place: draw(visit, file, **values) for place, (file, values) in parts(picture).items()}
+            drawn = {place: render_part(visit, file, **values) for place, (file, values) in parts(picture).items()}
             return msgspec.json.encode({"parts": drawn, **(more(picture) if more is not None else {})})
 
         return StreamingResponse(self._events(news), media_type="text/event-stream", headers=HEADERS)
@@ -67,6 +67,6 @@ class Streams:
             self._count -= 1
 
 
-def draw(visit: Visit, template: str, **values: Any) -> str:
+def render_part(visit: ConsoleRequest, template: str, **values: Any) -> str:
     """A piece of a page."""
-    return visit.replies.drawn(visit.request, template, **(visit.common() | values))
+    return visit.responses.render(visit.request, template, **(visit.template_values() | values))

@@ -24,38 +24,38 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tarrafa.errors import FrontierError, TarrafaError
-from tarrafa.serve.crawlers.facade import Facade
-from tarrafa.serve.crawlers.refusals import Malformed, Refusal, TooLarge
-from tarrafa.serve.crawlers.shapes import ChangesAsked, LeaveAsked, LinksAsked, TypeAsked, WorkAsked
-from tarrafa.serve.guard import Guard, body_of
+from tarrafa.serve.crawlers.facade import CrawlerService
+from tarrafa.serve.crawlers.refusals import MalformedCall, CrawlerApiError, CallTooLarge
+from tarrafa.serve.crawlers.shapes import CrawlerChangesRequest, CrawlerLeaveRequest, CrawlerLinksRequest, CrawlerTypeRequest, CrawlerWorkRequest
+from tarrafa.serve.guard import BearerTokenMiddleware, read_body
 
 BODY_BYTES_MAX = 16 << 20
 RETRY_AFTER_S = 5
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=msgspec.Struct)
-Answer = Callable[[Any], Awaitable[msgspec.Struct]]
+CallHandler = Callable[[Any], Awaitable[msgspec.Struct]]
 
 
-def create_app(facade: Facade, token: bytes) -> Starlette:
+def create_crawler_api_app(facade: CrawlerService, token: bytes) -> Starlette:
     """To be mounted at /crawl/v1."""
-    posted: list[tuple[str, type[msgspec.Struct], Answer]] = [
-        ("/work", WorkAsked, facade.work),
-        ("/links", LinksAsked, facade.links),
-        ("/type", TypeAsked, facade.type),
-        ("/leave", LeaveAsked, facade.leave),
+    posted: list[tuple[str, type[msgspec.Struct], CallHandler]] = [
+        ("/work", CrawlerWorkRequest, facade.work),
+        ("/links", CrawlerLinksRequest, facade.links),
+        ("/type", CrawlerTypeRequest, facade.type),
+        ("/leave", CrawlerLeaveRequest, facade.leave),
     ]
-    routes = [Route(path, _conversation(kind, answer), methods=["POST"]) for path, kind, answer in posted]
-    routes.append(Route("/changes", _changes(facade), methods=["GET", "POST"]))
+    routes = [Route(path, _post_handler(kind, answer), methods=["POST"]) for path, kind, answer in posted]
+    routes.append(Route("/changes", _changes_handler(facade), methods=["GET", "POST"]))
     kinds: tuple[type[Exception], ...] = (HTTPException, TarrafaError, ClientDisconnect, Exception)
     return Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, token=token, refuse=_refused)],
-        exception_handlers=dict.fromkeys(kinds, _trouble),
+        middleware=[Middleware(BearerTokenMiddleware, token=token, refuse=_error_json)],
+        exception_handlers=dict.fromkeys(kinds, _error_response),
     )
 
 
-def _conversation(kind: type[T], answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+def _post_handler(kind: type[T], answer: CallHandler) -> Callable[[Request], Awaitable[Response]]:
     decoder = msgspec.json.Decoder(kind)
 
     async def converse(request: Request) -> Response:
@@ -63,53 +63,53 @@ def _conversation(kind: type[T], answer: Answer) -> Callable[[Request], Awaitabl
         try:
             asked = decoder.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise Malformed(f"the body cannot be understood: {error}") from None
-        return _json(await answer(asked))
+            raise MalformedCall(f"the body cannot be understood: {error}") from None
+        return _json_response(await answer(asked))
 
     return converse
 
 
-def _changes(facade: Facade) -> Callable[[Request], Awaitable[Response]]:
+def _changes_handler(facade: CrawlerService) -> Callable[[Request], Awaitable[Response]]:
     """The one question that changes nothing may be asked by GET, too."""
-    post = _conversation(ChangesAsked, facade.changes)
+    post = _post_handler(CrawlerChangesRequest, facade.changes)
 
     async def converse(request: Request) -> Response:
         if request.method == "POST":
             return await post(request)
         try:
-            asked = msgspec.convert(dict(request.query_params), ChangesAsked, strict=False)
+            asked = msgspec.convert(dict(request.query_params), CrawlerChangesRequest, strict=False)
         except (msgspec.MsgspecError, UnicodeError) as error:
-            raise Malformed(f"the question cannot be understood: {error}") from None
-        return _json(await facade.changes(asked))
+            raise MalformedCall(f"the question cannot be understood: {error}") from None
+        return _json_response(await facade.changes(asked))
 
     return converse
 
 
 async def _body(request: Request) -> bytes:
-    body = await body_of(request, BODY_BYTES_MAX)
+    body = await read_body(request, BODY_BYTES_MAX)
     if body is None:
-        raise TooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
+        raise CallTooLarge(f"a body holds at most {BODY_BYTES_MAX:,} bytes")
     return body
 
 
-async def _trouble(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     """Every error ends here."""
     if isinstance(error, HTTPException):
-        return _refused(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers)
-    if isinstance(error, Refusal):
-        return _refused(error.code, str(error))
+        return _error_json(error.status_code, f"{request.method} {request.url.path}: {error.detail}", error.headers)
+    if isinstance(error, CrawlerApiError):
+        return _error_json(error.code, str(error))
     if isinstance(error, ClientDisconnect):
-        return _refused(400, "the body did not come whole")
+        return _error_json(400, "the body did not come whole")
     if isinstance(error, TarrafaError):
         log.warning("%s", error)
         hint = "; where no URL server runs, `tarrafa crawl FILE` starts one" if isinstance(error, FrontierError) else ""
-        return _refused(503, f"{error}{hint}")
+        return _error_json(503, f"{error}{hint}")
     log.error("unexpected", exc_info=error)
-    return _refused(500, f"something went wrong here: {type(error).__name__}")
+    return _error_json(500, f"something went wrong here: {type(error).__name__}")
 
 
-def _refused(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
-    response = _json({"error": sentence}, code)
+def _error_json(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -> Response:
+    response = _json_response({"error": sentence}, code)
     for name, value in dict(headers or {}).items():
         response.headers[name] = value
     if code == 503:
@@ -119,5 +119,5 @@ def _refused(code: int, sentence: str, headers: "dict[str, str] | Any" = None) -
     return response
 
 
-def _json(value: object, code: int = 200) -> Response:
+def _json_response(value: object, code: int = 200) -> Response:
     return Response(msgspec.json.encode(value), code, media_type="application/json")

@@ -9,41 +9,41 @@ Known weakness: of a URL that more than IN_LINKS_MAX others link to, the first k
 from collections.abc import Iterator
 
 from tarrafa.errors import DataError
-from tarrafa.graph.reader import GraphReader, Stamped
+from tarrafa.graph.reader import GraphReader, InLinkChange
 from tarrafa.model import UrlId
-from tarrafa.serve.crawlers.notebook import Difference, Notebook, Pending
-from tarrafa.serve.crawlers.refusals import Conflict
-from tarrafa.serve.crawlers.shapes import Change, ChangesTold
+from tarrafa.serve.crawlers.notebook import InlinkDifference, CrawlerStore, PendingChanges
+from tarrafa.serve.crawlers.refusals import ConflictingCall
+from tarrafa.serve.crawlers.shapes import InlinkChange, CrawlerChangesResponse
 
 IN_LINKS_MAX = 10_000  # of one URL
 STAMPED_PER_LOOK = 500
 LOOKS_MAX = 20  # per call
-IDS_PER_ANSWER = 20_000  # about; no more URLs are looked at beyond it
+IDS_PER_RESPONSE = 20_000  # about; no more URLs are looked at beyond it
 
 
-def changes(notebook: Notebook, graph: GraphReader | None, crawler: str, owner: str, after: int | None) -> ChangesTold:
+def inlink_changes(notebook: CrawlerStore, graph: GraphReader | None, crawler: str, owner: str, after: int | None) -> CrawlerChangesResponse:
     """The next answer, or the last one again while it is not acknowledged."""
-    heard = notebook.heard(crawler)
+    heard = notebook.inlink_cursor(crawler)
     pending, cursor = heard.pending, heard.cursor
     if pending is not None and after == pending.cursor:
         notebook.acknowledge(crawler, pending)
         cursor, pending = pending.cursor, None
     elif after not in (None, cursor):
         known = f"{cursor} or {pending.cursor}" if pending is not None else str(cursor)
-        raise Conflict(f"after: {after} is not the cursor of the last answer ({known}); leave it out to begin there")
+        raise ConflictingCall(f"after: {after} is not the cursor of the last answer ({known}); leave it out to begin there")
     more = False
     if pending is None and graph is not None:
-        pending, more = _news(notebook, graph, crawler, owner)
+        pending, more = _next_changes(notebook, graph, crawler, owner)
     if pending is None:
-        return ChangesTold(cursor, [], more)
-    return ChangesTold(pending.cursor, [_told(one) for one in pending.differences], pending.more)
+        return CrawlerChangesResponse(cursor, [], more)
+    return CrawlerChangesResponse(pending.cursor, [_to_message(one) for one in pending.differences], pending.more)
 
 
-def _news(notebook: Notebook, graph: GraphReader, crawler: str, owner: str) -> tuple[Pending | None, bool]:
+def _next_changes(notebook: CrawlerStore, graph: GraphReader, crawler: str, owner: str) -> tuple[PendingChanges | None, bool]:
     """What the crawler has not heard, written down before it is told; and whether there may be more."""
-    heard, incarnation = notebook.heard(crawler), graph.incarnation()
+    heard, incarnation = notebook.inlink_cursor(crawler), graph.incarnation()
     start = stamp = heard.stamp if heard.incarnation == incarnation else 0
-    found: list[Difference] = []
+    found: list[InlinkDifference] = []
     ids = looked_at = 0
     for one in _stamped(graph, owner, start):
         difference = _difference(notebook, graph, crawler, one)
@@ -51,38 +51,38 @@ def _news(notebook: Notebook, graph: GraphReader, crawler: str, owner: str) -> t
             found.append(difference)
             ids += len(difference.new) + len(difference.gone)
         stamp, looked_at = one.stamp, looked_at + 1
-        if ids >= IDS_PER_ANSWER:
+        if ids >= IDS_PER_RESPONSE:
             break
-    more = ids >= IDS_PER_ANSWER or looked_at == STAMPED_PER_LOOK * LOOKS_MAX
+    more = ids >= IDS_PER_RESPONSE or looked_at == STAMPED_PER_LOOK * LOOKS_MAX
     if found:
-        pending = Pending(heard.cursor + 1, stamp, found, more)
-        notebook.propose(crawler, incarnation, start, pending)
+        pending = PendingChanges(heard.cursor + 1, stamp, found, more)
+        notebook.save_pending(crawler, incarnation, start, pending)
         return pending, more
     if (incarnation, stamp) != (heard.incarnation, heard.stamp):
-        notebook.propose(crawler, incarnation, stamp, None)
+        notebook.save_pending(crawler, incarnation, stamp, None)
     return None, more
 
 
-def _stamped(graph: GraphReader, owner: str, after: int) -> Iterator[Stamped]:
+def _stamped(graph: GraphReader, owner: str, after: int) -> Iterator[InLinkChange]:
     for _ in range(LOOKS_MAX):
-        part = graph.stamped(owner, after, STAMPED_PER_LOOK)
+        part = graph.in_link_changes(owner, after, STAMPED_PER_LOOK)
         yield from part
         if len(part) < STAMPED_PER_LOOK:
             return
         after = part[-1].stamp
 
 
-def _difference(notebook: Notebook, graph: GraphReader, crawler: str, one: Stamped) -> Difference | None:
+def _difference(notebook: CrawlerStore, graph: GraphReader, crawler: str, one: InLinkChange) -> InlinkDifference | None:
     links, total = graph.in_link_ids(one.id, one.collection, IN_LINKS_MAX)
-    before = notebook.told(crawler, one.collection, one.id)
+    before = notebook.known_inlinks(crawler, one.collection, one.id)
     known, now = frozenset(before), frozenset(links)
     new = [link for link in links if link not in known]
     gone = [link for link in before if link not in now] if len(links) < IN_LINKS_MAX else []
-    return Difference(one.collection, one.id, one.url, new, gone, total) if new or gone else None
+    return InlinkDifference(one.collection, one.id, one.url, new, gone, total) if new or gone else None
 
 
-def _told(one: Difference) -> Change:
-    return Change(one.collection, one.id.hex(), one.url, _hex(one.new), _hex(one.gone), one.total)
+def _to_message(one: InlinkDifference) -> InlinkChange:
+    return InlinkChange(one.collection, one.id.hex(), one.url, _hex(one.new), _hex(one.gone), one.total)
 
 
 def _hex(ids: list[UrlId]) -> list[str]:

@@ -12,54 +12,54 @@ from collections.abc import AsyncIterator, Sequence
 from weakref import WeakValueDictionary
 
 from tarrafa.clock import Clock
-from tarrafa.crawl.brought import links_of
-from tarrafa.crawl.messenger import Errand, Key, Settled
+from tarrafa.crawl.brought import merge_links
+from tarrafa.crawl.messenger import FetchTask, VisitKey, SettledVisit
 from tarrafa.crawl.relay import Relay
 from tarrafa.data import DataDirectory
 from tarrafa.errors import DataError, FrontierError, LeaseLost, NameTaken, TarrafaError
-from tarrafa.frontier.address import Address, connect, local
-from tarrafa.frontier.timing import agree
+from tarrafa.frontier.address import Address, connect, local_address
+from tarrafa.frontier.timing import sync_clock
 from tarrafa.graph.reader import GraphReader
-from tarrafa.graph.store import is_there
-from tarrafa.model import Link, Outcome, Role
-from tarrafa.serve.crawlers.changes import changes, in_links_of
-from tarrafa.serve.crawlers.notebook import Given, Notebook
-from tarrafa.serve.crawlers.refusals import Conflict, Crowded, Lost, Malformed, Refusal, Unknown
+from tarrafa.graph.store import graph_exists
+from tarrafa.model import Link, Outcome, UrlRole
+from tarrafa.serve.crawlers.changes import inlink_changes, in_links_of
+from tarrafa.serve.crawlers.notebook import AssignedVisit, CrawlerStore
+from tarrafa.serve.crawlers.refusals import ConflictingCall, TooManyCrawlers, LostVisit, MalformedCall, CrawlerApiError, UnknownVisit
 from tarrafa.serve.crawlers.shapes import (
-    ChangesAsked,
-    ChangesTold,
-    LeaveAsked,
-    LeaveTold,
-    LinksAsked,
-    LinksTold,
-    TypeAsked,
-    TypeTold,
-    VisitTold,
-    WorkAsked,
-    WorkTold,
+    CrawlerChangesRequest,
+    CrawlerChangesResponse,
+    CrawlerLeaveRequest,
+    CrawlerLeaveResponse,
+    CrawlerLinksRequest,
+    CrawlerLinksResponse,
+    CrawlerTypeRequest,
+    CrawlerTypeResponse,
+    VisitMessage,
+    CrawlerWorkRequest,
+    CrawlerWorkResponse,
 )
-from tarrafa.serve.crawlers.words import brought_of, id_of, rounded, status_of, visit_told, worker_name
+from tarrafa.serve.crawlers.words import to_fetch_result, parse_url_id, round_to_ms, reported_status, to_visit_message, worker_name
 
 CRAWLERS_MAX = 100  # at once
 IN_LINKS_SHOWN = 1_000  # of one visit
-ASK_AGAIN_S = 1.0
+RETRY_S = 1.0
 SWEEP_EVERY_S = 10.0
 
 
-class Facade:
+class CrawlerService:
     """The conversations. Use it in an `async with`."""
 
     def __init__(self, data: DataDirectory, address: Address | None = None, clock: Clock | None = None) -> None:
-        self._data, self._address, self._clock = data, address or local(data), clock or Clock.from_environment()
-        self._notebook: Notebook | None = None
+        self._data, self._address, self._clock = data, address or local_address(data), clock or Clock.from_environment()
+        self._notebook: CrawlerStore | None = None
         self._graph: GraphReader | None = None
         self._relays: dict[str, Relay] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._sweeping: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> "Facade":
-        self._notebook = await asyncio.to_thread(Notebook, self._data.crawlers)
-        self._sweeping = asyncio.create_task(self._sweep())
+    async def __aenter__(self) -> "CrawlerService":
+        self._notebook = await asyncio.to_thread(CrawlerStore, self._data.crawlers)
+        self._sweeping = asyncio.create_task(self._close_idle_relays())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -69,119 +69,119 @@ class Facade:
         await asyncio.gather(self._sweeping, return_exceptions=True)
         for name in list(self._relays):
             await self._close(name)
-        self._book.close()
+        self._open_store.close()
 
     # -- the conversations -------------------------------------------------------------------------------------
 
-    async def work(self, asked: WorkAsked) -> WorkTold:
+    async def work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
         """*Give me work*: everything that the crawler is to fetch now, what it was told before included."""
         try:
             return await self._work(asked)
-        except Lost:  # only now it came out; it begins anew
+        except LostVisit:  # only now it came out; it begins anew
             return await self._work(asked)
 
-    async def _work(self, asked: WorkAsked) -> WorkTold:
+    async def _work(self, asked: CrawlerWorkRequest) -> CrawlerWorkResponse:
         async with self._relay(asked.crawler, joins=True) as relay:
             assert relay is not None
-            errands = await relay.work(asked.hosts, restarted=asked.restarted)
-            visits = await self._tell(asked.crawler, errands)
+            errands = await relay.lease_fetch_tasks(asked.hosts, restarted=asked.restarted)
+            visits = await self._visit_messages(asked.crawler, errands)
             if visits or not asked.hosts:
-                return WorkTold(asked.crawler, rounded(await relay.renew()), visits)
+                return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), visits)
             running = await relay.is_any_running()
             reason = "nothing may be visited now" if running else "no collection is running"
-            return WorkTold(asked.crawler, rounded(await relay.renew()), [], ASK_AGAIN_S, reason, running)
+            return CrawlerWorkResponse(asked.crawler, round_to_ms(await relay.renew()), [], RETRY_S, reason, running)
 
-    async def links(self, asked: LinksAsked) -> LinksTold:
+    async def links(self, asked: CrawlerLinksRequest) -> CrawlerLinksResponse:
         """*Here are new links and who points to them*: durable when this returns, delivered when the visit is over."""
-        key = (id_of(asked.source, "from"), asked.visit)
+        key = (parse_url_id(asked.source, "from"), asked.visit)
         self._data.check_space()
         async with self._relay(asked.crawler) as relay:
             errand = await self._errand(relay, key)
             if relay is None or errand is None:
-                await self._past(relay, asked.crawler, key)
-                raise Lost(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
+                await self._finished_visit(relay, asked.crawler, key)
+                raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
             if errand.visit is None:
-                raise Conflict(f"{asked.source}: robots.txt leads nowhere; bring it as it is")
+                raise ConflictingCall(f"{asked.source}: robots.txt leads nowhere; bring it as it is")
             told = [Link(one.url, one.anchor, one.rel) for one in asked.targets]
-            async with self._turn(asked.crawler):
+            async with self._lock_of(asked.crawler):
                 if not errand.is_open:
-                    raise Lost(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
-                before = await asyncio.to_thread(self._book.links, asked.crawler, *key)
-                identity = errand.walk.admission.identity
-                links, unusable = links_of(errand.visit.url, identity, told, before, asked.base, asked.charset)
-                await asyncio.to_thread(self._book.keep_links, asked.crawler, *key, links)
-            return LinksTold(rounded(relay.left_s()), len(links), unusable)
+                    raise LostVisit(f"{asked.source}: visit {asked.visit} is over; nothing can be added to it")
+                before = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
+                identity = errand.session.admission.identity
+                links, unusable = merge_links(errand.visit.url, identity, told, before, asked.base, asked.charset)
+                await asyncio.to_thread(self._open_store.save_links, asked.crawler, *key, links)
+            return CrawlerLinksResponse(round_to_ms(relay.send_time_left_s()), len(links), unusable)
 
-    async def type(self, asked: TypeAsked) -> TypeTold:
+    async def type(self, asked: CrawlerTypeRequest) -> CrawlerTypeResponse:
         """*This URL is of that type*, or gone: the end of a visit, and what comes next on its host."""
-        key = (id_of(asked.url, "url"), asked.visit)
-        status = status_of(asked)
+        key = (parse_url_id(asked.url, "url"), asked.visit)
+        status = reported_status(asked)
         self._data.check_space()
         async with self._relay(asked.crawler) as relay:
             errand = await self._errand(relay, key)
             if relay is None or errand is None:
-                settled = await self._past(relay, asked.crawler, key)
-                return await self._ended(relay, asked.crawler, settled, repeated=True)
-            if status == 200 and not asked.type and errand.visit is not None and errand.visit.role == Role.PAGE:
-                raise Malformed("type: a page that is there (200) has one, such as text/html")
-            async with self._turn(asked.crawler):  # no more links are taken from here on
-                links = await asyncio.to_thread(self._book.links, asked.crawler, *key)
-                relay.answer(errand, brought_of(asked, status, links))
-            settled = await relay.conclusion(errand)
-            await asyncio.to_thread(self._book.drop_links, asked.crawler, *key)
-            return await self._ended(relay, asked.crawler, settled)
+                settled = await self._finished_visit(relay, asked.crawler, key)
+                return await self._type_response(relay, asked.crawler, settled, repeated=True)
+            if status == 200 and not asked.type and errand.visit is not None and errand.visit.role == UrlRole.PAGE:
+                raise MalformedCall("type: a page that is there (200) has one, such as text/html")
+            async with self._lock_of(asked.crawler):  # no more links are taken from here on
+                links = await asyncio.to_thread(self._open_store.links, asked.crawler, *key)
+                relay.accept_result(errand, to_fetch_result(asked, status, links))
+            settled = await relay.wait_until_settled(errand)
+            await asyncio.to_thread(self._open_store.delete_links, asked.crawler, *key)
+            return await self._type_response(relay, asked.crawler, settled)
 
-    async def changes(self, asked: ChangesAsked) -> ChangesTold:
+    async def changes(self, asked: CrawlerChangesRequest) -> CrawlerChangesResponse:
         """*What changed in the in-links of what is mine?* Needs no frontier; if there is one, the lease is renewed."""
-        with contextlib.suppress(FrontierError, Refusal):
+        with contextlib.suppress(FrontierError, CrawlerApiError):
             async with self._relay(asked.crawler):
                 pass
-        async with self._turn(asked.crawler):
+        async with self._lock_of(asked.crawler):
             return await asyncio.to_thread(self._changes, asked)
 
-    async def leave(self, asked: LeaveAsked) -> LeaveTold:
+    async def leave(self, asked: CrawlerLeaveRequest) -> CrawlerLeaveResponse:
         """*I am leaving*: its hosts are free at once."""
         async with self._relay(asked.crawler) as relay:
             if relay is None:
-                return LeaveTold(False)
+                return CrawlerLeaveResponse(False)
             await relay.leave()
         await self._forget(asked.crawler, relay)
-        return LeaveTold(True)
+        return CrawlerLeaveResponse(True)
 
     # -- what is told ------------------------------------------------------------------------------------------
 
-    async def _tell(self, crawler: str, errands: Sequence[Errand]) -> list[VisitTold]:
-        return await asyncio.to_thread(self._write_and_tell, crawler, errands) if errands else []
+    async def _visit_messages(self, crawler: str, errands: Sequence[FetchTask]) -> list[VisitMessage]:
+        return await asyncio.to_thread(self._record_and_describe, crawler, errands) if errands else []
 
-    def _write_and_tell(self, crawler: str, errands: Sequence[Errand]) -> list[VisitTold]:
+    def _record_and_describe(self, crawler: str, errands: Sequence[FetchTask]) -> list[VisitMessage]:
         """What a crawler is told of is written down first, or a repeated call could not be told from a false one."""
-        told: list[VisitTold] = []
-        given: list[Given] = []
+        told: list[VisitMessage] = []
+        given: list[AssignedVisit] = []
         graph = self._find_graph()
         for errand in errands:
-            visit, collection = errand.visit, errand.walk.collection.name
+            visit, collection = errand.visit, errand.session.collection.name
             links, total = in_links_of(graph, errand.key[0], collection, IN_LINKS_SHOWN) if visit else ([], 0)
             if visit is not None:
                 is_all = len(links) < IN_LINKS_SHOWN
-                given.append(Given(visit.id, visit.number, errand.host, collection, tuple(links), is_all))
-            clock = errand.walk.kit.clock
+                given.append(AssignedVisit(visit.id, visit.number, errand.host, collection, tuple(links), is_all))
+            clock = errand.session.services.clock
             wait_s = (errand.not_before - clock.now()) / clock.scale
-            told.append(visit_told(errand, wait_s, links, total))
+            told.append(to_visit_message(errand, wait_s, links, total))
         if given:
-            self._book.give(crawler, given)
+            self._open_store.record_visits(crawler, given)
         return told
 
-    async def _ended(self, relay: Relay | None, crawler: str, settled: Settled, *, repeated: bool = False) -> TypeTold:
-        following = relay.next_of(settled.host) if relay is not None else None
-        told = await self._tell(crawler, [following] if following is not None else [])
-        left_s = rounded(relay.left_s()) if relay is not None else 0.0
+    async def _type_response(self, relay: Relay | None, crawler: str, settled: SettledVisit, *, repeated: bool = False) -> CrawlerTypeResponse:
+        following = relay.next_fetch_task(settled.host) if relay is not None else None
+        told = await self._visit_messages(crawler, [following] if following is not None else [])
+        left_s = round_to_ms(relay.send_time_left_s()) if relay is not None else 0.0
         outcome = settled.outcome
-        return TypeTold(left_s, outcome.status, outcome.kept, settled.finished, repeated, told[0] if told else None)
+        return CrawlerTypeResponse(left_s, outcome.status, outcome.kept, settled.finished, repeated, told[0] if told else None)
 
-    def _changes(self, asked: ChangesAsked) -> ChangesTold:
-        graph = GraphReader(self._data) if self._graph is None and is_there(self._data) else self._graph
+    def _changes(self, asked: CrawlerChangesRequest) -> CrawlerChangesResponse:
+        graph = GraphReader(self._data) if self._graph is None and graph_exists(self._data) else self._graph
         self._graph = graph
-        return changes(self._book, graph, asked.crawler, worker_name(asked.crawler), asked.after)
+        return inlink_changes(self._open_store, graph, asked.crawler, worker_name(asked.crawler), asked.after)
 
     def _find_graph(self) -> GraphReader | None:
         """The graph, if there is one that can be read: work is to be had without."""
@@ -192,19 +192,19 @@ class Facade:
 
     # -- what was said -----------------------------------------------------------------------------------------
 
-    async def _errand(self, relay: Relay | None, key: Key) -> Errand | None:
-        return await relay.find_errand(key) if relay is not None and relay.settled(key) is None else None
+    async def _errand(self, relay: Relay | None, key: VisitKey) -> FetchTask | None:
+        return await relay.find_fetch_task(key) if relay is not None and relay.settled_visit(key) is None else None
 
-    async def _past(self, relay: Relay | None, crawler: str, key: Key) -> Settled:
+    async def _finished_visit(self, relay: Relay | None, crawler: str, key: VisitKey) -> SettledVisit:
         """What became of a visit that is no longer under way, if it was this crawler who finished it."""
-        settled = relay.settled(key) if relay is not None else None
+        settled = relay.settled_visit(key) if relay is not None else None
         if settled is not None:
             return settled
         if not key[1]:
-            raise Lost("this robots.txt is not wanted, or not any more; ask for work")
-        given = await asyncio.to_thread(self._book.visit, crawler, *key)
+            raise LostVisit("this robots.txt is not wanted, or not any more; ask for work")
+        given = await asyncio.to_thread(self._open_store.find_visit, crawler, *key)
         if given is None:
-            raise Unknown(f"{key[0].hex()}: crawler {crawler!r} was never given visit {key[1]} of this URL")
+            raise UnknownVisit(f"{key[0].hex()}: crawler {crawler!r} was never given visit {key[1]} of this URL")
         async with contextlib.AsyncExitStack() as stack:
             if relay is None:
                 frontier = await connect(self._address, self._clock)
@@ -216,9 +216,9 @@ class Facade:
             for past in url.history:
                 mine = url.collection == given.collection and past.worker == worker_name(crawler)
                 if mine and past.number == key[1]:
-                    return Settled(given.host, Outcome(past.status, past.at, kept=url.state == "fetched"))
-        await asyncio.to_thread(self._book.drop_links, crawler, *key)
-        raise Lost(
+                    return SettledVisit(given.host, Outcome(past.status, past.at, kept=url.state == "fetched"))
+        await asyncio.to_thread(self._open_store.delete_links, crawler, *key)
+        raise LostVisit(
             f"{key[0].hex()}: visit {key[1]} is no longer with crawler {crawler!r}, who was silent for too long"
             " or took longer than the document's time limit; ask for work"
         )
@@ -228,34 +228,34 @@ class Facade:
     @contextlib.asynccontextmanager
     async def _relay(self, crawler: str, *, joins: bool = False) -> AsyncIterator[Relay | None]:
         """The crawler's relay, its lease renewed; None if it does not take part, and is not to begin."""
-        async with self._turn(crawler):
-            relay = await self._renewed(crawler)
+        async with self._lock_of(crawler):
+            relay = await self._renewed_relay(crawler)
             if relay is None and joins:
-                relay = await self._joined(crawler)
+                relay = await self._join_relay(crawler)
         try:
             yield relay
         except LeaseLost:
             await self._forget(crawler, relay)
-            raise Lost(f"crawler {crawler!r} was silent for too long, and has lost its hosts; ask for work") from None
-        except Refusal:
+            raise LostVisit(f"crawler {crawler!r} was silent for too long, and has lost its hosts; ask for work") from None
+        except CrawlerApiError:
             raise
         except TarrafaError:  # whatever it is, everything begins anew from what the frontier knows
-            async with self._turn(crawler):
+            async with self._lock_of(crawler):
                 if self._relays.get(crawler) is relay:  # else another call has begun anew already
                     await self._close(crawler)
             raise
 
-    async def _renewed(self, crawler: str) -> Relay | None:
+    async def _renewed_relay(self, crawler: str) -> Relay | None:
         relay = self._relays.get(crawler)
         try:
-            if relay is not None and relay.broken is None and await self._is_alive(relay):
+            if relay is not None and relay.failure is None and await self._is_alive(relay):
                 return relay
             await self._close(crawler)
-            worker = await asyncio.to_thread(self._book.worker_of, crawler)
-            return await self._resumed(crawler, worker) if worker is not None else None
+            worker = await asyncio.to_thread(self._open_store.worker_of, crawler)
+            return await self._resume_relay(crawler, worker) if worker is not None else None
         except LeaseLost:
             await self._close(crawler)
-            await asyncio.to_thread(self._book.set_worker, crawler, None)
+            await asyncio.to_thread(self._open_store.set_worker, crawler, None)
             return None
         except TarrafaError:
             await self._close(crawler)
@@ -271,14 +271,14 @@ class Facade:
             return False
         return True
 
-    async def _resumed(self, crawler: str, worker: int) -> Relay:
+    async def _resume_relay(self, crawler: str, worker: int) -> Relay:
         """As the worker that it was: we were restarted, or the frontier was."""
-        relay = await self._opened(crawler)
-        await relay.resume(worker, await asyncio.to_thread(self._book.given, crawler))
+        relay = await self._open_relay(crawler)
+        await relay.resume(worker, await asyncio.to_thread(self._open_store.visit_keys, crawler))
         return relay
 
-    async def _joined(self, crawler: str) -> Relay:
-        relay = await self._opened(crawler)
+    async def _join_relay(self, crawler: str) -> Relay:
+        relay = await self._open_relay(crawler)
         try:
             number = await relay.join()
         except NameTaken as error:
@@ -287,16 +287,16 @@ class Facade:
         except TarrafaError:
             await self._close(crawler)
             raise
-        await asyncio.to_thread(self._book.set_worker, crawler, number)
+        await asyncio.to_thread(self._open_store.set_worker, crawler, number)
         return relay
 
-    async def _opened(self, crawler: str) -> Relay:
+    async def _open_relay(self, crawler: str) -> Relay:
         if len(self._relays) >= CRAWLERS_MAX:
-            raise Crowded(f"{CRAWLERS_MAX} crawlers are at work already; ask again later")
+            raise TooManyCrawlers(f"{CRAWLERS_MAX} crawlers are at work already; ask again later")
         name = worker_name(crawler)
         frontier = await connect(self._address, self._clock, self._data.outbox / name)
         try:
-            agreed = await agree(frontier, self._clock)
+            agreed = await sync_clock(frontier, self._clock)
         except BaseException:
             await frontier.close()
             raise
@@ -310,25 +310,25 @@ class Facade:
 
     async def _forget(self, crawler: str, relay: Relay | None) -> None:
         """It is no worker any more, unless another call has made it one meanwhile."""
-        async with self._turn(crawler):
+        async with self._lock_of(crawler):
             if self._relays.get(crawler) is relay:
                 await self._close(crawler)
-                await asyncio.to_thread(self._book.set_worker, crawler, None)
+                await asyncio.to_thread(self._open_store.set_worker, crawler, None)
 
-    async def _sweep(self) -> None:
+    async def _close_idle_relays(self) -> None:
         """Close what nobody has called for so long that its lease is over."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
-            for name in [name for name, relay in self._relays.items() if relay.is_forgotten()]:
-                async with self._turn(name):
+            for name in [name for name, relay in self._relays.items() if relay.is_lease_expired()]:
+                async with self._lock_of(name):
                     relay = self._relays.get(name)
-                    if relay is not None and relay.is_forgotten():
+                    if relay is not None and relay.is_lease_expired():
                         await self._close(name)
 
-    def _turn(self, crawler: str) -> asyncio.Lock:
+    def _lock_of(self, crawler: str) -> asyncio.Lock:
         return self._turns.setdefault(crawler, asyncio.Lock())
 
     @property
-    def _book(self) -> Notebook:
+    def _open_store(self) -> CrawlerStore:
         assert self._notebook is not None, "not opened"
         return self._notebook

@@ -16,16 +16,16 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.data import BUSY_MS, try_lock
+from tarrafa.data import SQLITE_BUSY_TIMEOUT_MS, try_lock
 from tarrafa.errors import DataError, DiskFull, Locked
 from tarrafa.model import HostId, Link, UrlId
 
 FORMAT = 1
 ID_BYTES = 16
-VISITS_REMEMBERED = 10_000  # of each crawler: for calls that are repeated
+VISITS_KEPT = 10_000  # of each crawler: for calls that are repeated
 TRIM_EVERY = 500  # visits
 
-TABLES = """
+SCHEMA = """
 CREATE TABLE crawler (
     name TEXT PRIMARY KEY, worker INTEGER,
     incarnation INTEGER NOT NULL DEFAULT 0, stamp INTEGER NOT NULL DEFAULT 0, -- how far it has heard of its in-links
@@ -47,7 +47,7 @@ CREATE TABLE told (
 """
 
 
-class Given(msgspec.Struct, frozen=True):
+class AssignedVisit(msgspec.Struct, frozen=True):
     """A visit that a crawler was told of, and the in-links that it was told with it: all there are, or the first."""
 
     id: UrlId
@@ -58,7 +58,7 @@ class Given(msgspec.Struct, frozen=True):
     all_in_links: bool = False
 
 
-class Difference(msgspec.Struct, frozen=True, array_like=True):
+class InlinkDifference(msgspec.Struct, frozen=True, array_like=True):
     """What is new about the in-links of one URL."""
 
     collection: str
@@ -69,30 +69,30 @@ class Difference(msgspec.Struct, frozen=True, array_like=True):
     total: int
 
 
-class Pending(msgspec.Struct, frozen=True, array_like=True):
+class PendingChanges(msgspec.Struct, frozen=True, array_like=True):
     """An answer that waits to be acknowledged, and how far whoever does so has heard."""
 
     cursor: int
     stamp: int
-    differences: list[Difference]
+    differences: list[InlinkDifference]
     more: bool = False
 
 
-class Heard(msgspec.Struct, frozen=True):
+class InlinkCursor(msgspec.Struct, frozen=True):
     """How far a crawler has heard of its in-links."""
 
     incarnation: int
     stamp: int
     cursor: int
-    pending: Pending | None
+    pending: PendingChanges | None
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_links = msgspec.msgpack.Decoder(tuple[Link, ...]).decode
-_decode_pending = msgspec.msgpack.Decoder(Pending).decode
+_decode_pending = msgspec.msgpack.Decoder(PendingChanges).decode
 
 
-class Notebook:
+class CrawlerStore:
     """Every method is one transaction; they may be called from any thread."""
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +103,7 @@ class Notebook:
         self._turn = threading.Lock()
         self._given = 0
         try:
-            with self._in_our_words():
+            with self._translated_errors():
                 self._connection = _open(path)
         except BaseException:
             lock.close()
@@ -131,7 +131,7 @@ class Notebook:
 
     # -- visits ------------------------------------------------------------------------------------------------
 
-    def give(self, crawler: str, visits: Iterable[Given]) -> None:
+    def record_visits(self, crawler: str, visits: Iterable[AssignedVisit]) -> None:
         """The crawler is being told of these visits and of their in-links."""
         with self._transaction():
             for visit in visits:
@@ -140,29 +140,29 @@ class Notebook:
                     (crawler, visit.id, visit.number, visit.host, visit.collection),
                 )
                 self._run("DELETE FROM links WHERE crawler = ? AND id = ? AND number < ?", (crawler, *_key(visit)))
-                before = [] if visit.all_in_links else self._told(crawler, visit.collection, visit.id)
-                self._tell(crawler, visit.collection, visit.id, [*before, *visit.in_links])
+                before = [] if visit.all_in_links else self._known_inlinks(crawler, visit.collection, visit.id)
+                self._save_known_inlinks(crawler, visit.collection, visit.id, [*before, *visit.in_links])
                 self._given += 1
             if self._given >= TRIM_EVERY:
                 self._given = 0
                 self._trim(crawler)
 
-    def given(self, crawler: str) -> frozenset[tuple[UrlId, int]]:
+    def visit_keys(self, crawler: str) -> frozenset[tuple[UrlId, int]]:
         """The visits that it was told of, the newest some thousand."""
         with self._transaction():
             return frozenset(self._rows("SELECT id, number FROM visit WHERE crawler = ?", (crawler,)))
 
-    def visit(self, crawler: str, url: UrlId, number: int) -> Given | None:
+    def find_visit(self, crawler: str, url: UrlId, number: int) -> AssignedVisit | None:
         with self._transaction():
             row = self._row(
                 "SELECT host, collection FROM visit WHERE crawler = ? AND id = ? AND number = ?", (crawler, url, number)
             )
-            return None if row is None else Given(url, number, *row)
+            return None if row is None else AssignedVisit(url, number, *row)
 
     def _trim(self, crawler: str) -> None:
         row = self._row(
             "SELECT place FROM visit WHERE crawler = ? ORDER BY place DESC LIMIT 1 OFFSET ?",
-            (crawler, VISITS_REMEMBERED),
+            (crawler, VISITS_KEPT),
         )
         if row is not None:
             self._run("DELETE FROM visit WHERE crawler = ? AND place <= ?", (crawler, row[0]))
@@ -181,29 +181,29 @@ class Notebook:
             )
             return () if row is None else _decode_links(row[0])
 
-    def keep_links(self, crawler: str, url: UrlId, number: int, links: tuple[Link, ...]) -> None:
+    def save_links(self, crawler: str, url: UrlId, number: int, links: tuple[Link, ...]) -> None:
         with self._transaction():
             self._run("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?)", (crawler, url, number, _encode(links)))
 
-    def drop_links(self, crawler: str, url: UrlId, number: int) -> None:
+    def delete_links(self, crawler: str, url: UrlId, number: int) -> None:
         """The visit is over."""
         with self._transaction():
             self._run("DELETE FROM links WHERE crawler = ? AND id = ? AND number <= ?", (crawler, url, number))
 
     # -- in-links ------------------------------------------------------------------------------------------------
 
-    def heard(self, crawler: str) -> Heard:
+    def inlink_cursor(self, crawler: str) -> InlinkCursor:
         with self._transaction():
             sql = "SELECT incarnation, stamp, cursor, pending FROM crawler WHERE name = ?"
             incarnation, stamp, cursor, pending = self._row(sql, (crawler,)) or (0, 0, 0, None)
-            return Heard(incarnation, stamp, cursor, None if pending is None else _decode_pending(pending))
+            return InlinkCursor(incarnation, stamp, cursor, None if pending is None else _decode_pending(pending))
 
-    def told(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
+    def known_inlinks(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
         """The in-links of a URL that it has been told of, and that have not gone since."""
         with self._transaction():
-            return self._told(crawler, collection, url)
+            return self._known_inlinks(crawler, collection, url)
 
-    def propose(self, crawler: str, incarnation: int, stamp: int, pending: Pending | None) -> None:
+    def save_pending(self, crawler: str, incarnation: int, stamp: int, pending: PendingChanges | None) -> None:
         """The crawler has heard everything up to a stamp, and is being told what is pending."""
         with self._transaction():
             self._run(
@@ -212,26 +212,26 @@ class Notebook:
                 (crawler, incarnation, stamp, None if pending is None else _encode(pending)),
             )
 
-    def acknowledge(self, crawler: str, pending: Pending) -> None:
+    def acknowledge(self, crawler: str, pending: PendingChanges) -> None:
         """It has heard what was pending."""
         with self._transaction():
             for one in pending.differences:
                 gone = frozenset(one.gone)
-                before = self._told(crawler, one.collection, one.id)
-                self._tell(crawler, one.collection, one.id, [old for old in before if old not in gone] + one.new)
+                before = self._known_inlinks(crawler, one.collection, one.id)
+                self._save_known_inlinks(crawler, one.collection, one.id, [old for old in before if old not in gone] + one.new)
             self._run(
                 "UPDATE crawler SET stamp = ?, cursor = ?, pending = NULL WHERE name = ?",
                 (pending.stamp, pending.cursor, crawler),
             )
 
-    def _told(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
+    def _known_inlinks(self, crawler: str, collection: str, url: UrlId) -> list[UrlId]:
         row = self._row(
             "SELECT ids FROM told WHERE crawler = ? AND collection = ? AND id = ?", (crawler, collection, url)
         )
         ids: bytes = b"" if row is None else row[0]
         return [ids[start : start + ID_BYTES] for start in range(0, len(ids), ID_BYTES)]
 
-    def _tell(self, crawler: str, collection: str, url: UrlId, ids: Iterable[UrlId]) -> None:
+    def _save_known_inlinks(self, crawler: str, collection: str, url: UrlId, ids: Iterable[UrlId]) -> None:
         joined = b"".join(dict.fromkeys(ids))
         if joined:
             self._run("INSERT OR REPLACE INTO told VALUES (?, ?, ?, ?)", (crawler, collection, url, joined))
@@ -242,11 +242,11 @@ class Notebook:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with self._turn, self._in_our_words(), self._connection:
+        with self._turn, self._translated_errors(), self._connection:
             yield
 
     @contextlib.contextmanager
-    def _in_our_words(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except (apsw.FullError, apsw.IOError) as error:
@@ -266,13 +266,13 @@ class Notebook:
         self._connection.execute(sql, values)
 
 
-def _key(visit: Given) -> tuple[UrlId, int]:
+def _key(visit: AssignedVisit) -> tuple[UrlId, int]:
     return visit.id, visit.number
 
 
 def _open(path: Path) -> apsw.Connection:
     connection = apsw.Connection(str(path))
-    connection.set_busy_timeout(BUSY_MS)
+    connection.set_busy_timeout(SQLITE_BUSY_TIMEOUT_MS)
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "full")  # what was acknowledged survives a power cut
     found = connection.pragma("user_version")
@@ -280,6 +280,6 @@ def _open(path: Path) -> apsw.Connection:
         raise DataError(f"{path}: written by another Tarrafa (format {found}, this one reads {FORMAT})")
     with connection:
         if not found:
-            connection.execute(TABLES)
+            connection.execute(SCHEMA)
             connection.pragma("user_version", FORMAT)
     return connection

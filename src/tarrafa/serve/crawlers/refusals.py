@@ -12,41 +12,41 @@ Refusal
 from tarrafa.errors import TarrafaError
 
 
-class Refusal(TarrafaError):
+class CrawlerApiError(TarrafaError):
     """One sentence for a crawler, and the HTTP code that goes with it."""
 
     code = 400
 
 
-class Malformed(Refusal):
+class MalformedCall(CrawlerApiError):
     """It cannot be understood."""
 
 
-class Unknown(Refusal):
+class UnknownVisit(CrawlerApiError):
     """Nobody ever gave it that visit."""
 
     code = 404
 
 
-class Conflict(Refusal):
+class ConflictingCall(CrawlerApiError):
     """It contradicts what was said before."""
 
     code = 409
 
 
-class Lost(Refusal):
+class LostVisit(CrawlerApiError):
     """It was, but is no longer the crawler's."""
 
     code = 410
 
 
-class TooLarge(Refusal):
+class CallTooLarge(CrawlerApiError):
     """More than a call may hold."""
 
     code = 413
 
 
-class Crowded(Refusal):
+class TooManyCrawlers(CrawlerApiError):
     """No room for one more."""
 
     code = 503

@@ -21,24 +21,24 @@ FIELDS_MAX = 1_000
 
 Name = Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9._-]{0,39}\Z")]
 UrlText = Annotated[str, Meta(min_length=1, max_length=URL_CHARS_MAX)]
-Words = Annotated[str, Meta(max_length=WORDS_MAX)]
+ShortText = Annotated[str, Meta(max_length=WORDS_MAX)]
 HeaderValue = Annotated[str, Meta(pattern=r"\A[\x20-\x7e]*\Z", max_length=500)]
 VisitNumber = Annotated[int, Meta(ge=0, le=1 << 31)]
 Cursor = Annotated[int, Meta(ge=0, le=1 << 53)]
 Seconds = Annotated[float, Meta(ge=0, le=1e7)]
 
 # What a crawler may say where HTTP has no number for it. The other codes are for us to give.
-REPORTED = frozenset({
+REPORTABLE_STATUSES = frozenset({
     Status.INVALID_RESPONSE, Status.TYPE_NOT_WANTED, Status.TOO_LARGE, Status.TOO_SLOW, Status.SYSTEM_ERROR,
     Status.ADDRESS_REFUSED, Status.TLS_ERROR, Status.HOSTILE, Status.NOT_SENT,
 })  # fmt: skip
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _CrawlerRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     crawler: Name
 
 
-class WorkAsked(_Asked, frozen=True):
+class CrawlerWorkRequest(_CrawlerRequest, frozen=True):
     """*Give me work*, on up to so many hosts at once. Whoever `restarted` has forgotten whether it asked for what it
     holds just now: its hosts get their delay."""
 
@@ -46,23 +46,23 @@ class WorkAsked(_Asked, frozen=True):
     restarted: bool = False
 
 
-class LinkTold(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReportedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: UrlText  # as the page has it: relative or not
-    anchor: Words = ""
-    rel: Words = ""
+    anchor: ShortText = ""
+    rel: ShortText = ""
 
 
-class LinksAsked(_Asked, frozen=True, rename={"source": "from", "targets": "to"}):
+class CrawlerLinksRequest(_CrawlerRequest, frozen=True, rename={"source": "from", "targets": "to"}):
     """*Here are new links and who points to them.* `base` and `charset` are the page's, where it has its own."""
 
     source: UrlText
     visit: VisitNumber
-    targets: Annotated[list[LinkTold], Meta(max_length=LINKS_MAX)]
+    targets: Annotated[list[ReportedLink], Meta(max_length=LINKS_MAX)]
     base: Annotated[str, Meta(max_length=URL_CHARS_MAX)] = ""
     charset: Annotated[str, Meta(max_length=100)] = ""
 
 
-class TypeAsked(_Asked, frozen=True):
+class CrawlerTypeRequest(_CrawlerRequest, frozen=True):
     """*This URL is of that type*: what came of a visit."""
 
     url: UrlText
@@ -77,28 +77,28 @@ class TypeAsked(_Asked, frozen=True):
     last_modified: HeaderValue = ""
     location: Annotated[str, Meta(max_length=URL_CHARS_MAX)] = ""
     retry_after_s: Seconds = 0.0
-    error: Words = ""
-    title: Words = ""
+    error: ShortText = ""
+    title: ShortText = ""
     text: Annotated[str, Meta(max_length=TEXT_CHARS_MAX)] = ""
-    headings: Annotated[list[Words], Meta(max_length=FIELDS_MAX)] = []
+    headings: Annotated[list[ShortText], Meta(max_length=FIELDS_MAX)] = []
     language: Annotated[str, Meta(max_length=35)] = ""
     robots: Annotated[str, Meta(max_length=4_096)] = ""  # as in <meta name=robots>: "noindex, nofollow"
-    vocabularies: Annotated[list[Words], Meta(max_length=FIELDS_MAX)] = []
+    vocabularies: Annotated[list[ShortText], Meta(max_length=FIELDS_MAX)] = []
     canonical: Annotated[str, Meta(max_length=URL_CHARS_MAX)] = ""
-    digest: Words = ""  # of the page's text, where that is not told
+    digest: ShortText = ""  # of the page's text, where that is not told
 
 
-class ChangesAsked(_Asked, frozen=True):
+class CrawlerChangesRequest(_CrawlerRequest, frozen=True):
     """*What changed in the in-links of what is mine?* `after` acknowledges the answer that had that cursor."""
 
     after: Cursor | None = None
 
 
-class LeaveAsked(_Asked, frozen=True):
+class CrawlerLeaveRequest(_CrawlerRequest, frozen=True):
     """*I am leaving.*"""
 
 
-class VisitTold(msgspec.Struct, frozen=True):
+class VisitMessage(msgspec.Struct, frozen=True):
     """Something to fetch: no sooner than `wait_s` from now, and one at a time of each host."""
 
     url: str
@@ -123,18 +123,18 @@ class VisitTold(msgspec.Struct, frozen=True):
     in_links_total: int
 
 
-class WorkTold(msgspec.Struct, frozen=True):
+class CrawlerWorkResponse(msgspec.Struct, frozen=True):
     """`lease_s` is for how long requests may still be sent; each call begins it anew."""
 
     crawler: str
     lease_s: float
-    visits: list[VisitTold]
+    visits: list[VisitMessage]
     ask_again_s: float = 0.0  # where there is nothing to do
     reason: str = ""  # and why
     running: bool = True  # whether any collection is
 
 
-class LinksTold(msgspec.Struct, frozen=True):
+class CrawlerLinksResponse(msgspec.Struct, frozen=True):
     """How many links the page is now known to have, and how many of those just told lead nowhere."""
 
     lease_s: float
@@ -142,7 +142,7 @@ class LinksTold(msgspec.Struct, frozen=True):
     unusable: int
 
 
-class TypeTold(msgspec.Struct, frozen=True):
+class CrawlerTypeResponse(msgspec.Struct, frozen=True):
     """The visit is over. `status` is how it counts, `kept` whether the page is; `next` is what comes next on the host,
     none if it was handed back. `finished` False: nothing came of it, and it is made again later."""
 
@@ -151,10 +151,10 @@ class TypeTold(msgspec.Struct, frozen=True):
     kept: bool
     finished: bool = True
     repeated: bool = False
-    next: VisitTold | None = None
+    next: VisitMessage | None = None
 
 
-class Change(msgspec.Struct, frozen=True):
+class InlinkChange(msgspec.Struct, frozen=True):
     """What is new about who links to a URL."""
 
     collection: str
@@ -165,13 +165,13 @@ class Change(msgspec.Struct, frozen=True):
     in_links_total: int
 
 
-class ChangesTold(msgspec.Struct, frozen=True):
+class CrawlerChangesResponse(msgspec.Struct, frozen=True):
     """`cursor` is to be given back as `after`; until then the same answer is given again."""
 
     cursor: int
-    changes: list[Change]
+    changes: list[InlinkChange]
     more: bool = False
 
 
-class LeaveTold(msgspec.Struct, frozen=True):
+class CrawlerLeaveResponse(msgspec.Struct, frozen=True):
     left: bool

@@ -5,14 +5,14 @@ Pure: no clock, no disk, no network. What cannot be meant is refused with the fi
 
 import re
 
-from tarrafa.crawl.brought import Brought
-from tarrafa.crawl.messenger import Errand
+from tarrafa.crawl.brought import CrawlerResult
+from tarrafa.crawl.messenger import FetchTask
 from tarrafa.crawl.visit import user_agent
-from tarrafa.model import Link, Role, UrlId
+from tarrafa.model import Link, UrlRole, UrlId
 from tarrafa.parse import robots_meta
 from tarrafa.parse.url import canonical, url_id
-from tarrafa.serve.crawlers.refusals import Malformed
-from tarrafa.serve.crawlers.shapes import REPORTED, TypeAsked, VisitTold
+from tarrafa.serve.crawlers.refusals import MalformedCall
+from tarrafa.serve.crawlers.shapes import REPORTABLE_STATUSES, CrawlerTypeRequest, VisitMessage
 
 GONE = 410
 ERROR_CHARS_MAX = 200
@@ -24,29 +24,29 @@ def worker_name(crawler: str) -> str:
     return f"crawler.{crawler}"
 
 
-def id_of(text: str, where: str) -> UrlId:
+def parse_url_id(text: str, where: str) -> UrlId:
     """A URL, or its id."""
     if ID.fullmatch(text):
         return bytes.fromhex(text)
     url = canonical(text)
     if url is None:
-        raise Malformed(f"{where}: neither an http(s) URL nor an id of 32 hex digits: {text[:200]!r}")
+        raise MalformedCall(f"{where}: neither an http(s) URL nor an id of 32 hex digits: {text[:200]!r}")
     return url_id(url)
 
 
-def status_of(asked: TypeAsked) -> int:
+def reported_status(asked: CrawlerTypeRequest) -> int:
     """What the crawler may say of a visit."""
     if asked.gone == (asked.status is not None):
-        raise Malformed('status: say either what the server answered, or "gone": true')
+        raise MalformedCall('status: say either what the server answered, or "gone": true')
     if asked.status is None:
         return GONE
-    if asked.status >= 200 or asked.status in REPORTED:
+    if asked.status >= 200 or asked.status in REPORTABLE_STATUSES:
         return asked.status
-    allowed = ", ".join(str(int(code)) for code in sorted(REPORTED, reverse=True))
-    raise Malformed(f"status: {asked.status} is neither an HTTP status of 200 to 599 nor one of {allowed}")
+    allowed = ", ".join(str(int(code)) for code in sorted(REPORTABLE_STATUSES, reverse=True))
+    raise MalformedCall(f"status: {asked.status} is neither an HTTP status of 200 to 599 nor one of {allowed}")
 
 
-def brought_of(asked: TypeAsked, status: int, links: tuple[Link, ...]) -> Brought:
+def to_fetch_result(asked: CrawlerTypeRequest, status: int, links: tuple[Link, ...]) -> CrawlerResult:
     """What it says, together with the links that it told before."""
     fields = {
         "content-type": asked.type,
@@ -55,7 +55,7 @@ def brought_of(asked: TypeAsked, status: int, links: tuple[Link, ...]) -> Brough
         "location": asked.location,
         "retry-after": str(int(asked.retry_after_s)) if asked.retry_after_s else "",
     }
-    return Brought(
+    return CrawlerResult(
         status,
         tuple((name, value) for name, value in fields.items() if value),
         asked.length,
@@ -66,7 +66,7 @@ def brought_of(asked: TypeAsked, status: int, links: tuple[Link, ...]) -> Brough
         asked.title,
         tuple(asked.headings),
         asked.language,
-        robots_meta.together([robots_meta.from_meta("robots", asked.robots)]),
+        robots_meta.combine([robots_meta.from_meta("robots", asked.robots)]),
         tuple(asked.vocabularies),
         asked.canonical,
         asked.digest,
@@ -75,25 +75,25 @@ def brought_of(asked: TypeAsked, status: int, links: tuple[Link, ...]) -> Brough
     )
 
 
-def visit_told(errand: Errand, wait_s: float, in_links: list[UrlId], total: int) -> VisitTold:
+def to_visit_message(errand: FetchTask, wait_s: float, in_links: list[UrlId], total: int) -> VisitMessage:
     """Everything that it takes to fetch it as politely as we would."""
-    collection, request, visit = errand.walk.collection, errand.request, errand.visit
-    return VisitTold(
+    collection, request, visit = errand.session.collection, errand.request, errand.visit
+    return VisitMessage(
         url=request.url,
         id=errand.key[0].hex(),
         visit=errand.key[1],
-        role="robots" if visit is None else Role(visit.role).name.lower(),
+        role="robots" if visit is None else UrlRole(visit.role).name.lower(),
         collection=collection.name,
-        host=errand.walk.lease.host_key,
-        wait_s=rounded(max(0.0, wait_s)),
-        delay_s=float(errand.walk.delay_s),
+        host=errand.session.lease.host_key,
+        wait_s=round_to_ms(max(0.0, wait_s)),
+        delay_s=float(errand.session.delay_s),
         user_agent=user_agent(collection),
         email=collection.politeness.email,
         etag=visit.etag if visit is not None else None,
         last_modified=visit.last_modified if visit is not None else None,
         connect_to=request.connect_to,
         address=request.address,
-        types=list(collection.scope.types) if visit is not None and visit.role == Role.PAGE else [],
+        types=list(collection.scope.types) if visit is not None and visit.role == UrlRole.PAGE else [],
         size_max=int(request.size_max),
         time_max_s=float(request.time_max_s),
         depth=visit.depth if visit is not None else 0,
@@ -102,6 +102,6 @@ def visit_told(errand: Errand, wait_s: float, in_links: list[UrlId], total: int)
     )
 
 
-def rounded(seconds: float) -> float:
+def round_to_ms(seconds: float) -> float:
     """To the millisecond."""
     return round(seconds, 3)

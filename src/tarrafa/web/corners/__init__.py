@@ -28,20 +28,20 @@ from tarrafa.web.corners import (  # noqa: F401 (importing them registers them)
     visitors,
 )
 from tarrafa.web.corners.addresses import FORBIDDEN_ROOTS
-from tarrafa.web.corners.register import CORNERS, SUFFIXES, Corner, Exchange, Expects, Handler, corner, corner_of, roots
+from tarrafa.web.corners.register import HOSTILE_HOSTS, SUFFIXES, HostileHost, HostileExchange, CrawlExpectation, HostileHandler, register_host, hostile_host_of, hostile_roots
 from tarrafa.web.corners.slow import SLOW_PAUSE_S, SLOW_PIECES
 
 __all__ = [
-    "CORNERS",
+    "HOSTILE_HOSTS",
     "FORBIDDEN_ROOTS",
     "SLOW_PAUSE_S",
     "SLOW_PIECES",
     "SUFFIXES",
-    "Corner",
-    "Exchange",
-    "Expects",
-    "Handler",
-    "corner",
-    "corner_of",
-    "roots",
+    "HostileHost",
+    "HostileExchange",
+    "CrawlExpectation",
+    "HostileHandler",
+    "register_host",
+    "hostile_host_of",
+    "hostile_roots",
 ]

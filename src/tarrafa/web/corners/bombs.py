@@ -34,18 +34,18 @@ def _deflated(ending: bytes) -> tuple[bytes, int, int]:
     return packed, zlib.crc32(ending, _CRC), BOMB_BYTES + len(ending)
 
 
-def gzip() -> bytes:
+def gzip_bomb() -> bytes:
     """One member."""
     packed, crc, size = _deflated(b"")
     return _GZIP_HEAD + packed + struct.pack("<II", crc, size)
 
 
-def gzip_in_gzip() -> bytes:
+def nested_gzip_bomb() -> bytes:
     """The same, packed once more: `Content-Encoding: gzip, gzip`."""
-    return gzip_format.compress(gzip(), 9, mtime=0)
+    return gzip_format.compress(gzip_bomb(), 9, mtime=0)
 
 
-def brotli() -> bytes:
+def brotli_bomb() -> bytes:
     from brotli import Compressor
 
     packer = Compressor(quality=1)
@@ -55,7 +55,7 @@ def brotli() -> bytes:
     return first + again * (BLOCKS - 1) + ending
 
 
-def zstd() -> bytes:
+def zstd_bomb() -> bytes:
     """RFC 8878 section 3.1.1, by hand: magic number, descriptor and window; then blocks of one byte each."""
     count = BOMB_BYTES // _ZSTD_BLOCK_BYTES
     block = struct.pack("<I", _ZSTD_BLOCK_BYTES << 3 | _RLE << 1)[:3] + b" "
@@ -63,7 +63,7 @@ def zstd() -> bytes:
     return struct.pack("<IBB", _ZSTD_MAGIC, 0, _ZSTD_WINDOW) + block * (count - 1) + last
 
 
-def zipped(name: bytes, ending: bytes) -> bytes:
+def zip_bomb(name: bytes, ending: bytes) -> bytes:
     """A ZIP of one file, by hand because no library takes what is packed already (PKWARE APPNOTE 4.3)."""
     packed, crc, size = _deflated(ending)
     about = struct.pack("<HHHHHIIIHH", 20, 0, zlib.DEFLATED, 0, 0x21, crc, len(packed), size, len(name), 0)

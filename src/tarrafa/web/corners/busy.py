@@ -5,38 +5,38 @@ as the server lives.
 Knows nothing of waiting: who comes back too soon is answered all the same, and the log tells.
 """
 
-from tarrafa.web.answer import HTML, Answer, http_date, typed
-from tarrafa.web.corners.pages import at_first, either, kept, lost, page, site
-from tarrafa.web.corners.register import Exchange
+from tarrafa.web.answer import HTML, WebResponse, http_date, typed
+from tarrafa.web.corners.pages import at_first, either, kept, lost, page, register_site
+from tarrafa.web.corners.register import HostileExchange
 
 DATE_S = 2  # how far away the date of a Retry-After is
 
 
-def _later(exchange: Exchange) -> Answer:
+def _later(exchange: HostileExchange) -> WebResponse:
     answer = typed(429, HTML, b"<!DOCTYPE html><title>Devagar</title>")
     answer.headers += "Retry-After: 1\r\n"
     return answer
 
 
-def _until(exchange: Exchange) -> Answer:
+def _until(exchange: HostileExchange) -> WebResponse:
     answer = typed(503, HTML, b"<!DOCTYPE html><title>Volte depois</title>")
     answer.headers += f"Retry-After: {http_date(int(exchange.clock.now()) + DATE_S)}\r\n"
     return answer
 
 
-def _broken(exchange: Exchange) -> Answer:
+def _broken(exchange: HostileExchange) -> WebResponse:
     return typed(500, HTML, b"<!DOCTYPE html><title>Erro</title>")
 
 
-site(
+register_site(
     "busy-429", "a page is there at the third try; before, 429 asks for a second of peace",
     {"/busy.html": kept(at_first(2, _later, page("Agora sim")))}, requests_more=2,
 )  # fmt: skip
-site(
+register_site(
     "busy-date", "a page is there at the second try; before, 503 gives a date",
     {"/busy.html": kept(at_first(1, _until, page("Já abrimos")))}, requests_more=1,
 )  # fmt: skip
-site(
+register_site(
     "broken", "pages that answer 500: once, twice, and for ever",
     {
         "/once.html": kept(at_first(1, _broken, page("Consertada"))),

@@ -10,9 +10,9 @@ Knows nothing of how they are read.
 from functools import lru_cache
 
 from tarrafa.model import Status
-from tarrafa.web.answer import Answer, typed
+from tarrafa.web.answer import WebResponse, typed
 from tarrafa.web.corners import bombs
-from tarrafa.web.corners.pages import Act, Place, lazily, lost, page, site
+from tarrafa.web.corners.pages import Responder, HostileUrl, lazily, lost, page, register_site
 from tarrafa.web.files import pdf
 from tarrafa.web.office import DOCX, ODT, PPTX, XLSX, docx, odt, pptx, xlsx
 
@@ -28,38 +28,38 @@ _LOCK = (
 
 
 @lru_cache(maxsize=len(DOCUMENTS))
-def document(name: str) -> Answer:
+def document_response(name: str) -> WebResponse:
     content_type, write = DOCUMENTS[name]
     return typed(200, content_type, write(f"{TEXT} ({name})", f"{_BASE}/from-{name}.html"))
 
 
-def locked() -> bytes:
+def encrypted_pdf() -> bytes:
     """The password is nobody's."""
     return pdf(TEXT, trailer=_LOCK)
 
 
-def torn() -> bytes:
+def damaged_pdf() -> bytes:
     whole = pdf(TEXT)
     return whole[: len(whole) // 2].replace(b"obj", b"\xff\xff\xff")
 
 
-def bomb() -> bytes:
+def docx_bomb() -> bytes:
     """Spaces may stand before the first element, so this is a document, once a gigabyte of them is read."""
-    return bombs.zipped(b"word/document.xml", b'<w:document xmlns:w="nada"><w:body/></w:document>')
+    return bombs.zip_bomb(b"word/document.xml", b'<w:document xmlns:w="nada"><w:body/></w:document>')
 
 
-def _unwanted(act: Act) -> Place:
+def _unwanted(act: Responder) -> HostileUrl:
     return lost(act, Status.TYPE_NOT_WANTED)
 
 
-_NAMED: dict[str, Place] = {f"/report.{name}": _unwanted(document(name)) for name in DOCUMENTS} | {
-    "/locked.pdf": _unwanted(typed(200, PDF, locked())),
-    "/torn.pdf": _unwanted(typed(200, PDF, torn())),
-    "/bomb.docx": _unwanted(lazily(bomb, DOCX, remember=True)),
+_NAMED: dict[str, HostileUrl] = {f"/report.{name}": _unwanted(document_response(name)) for name in DOCUMENTS} | {
+    "/locked.pdf": _unwanted(typed(200, PDF, encrypted_pdf())),
+    "/torn.pdf": _unwanted(typed(200, PDF, damaged_pdf())),
+    "/bomb.docx": _unwanted(lazily(docx_bomb, DOCX, remember=True)),
 }
-_TYPED: dict[str, Place] = {f"/download?id={name}": _unwanted(document(name)) for name in DOCUMENTS}
+_TYPED: dict[str, HostileUrl] = {f"/download?id={name}": _unwanted(document_response(name)) for name in DOCUMENTS}
 
-site(
+register_site(
     "documents", "documents with links, whole, locked, torn, and one that is a bomb",
     _NAMED | _TYPED,
     hidden={f"/from-{name}.html": page(f"Atrás do documento {name}") for name in DOCUMENTS},

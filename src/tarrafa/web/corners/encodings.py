@@ -9,15 +9,15 @@ import gzip
 import zlib
 
 from tarrafa.model import Status
-from tarrafa.web.answer import HTML, Answer
+from tarrafa.web.answer import HTML, WebResponse
 from tarrafa.web.corners import bombs
-from tarrafa.web.corners.pages import begins, either, html, kept, lazily, lost, raw, site
+from tarrafa.web.corners.pages import header, either, html, kept, lazily, lost, raw, register_site
 
 CHUNK = 100
 
 
-def _coded(body: bytes, coding: str) -> Answer:
-    return Answer(200, body, f"Content-Type: {HTML}\r\nContent-Encoding: {coding}\r\n")
+def _coded(body: bytes, coding: str) -> WebResponse:
+    return WebResponse(200, body, f"Content-Type: {HTML}\r\nContent-Encoding: {coding}\r\n")
 
 
 def _gzip(body: bytes) -> bytes:
@@ -55,7 +55,7 @@ def _halves(body: bytes) -> bytes:
     return _gzip(body[:middle]) + _gzip(body[middle:])
 
 
-site(
+register_site(
     "encodings", "pages in every content and transfer coding, and in some that are none",
     {
         "/gzip.html": kept(_coded(_gzip(html("Página em gzip")), "gzip")),
@@ -67,8 +67,8 @@ site(
         "/zstd.html": kept(lazily(_zstd, headers="Content-Encoding: zstd\r\n", remember=True)),
         "/twice.html": kept(_coded(_gzip(_gzip(html("Página em gzip dentro de gzip"))), "gzip, gzip")),
         "/identity.html": kept(_coded(html("Página como ela é"), "identity")),
-        "/chunked.html": kept(raw(200, begins("Transfer-Encoding: chunked") + chunked(html("Página em pedaços")))),
-        "/chunked-gzip.html": kept(raw(200, begins("Transfer-Encoding: chunked", "Content-Encoding: gzip")
+        "/chunked.html": kept(raw(200, header("Transfer-Encoding: chunked") + chunked(html("Página em pedaços")))),
+        "/chunked-gzip.html": kept(raw(200, header("Transfer-Encoding: chunked", "Content-Encoding: gzip")
                                        + chunked(_gzip(html("Página em pedaços de gzip"))))),
         "/cut.html": either(_coded(_gzip(html("Página cortada"))[:-60], "gzip"), 200, Status.INVALID_RESPONSE),
         "/label.html": either(_coded(html("Página que não está em gzip"), "gzip"), Status.INVALID_RESPONSE, 200),
@@ -77,14 +77,14 @@ site(
     },
 )  # fmt: skip
 
-site(
+register_site(
     "bombs", "less than a megabyte that unpacks to more than a gigabyte, in four codings",
     {
-        "/gzip.html": lost(lazily(bombs.gzip, headers="Content-Encoding: gzip\r\n", remember=True), Status.TOO_LARGE),
-        "/br.html": lost(lazily(bombs.brotli, headers="Content-Encoding: br\r\n", remember=True), Status.TOO_LARGE),
-        "/zstd.html": lost(lazily(bombs.zstd, headers="Content-Encoding: zstd\r\n", remember=True), Status.TOO_LARGE),
+        "/gzip.html": lost(lazily(bombs.gzip_bomb, headers="Content-Encoding: gzip\r\n", remember=True), Status.TOO_LARGE),
+        "/br.html": lost(lazily(bombs.brotli_bomb, headers="Content-Encoding: br\r\n", remember=True), Status.TOO_LARGE),
+        "/zstd.html": lost(lazily(bombs.zstd_bomb, headers="Content-Encoding: zstd\r\n", remember=True), Status.TOO_LARGE),
         "/gzip-gzip.html": lost(
-            lazily(bombs.gzip_in_gzip, headers="Content-Encoding: gzip, gzip\r\n", remember=True), Status.TOO_LARGE
+            lazily(bombs.nested_gzip_bomb, headers="Content-Encoding: gzip, gzip\r\n", remember=True), Status.TOO_LARGE
         ),
     },
 )  # fmt: skip

@@ -7,10 +7,10 @@ Knows nothing of what is inside a body.
 """
 
 from tarrafa.model import Status
-from tarrafa.web.answer import HTML, Answer
+from tarrafa.web.answer import HTML, WebResponse
 from tarrafa.web.corners.encodings import chunked
-from tarrafa.web.corners.pages import PIECE, begins, either, flood, html, kept, lost, raw, site
-from tarrafa.web.corners.register import Exchange, Handler
+from tarrafa.web.corners.pages import PIECE, header, either, flood, html, kept, lost, raw, register_site
+from tarrafa.web.corners.register import HostileExchange, HostileHandler
 
 LINE_BYTES = 300_000
 LINES = 100_000
@@ -19,15 +19,15 @@ HINT_PAUSE_S = 0.01
 _INVALID = Status.INVALID_RESPONSE
 
 
-def _lengths(title: str, *lengths: str, cut: int = 0) -> Handler:
+def _lengths(title: str, *lengths: str, cut: int = 0) -> HostileHandler:
     """A page with Content-Length as given; the connection ends after it."""
     body = html(title)
     lines = [f"Content-Length: {length.format(len(body))}" for length in lengths]
-    return raw(200, begins(*lines) + body[: len(body) - cut])
+    return raw(200, header(*lines) + body[: len(body) - cut])
 
 
-def _chunks(data: bytes) -> Handler:
-    return raw(200, begins("Transfer-Encoding: chunked") + data)
+def _chunks(data: bytes) -> HostileHandler:
+    return raw(200, header("Transfer-Encoding: chunked") + data)
 
 
 def _folded() -> bytes:
@@ -39,15 +39,15 @@ def _folded() -> bytes:
     )
 
 
-def _part() -> Answer:
-    return Answer(206, html("Uma parte"), f"Content-Type: {HTML}\r\nContent-Range: bytes 0-99/999\r\n")
+def _part() -> WebResponse:
+    return WebResponse(206, html("Uma parte"), f"Content-Type: {HTML}\r\nContent-Range: bytes 0-99/999\r\n")
 
 
-def _untyped(body: bytes) -> Handler:
+def _untyped(body: bytes) -> HostileHandler:
     return raw(200, b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
 
 
-async def _hints(exchange: Exchange) -> None:
+async def _hints(exchange: HostileExchange) -> None:
     """RFC 8297, without end."""
     exchange.status = 103
     while True:
@@ -55,20 +55,20 @@ async def _hints(exchange: Exchange) -> None:
         await exchange.sleep(HINT_PAUSE_S)
 
 
-async def _reset(exchange: Exchange) -> None:
+async def _reset(exchange: HostileExchange) -> None:
     body = html("Página interrompida")
     exchange.status = 200
-    await exchange.send(begins(f"Content-Length: {len(body)}") + body[:200])
+    await exchange.send(header(f"Content-Length: {len(body)}") + body[:200])
     exchange.abort()
 
 
-async def _empty(exchange: Exchange) -> None:
+async def _empty(exchange: HostileExchange) -> None:
     exchange.close()
 
 
 _BODY = html("Página depois de um aviso")
 
-site(
+register_site(
     "lengths", "Content-Length is too long, too short, negative, no number, or two numbers",
     {
         "/long.html": kept(_lengths("Mais curta que o prometido", "100000")),
@@ -80,7 +80,7 @@ site(
         "/none.html": kept(_lengths("Até o fim da conexão")),
     },
 )  # fmt: skip
-site(
+register_site(
     "status-lines", "first lines that are none, and numbers that no standard knows",
     {
         "/0.9.html": lost(raw(0, html("Como em 1991")), _INVALID),
@@ -91,47 +91,47 @@ site(
         "/short.html": kept(raw(200, b"HTTP/1.0 200\r\nContent-Type: text/html\r\n\r\n" + html("Sem uma palavra"))),
     },
 )  # fmt: skip
-site(
+register_site(
     "headers", "header blocks that are folded, doubled, full of NULs, or far too large",
     {
         "/folded.html": kept(raw(200, _folded())),
-        "/bare.html": kept(raw(200, begins().replace(b"\r", b"") + html("Sem retorno de carro"))),
-        "/nul.html": either(raw(200, begins("X-Nada: a\0b") + html("Com um zero no cabeçalho")), _INVALID, 200),
-        "/colon.html": either(raw(200, begins("isto nada diz") + html("Sem dois pontos")), 200, _INVALID),
-        "/line.html": lost(raw(200, lambda: begins("X: " + "a" * LINE_BYTES) + b"nada"), _INVALID, Status.TOO_LARGE),
-        "/lines.html": lost(raw(200, lambda: begins(*["a: b"] * LINES) + b"nada"), _INVALID, Status.TOO_LARGE),
+        "/bare.html": kept(raw(200, header().replace(b"\r", b"") + html("Sem retorno de carro"))),
+        "/nul.html": either(raw(200, header("X-Nada: a\0b") + html("Com um zero no cabeçalho")), _INVALID, 200),
+        "/colon.html": either(raw(200, header("isto nada diz") + html("Sem dois pontos")), 200, _INVALID),
+        "/line.html": lost(raw(200, lambda: header("X: " + "a" * LINE_BYTES) + b"nada"), _INVALID, Status.TOO_LARGE),
+        "/lines.html": lost(raw(200, lambda: header(*["a: b"] * LINES) + b"nada"), _INVALID, Status.TOO_LARGE),
         "/endless.html": lost(
             flood(b"HTTP/1.1 200 OK\r\n", (b"X-Mais: " + b"a" * 990 + b"\r\n") * 64), _INVALID, Status.TOO_LARGE
         ),
     },
 )  # fmt: skip
-site(
+register_site(
     "untyped", "answers without a Content-Type: a page, a text, and something else",
     {
         "/page.html": kept(_untyped(html("Página sem tipo"))),
         "/noise": lost(_untyped(bytes(range(256)) * 8), Status.TYPE_NOT_WANTED, 200),
     },
 )  # fmt: skip
-site(
+register_site(
     "unasked", "204, 205, 206 and 304 to those who never asked for them, and a page after a hint",
     {
-        "/204.html": lost(Answer(204), 204),
+        "/204.html": lost(WebResponse(204), 204),
         "/206.html": either(_part(), 206),
-        "/304.html": lost(Answer(304), 304),
+        "/304.html": lost(WebResponse(304), 304),
         "/100.html": kept(raw(200, b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n"
-                              + begins(f"Content-Length: {len(_BODY)}") + _BODY)),
+                              + header(f"Content-Length: {len(_BODY)}") + _BODY)),
     },
 )  # fmt: skip
-site("hints", "1xx for ever", {"/103.html": lost(_hints, _INVALID, Status.TOO_LARGE, Status.TOO_SLOW)})
-site(
+register_site("hints", "1xx for ever", {"/103.html": lost(_hints, _INVALID, Status.TOO_LARGE, Status.TOO_SLOW)})
+register_site(
     "empty", "a connection that ends before a byte",
     {"/empty.html": lost(_empty, Status.SYSTEM_ERROR, _INVALID)}, requests_more=2,
 )  # fmt: skip
-site(
+register_site(
     "reset", "a connection that is reset in the middle of a page",
     {"/reset.html": either(_reset, Status.SYSTEM_ERROR, 200)},
 )  # fmt: skip
-site(
+register_site(
     "chunks", "chunks that end too soon, or without their last",
     {
         "/cut.html": kept(_chunks(chunked(html("Página sem o último pedaço"))[:-20])),
@@ -143,9 +143,9 @@ for _name, _about, _data in (
     ("chunk-negative", "a chunk whose length is negative", b"-5\r\nabc\r\n0\r\n\r\n"),
     ("chunk-huge", "a chunk whose length no number can hold", b"FFFFFFFFFFFFFFFFFFFF\r\nabc\r\n0\r\n\r\n"),
 ):
-    site(_name, _about, {"/chunks.html": lost(_chunks(_data), _INVALID, Status.SYSTEM_ERROR)})
-site(
+    register_site(_name, _about, {"/chunks.html": lost(_chunks(_data), _INVALID, Status.SYSTEM_ERROR)})
+register_site(
     "chunk-digits", "a chunk whose length has digits without end",
-    {"/chunks.html": lost(flood(begins("Transfer-Encoding: chunked"), b"0" * PIECE), _INVALID, Status.SYSTEM_ERROR,
+    {"/chunks.html": lost(flood(header("Transfer-Encoding: chunked"), b"0" * PIECE), _INVALID, Status.SYSTEM_ERROR,
                           Status.TOO_LARGE)},
 )  # fmt: skip

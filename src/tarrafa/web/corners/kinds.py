@@ -7,8 +7,8 @@ Knows nothing of documents that some collections want (documents.py).
 
 from tarrafa.model import Status
 from tarrafa.web.answer import HTML, typed
-from tarrafa.web.corners.pages import PIECE, SPARE, begins, either, flood, html, kept, lost, site
-from tarrafa.web.corners.register import Expects, Handler, corner
+from tarrafa.web.corners.pages import PIECE, SPARE, header, either, flood, html, kept, lost, register_site
+from tarrafa.web.corners.register import CrawlExpectation, HostileHandler, register_host
 from tarrafa.web.files import pdf
 
 OFFERED_BYTES = 50_000_000
@@ -18,16 +18,16 @@ _TIMES = -(-OFFERED_BYTES // PIECE)
 _NOTHING = typed(200, "application/octet-stream", b"\0" * 100)
 
 
-def _offers(content_type: str, piece: bytes) -> Handler:
-    head = begins(f"Content-Length: {_TIMES * PIECE}", content_type=content_type)
+def _offers(content_type: str, piece: bytes) -> HostileHandler:
+    head = header(f"Content-Length: {_TIMES * PIECE}", content_type=content_type)
     return flood(head, piece * (PIECE // len(piece)), _TIMES)
 
 
-corner(
+register_host(
     "image", "a host where everything is an image of 50 MB",
-    Expects({"http://image.corner.test/": (Status.TYPE_NOT_WANTED,)}, requests_max=2 + SPARE),
+    CrawlExpectation({"http://image.corner.test/": (Status.TYPE_NOT_WANTED,)}, requests_max=2 + SPARE),
 )(_offers("image/jpeg", b"\xff\xd8\xff\xe0"))  # fmt: skip
-site(
+register_site(
     "large", "a page of 50 MB, an image of as many, and bytes that are not what their type says",
     {
         "/large.html": lost(_offers(HTML, b"<p>muito"), Status.TOO_LARGE),
@@ -38,7 +38,7 @@ site(
         "/pdf.html": either(typed(200, HTML, pdf("Um PDF que diz ser uma página")), 200, Status.TYPE_NOT_WANTED),
     },
 )  # fmt: skip
-site(
+register_site(
     "files", "a page of links to files whose names say that they are no pages",
     {f"/file.{extension}": lost(_NOTHING, Status.TYPE_NOT_WANTED) for extension in EXTENSIONS},
     never=tuple(f"/file.{extension}" for extension in EXTENSIONS),

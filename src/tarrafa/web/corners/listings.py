@@ -7,10 +7,10 @@ Knows nothing of when a crawler asks for them.
 
 import gzip
 
-from tarrafa.web.answer import HTML, PLAIN, Answer, typed
+from tarrafa.web.answer import HTML, PLAIN, WebResponse, typed
 from tarrafa.web.corners import bombs
 from tarrafa.web.corners.markup import laughs
-from tarrafa.web.corners.pages import Act, flood, kept, lazily, page, site
+from tarrafa.web.corners.pages import Responder, flood, kept, lazily, page, register_site
 
 XML = "application/xml"
 RSS, ATOM = "application/rss+xml", "application/atom+xml"
@@ -61,12 +61,12 @@ def big() -> bytes:
     return gzip.compress(urlset(entry(f"{_BIG}/first.html"), listed), 1, mtime=0)
 
 
-def _packed(data: bytes) -> Answer:
+def _packed(data: bytes) -> WebResponse:
     """A file that is gzip, as .gz is: no Content-Encoding."""
     return typed(200, "application/gzip", gzip.compress(data, 6, mtime=0))
 
 
-_LISTINGS: dict[str, Act] = {
+_LISTINGS: dict[str, Responder] = {
     "/sitemap-index.xml": typed(200, XML, index(
         *(f"{_MAPS}/{name}" for name in ("pages.xml.gz", "news.xml", "broken.xml", "laughs.xml", "bomb.xml.gz",
                                          "empty.xml", "loop.xml", "page-as-sitemap.xml", "missing.xml")))),
@@ -74,7 +74,7 @@ _LISTINGS: dict[str, Act] = {
     "/news.xml": typed(200, "text/xml", _news()),
     "/broken.xml": typed(200, XML, _broken()),
     "/laughs.xml": lazily(lambda: _laughing(_MAPS), XML),
-    "/bomb.xml.gz": lazily(bombs.gzip, "application/gzip", remember=True),
+    "/bomb.xml.gz": lazily(bombs.gzip_bomb, "application/gzip", remember=True),
     "/empty.xml": typed(200, XML, b""),
     "/loop.xml": typed(200, XML, index(f"{_MAPS}/sitemap-index.xml", f"{_MAPS}/loop.xml", f"{_MAPS}/loop-back.xml")),
     "/loop-back.xml": typed(200, XML, index(f"{_MAPS}/loop.xml")),
@@ -85,7 +85,7 @@ _LISTINGS: dict[str, Act] = {
 
 _ORPHANS = ("orphan-gz", "orphan-news", "orphan-image", "orphan-text", "orphan-bom")
 
-site(
+register_site(
     "sitemap", "orphans that only sitemaps list: index, gzip, news, images, plain text; and broken ones, a loop, bombs",
     {f"/{name}.html": kept(page(f"Órfã: {name}"), linked=False) for name in _ORPHANS},
     robots=f"User-agent: *\nDisallow:\nSitemap: {_MAPS}/sitemap-index.xml\nsitemap: {_MAPS}/urls.txt\n"
@@ -94,13 +94,13 @@ site(
     may_keep=("/before-the-break.html", "/after-the-break.html", "/page-as-sitemap.xml"),  # one is a page
     never=("/not-a-page.html",), requests_more=3,
 )  # fmt: skip
-site(
+register_site(
     "sitemap-big", "a sitemap of 60,000 URLs, all but the first forbidden by robots.txt",
     {"/first.html": kept(page("A primeira de muitas"), linked=False)},
     robots=f"User-agent: *\nDisallow: /big/\nSitemap: {_BIG}/sitemap.xml.gz\n".encode(),
     hidden={"/sitemap.xml.gz": lazily(big, "application/x-gzip", remember=True)}, never=("/big/",),
 )  # fmt: skip
-site(
+register_site(
     "sitemap-endless", "a sitemap without end",
     {},
     robots=b"User-agent: *\nDisallow: /big/\nSitemap: http://sitemap-endless.corner.test/sitemap.xml\n",
@@ -139,7 +139,7 @@ _ATOM = _atom(
 )
 _BROKEN = _rss(f"<link>{_FEEDS}/from-broken.html</link>").replace(b"</item>", b"</nada><<&x;")
 
-site(
+register_site(
     "feeds", "orphans that only an RSS or an Atom feed lists, and feeds that are broken",
     {
         "/from-rss.html": kept(page("Notícia do RSS"), linked=False),

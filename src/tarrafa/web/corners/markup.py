@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from tarrafa.model import Status
 from tarrafa.web.answer import HTML, typed
-from tarrafa.web.corners.pages import Place, either, html, kept, lazily, site
+from tarrafa.web.corners.pages import HostileUrl, either, html, kept, lazily, register_site
 
 ATTRIBUTES = 300_000
 DEPTH = 100_000
@@ -106,12 +106,12 @@ def noisy() -> bytes:
     return html("Página com zeros").replace(b"rede de pesca", b"re\0de de\0\0 pesca") + b"\0" * 1000
 
 
-def _hard(make: Callable[[], bytes], content_type: str = HTML) -> Place:
+def _hard(make: Callable[[], bytes], content_type: str = HTML) -> HostileUrl:
     return either(lazily(make, content_type), 200, Status.HOSTILE)
 
 
 # No more than four of them on one host: a host that hurts again and again may be left alone.
-site(
+register_site(
     "markup-deep", "pages whose elements are nested a hundred thousand deep",
     {
         "/div.html": _hard(lambda: nested("div")),
@@ -120,7 +120,7 @@ site(
         "/font.html": _hard(lambda: nested("font size=1", DEPTH // 2)),
     },
 )  # fmt: skip
-site(
+register_site(
     "markup-tree", "pages whose elements must be put in order again and again",
     {
         "/formatting.html": _hard(formatting),
@@ -130,7 +130,7 @@ site(
     },
     robots=ROBOTS, never=("/n/",),
 )  # fmt: skip
-site(
+register_site(
     "markup-many", "a page of 300,000 attributes, one of 100,000 links, and entities made of entities",
     {
         "/attributes.html": _hard(attributes),
@@ -140,7 +140,7 @@ site(
     },
     robots=ROBOTS, never=("/n/",),
 )  # fmt: skip
-site(
+register_site(
     "markup-long", "pages with an address, a title or a word of a megabyte, and bytes of every kind",
     {
         "/url.html": _hard(long_url),
@@ -151,7 +151,7 @@ site(
     },
     robots=ROBOTS, never=("/n/",),
 )  # fmt: skip
-site(
+register_site(
     "markup-open", "pages that open what they never close, and NULs",
     {
         "/comment.html": _hard(lambda: unclosed(b"<!--")),

@@ -14,10 +14,10 @@ from html import escape
 import msgspec
 
 from tarrafa.model import TRANSIENT
-from tarrafa.web.answer import HTML, PLAIN, Answer, typed
-from tarrafa.web.corners.register import ROBOTS, Exchange, Expects, Handler, corner, full_name, origin
+from tarrafa.web.answer import HTML, PLAIN, WebResponse, typed
+from tarrafa.web.corners.register import ALLOW_ALL, HostileExchange, CrawlExpectation, HostileHandler, register_host, full_name, origin
 
-Act = Handler | Answer
+Responder = HostileHandler | WebResponse
 RETRIES = 1  # as `Expects` assumes
 SPARE = 4  # requests that a crawler may make for its own reasons: robots.txt again, a visit on a dead connection
 GOOD = "/good.html"
@@ -29,41 +29,41 @@ TEXT = (
 )
 
 
-class Place(msgspec.Struct, frozen=True):
+class HostileUrl(msgspec.Struct, frozen=True):
     """One URL of a corner."""
 
-    act: Act
+    act: Responder
     statuses: tuple[int, ...]
     must: bool = False  # be kept
     may: bool = False  # be kept
     linked: bool = True  # from the root
 
 
-def kept(act: Act, *, linked: bool = True) -> Place:
+def kept(act: Responder, *, linked: bool = True) -> HostileUrl:
     """A page like any other, in the end."""
-    return Place(act, (200,), must=True, linked=linked)
+    return HostileUrl(act, (200,), must=True, linked=linked)
 
 
-def either(act: Act, *statuses: int, linked: bool = True) -> Place:
+def either(act: Responder, *statuses: int, linked: bool = True) -> HostileUrl:
     """Reasonable crawlers differ, and may keep it."""
-    return Place(act, statuses, may=True, linked=linked)
+    return HostileUrl(act, statuses, may=True, linked=linked)
 
 
-def lost(act: Act, *statuses: int, linked: bool = True) -> Place:
+def lost(act: Responder, *statuses: int, linked: bool = True) -> HostileUrl:
     """Not a page."""
-    return Place(act, statuses, linked=linked)
+    return HostileUrl(act, statuses, linked=linked)
 
 
-def site(
+def register_site(
     name: str,
     about: str,
-    places: dict[str, Place],
+    places: dict[str, HostileUrl],
     *,
-    robots: bytes | Act = ROBOTS,
+    robots: bytes | Responder = ALLOW_ALL,
     never: tuple[str, ...] = (),
     may_keep: tuple[str, ...] = (),
-    hidden: dict[str, Act] | None = None,
-    otherwise: Act | None = None,
+    hidden: dict[str, Responder] | None = None,
+    otherwise: Responder | None = None,
     requests_more: int = 0,
     head: str = "",
 ) -> None:
@@ -76,36 +76,36 @@ def site(
         links = [path for path, place in whole.items() if place.linked]
         whole = {"/": kept(page(f"{name}: {about}", *links, head=head)), **whole}
     tries = sum(1 + RETRIES * any(status in TRANSIENT for status in place.statuses) for place in whole.values())
-    expects = Expects(
+    expects = CrawlExpectation(
         statuses={base + path: place.statuses for path, place in whole.items()},
         kept=frozenset(base + path for path, place in whole.items() if place.must),
         requests_max=tries + 1 + len(hidden or {}) + SPARE + requests_more,
-        never=tuple(_whole(base, prefix) for prefix in never),
+        never=tuple(_absolute(base, prefix) for prefix in never),
         may_keep=tuple(base + path for path, place in whole.items() if place.may)
-        + tuple(_whole(base, prefix) for prefix in may_keep),
+        + tuple(_absolute(base, prefix) for prefix in may_keep),
     )
     acts = {path: place.act for path, place in whole.items()} | (hidden or {})
     acts["/robots.txt"] = typed(200, PLAIN, robots) if isinstance(robots, bytes) else robots
     nowhere = otherwise or typed(404, HTML, b"<!DOCTYPE html><title>404</title>")
 
-    async def handler(exchange: Exchange) -> None:
+    async def handler(exchange: HostileExchange) -> None:
         await perform(acts.get(exchange.request.target, nowhere), exchange)
 
-    corner(name, about, expects, robots=None)(handler)
+    register_host(name, about, expects, robots=None)(handler)
 
 
-def _whole(base: str, prefix: str) -> str:
+def _absolute(base: str, prefix: str) -> str:
     return base + prefix if prefix.startswith("/") else prefix
 
 
-async def perform(act: Act, exchange: Exchange) -> None:
-    if isinstance(act, Answer):
+async def perform(act: Responder, exchange: HostileExchange) -> None:
+    if isinstance(act, WebResponse):
         exchange.reply(act)
     else:
         await act(exchange)
 
 
-def page(title: str, *links: str, body: str = "", head: str = "") -> Answer:
+def page(title: str, *links: str, body: str = "", head: str = "") -> WebResponse:
     """A good page, with a text of its own."""
     return typed(200, HTML, html(title, *links, body=body, head=head))
 
@@ -120,11 +120,11 @@ def html(title: str, *links: str, body: str = "", head: str = "") -> bytes:
 
 def lazily(
     make: Callable[[], bytes], content_type: str = HTML, headers: str = "", *, remember: bool = False
-) -> Handler:
+) -> HostileHandler:
     """An answer whose body is made when somebody asks for it; what is dear to make and small is remembered."""
     made = lru_cache(maxsize=1)(make) if remember else make
 
-    async def act(exchange: Exchange) -> None:
+    async def act(exchange: HostileExchange) -> None:
         answer = typed(200, content_type, made())
         answer.headers += headers
         exchange.reply(answer)
@@ -132,41 +132,41 @@ def lazily(
     return act
 
 
-def raw(status: int, data: bytes | Callable[[], bytes]) -> Handler:
+def raw(status: int, data: bytes | Callable[[], bytes]) -> HostileHandler:
     """These very bytes (if they are many, made when somebody asks); then the connection ends."""
 
-    async def act(exchange: Exchange) -> None:
-        exchange.blurt(status, data if isinstance(data, bytes) else data())
+    async def act(exchange: HostileExchange) -> None:
+        exchange.send_raw(status, data if isinstance(data, bytes) else data())
 
     return act
 
 
-def begins(*lines: str, content_type: str = HTML) -> bytes:
+def header(*lines: str, content_type: str = HTML) -> bytes:
     """A header block with a status line that is right, and lines of our own."""
     whole = ("HTTP/1.1 200 OK", f"Content-Type: {content_type}", "Connection: close", *lines, "")
     return "".join(f"{line}\r\n" for line in whole).encode("latin-1")
 
 
-def at_first(count: int, answers: Callable[[Exchange], Answer], then: Act) -> Handler:
+def at_first(count: int, answers: Callable[[HostileExchange], WebResponse], then: Responder) -> HostileHandler:
     """Something else the first `count` times that the URL is asked for."""
 
-    async def act(exchange: Exchange) -> None:
-        await perform(answers(exchange) if exchange.nth() <= count else then, exchange)
+    async def act(exchange: HostileExchange) -> None:
+        await perform(answers(exchange) if exchange.count_request() <= count else then, exchange)
 
     return act
 
 
-def moved(status: int, location: str) -> Answer:
+def moved(status: int, location: str) -> WebResponse:
     """A redirect; `location` goes out as UTF-8 even where that is not allowed."""
     answer = typed(status, HTML, b"<!DOCTYPE html><title>Mudou</title>")
     answer.headers += f"Location: {location.encode().decode('latin-1')}\r\n"
     return answer
 
 
-def flood(head: bytes, piece: bytes, times: int | None = None) -> Handler:
+def flood(head: bytes, piece: bytes, times: int | None = None) -> HostileHandler:
     """A body as fast as the client takes it, `times` pieces of it or without end."""
 
-    async def act(exchange: Exchange) -> None:
+    async def act(exchange: HostileExchange) -> None:
         exchange.status = 200
         await exchange.send(head)
         sent = 0
@@ -178,10 +178,10 @@ def flood(head: bytes, piece: bytes, times: int | None = None) -> Handler:
     return act
 
 
-def drip(head: bytes, piece: bytes, pause_s: float) -> Handler:
+def drip(head: bytes, piece: bytes, pause_s: float) -> HostileHandler:
     """A piece now and then, without end."""
 
-    async def act(exchange: Exchange) -> None:
+    async def act(exchange: HostileExchange) -> None:
         exchange.status = 200
         await exchange.send(head)
         while True:
@@ -191,7 +191,7 @@ def drip(head: bytes, piece: bytes, pause_s: float) -> Handler:
     return act
 
 
-async def silence(exchange: Exchange) -> None:
+async def silence(exchange: HostileExchange) -> None:
     """The request was read, and that is all."""
     while True:
         await exchange.sleep(60.0)

@@ -8,9 +8,9 @@ Knows nothing of how many are too many: `Expects` assumes more than five.
 import re
 
 from tarrafa.model import Status
-from tarrafa.web.answer import HTML, Answer, typed
-from tarrafa.web.corners.pages import Place, either, html, kept, lost, moved, page, site
-from tarrafa.web.corners.register import Exchange
+from tarrafa.web.answer import HTML, WebResponse, typed
+from tarrafa.web.corners.pages import HostileUrl, either, html, kept, lost, moved, page, register_site
+from tarrafa.web.corners.register import HostileExchange
 
 REDIRECTS_MAX = 5
 LONG = 30
@@ -24,7 +24,7 @@ INSIDE = (
 _NUMBER = re.compile(r"(/[a-z]+/)(\d{1,9})$").match
 
 
-def _hops(folder: str) -> dict[str, Place]:
+def _hops(folder: str) -> dict[str, HostileUrl]:
     """What a crawler sees of a chain that is too long: five redirects, and one too many."""
     seen = {f"/{folder}/{number}": lost(moved(302, f"/{folder}/{number + 1}"), 302, linked=number == 1)
             for number in range(1, REDIRECTS_MAX + 1)}  # fmt: skip
@@ -33,7 +33,7 @@ def _hops(folder: str) -> dict[str, Place]:
     return seen | {last: lost(beyond, Status.REDIRECTS_EXCEEDED, 302, linked=False)}
 
 
-async def _onward(exchange: Exchange) -> None:
+async def _onward(exchange: HostileExchange) -> None:
     """The rest of the long chains: one ends after LONG redirects, one never does."""
     found = _NUMBER(exchange.request.target)
     if found is None:
@@ -44,11 +44,11 @@ async def _onward(exchange: Exchange) -> None:
         exchange.reply(moved(302, f"{found[1]}{int(found[2]) + 1}"))
 
 
-def _nowhere(status: int) -> Answer:
+def _nowhere(status: int) -> WebResponse:
     return typed(status, HTML, b"<!DOCTYPE html><title>Mudou, mas para onde?</title>")
 
 
-def _refreshes(seconds: float, target: str, title: str) -> Answer:
+def _refreshes(seconds: float, target: str, title: str) -> WebResponse:
     return page(title, head=f'<meta http-equiv="refresh" content="{seconds:g}; url={target}">')
 
 
@@ -74,14 +74,14 @@ _ODD = (
 
 _CHAIN = {f"/chain/{number}": lost(moved(301, f"/chain/{number + 1}"), 301, linked=number == 1) for number in (1, 2, 3)}
 
-site(
+register_site(
     "redirects", "redirects of every kind, to one page, to nowhere, to themselves and into the crawler's own network",
     _ODD, never=("http://169.254.169.254", "http://127.0.0.1", "http://0.0.0.0", "http://10.0.0.1", "http://localhost"),
 )  # fmt: skip
-site(
+register_site(
     "redirects-there", "a host that another one redirects to", {"/arrived.html": kept(page("Chegada de longe"))}
 )  # fmt: skip
-site(
+register_site(
     "redirects-chain", "a chain of four redirects, which is followed, and one of thirty, which is not",
     _CHAIN | {
         "/chain/4": lost(moved(301, "/chain/end.html"), 301, linked=False),
@@ -89,11 +89,11 @@ site(
     } | _hops("long"),
     otherwise=_onward, never=("/long/8", "/long/9"),
 )  # fmt: skip
-site(
+register_site(
     "maze", "every place redirects to one that nobody has seen",
     _hops("m"), otherwise=_onward, never=("/m/8", "/m/9"),
 )  # fmt: skip
-site(
+register_site(
     "refresh", "pages that send the reader on: a chain, a loop, and one that gives time to read",
     {
         "/chain/1.html": lost(_refreshes(0, "/chain/2.html", "Passo 1"), 200),

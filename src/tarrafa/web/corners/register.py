@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tarrafa.clock import Clock
-from tarrafa.web.answer import PLAIN, Answer, Request, typed
+from tarrafa.web.answer import PLAIN, WebResponse, WebRequest, typed
 
 SUFFIX = ".corner.test"
-SECURE_SUFFIX = ".tls.test"  # these speak TLS, at a port of their own
-SIX_SUFFIX = ".six.test"  # these are at an IPv6 address
+TLS_SUFFIX = ".tls.test"  # these speak TLS, at a port of their own
+IPV6_SUFFIX = ".six.test"  # these are at an IPv6 address
 SUFFIXES = ("corner.test", "tls.test", "six.test")  # public ones: each corner below is a site of its own
-ROBOTS = b"User-agent: *\nDisallow:\n"
+ALLOW_ALL = b"User-agent: *\nDisallow:\n"
 
 
 def _nothing() -> None:
@@ -32,11 +32,11 @@ async def _at_once() -> None:
 
 
 @dataclass(slots=True)
-class Exchange:
+class HostileExchange:
     """One request to a corner, and the means to answer it. Time passes only through `sleep`, so that a test need not
     wait for it; whoever writes without end must `send`, which waits until the client has taken it."""
 
-    request: Request
+    request: WebRequest
     clock: Clock
     write: Callable[[bytes], None]
     close: Callable[[], None]
@@ -44,14 +44,14 @@ class Exchange:
     status: int = 0  # for the log
     abort: Callable[[], None] = field(default=_nothing)  # the connection is reset
     drain: Callable[[], Awaitable[object]] = field(default=_at_once)
-    memory: Counter[str] = field(default_factory=Counter)  # of the whole server
+    request_counts: Counter[str] = field(default_factory=Counter)  # of the whole server
 
-    def reply(self, answer: Answer) -> None:
+    def reply(self, answer: WebResponse) -> None:
         """An ordinary answer."""
         self.status = answer.status
         self.write(answer.encode(self.clock.now(), self.request.keep_alive, self.request.method != "HEAD"))
 
-    def blurt(self, status: int, data: bytes) -> None:
+    def send_raw(self, status: int, data: bytes) -> None:
         """Any bytes at all, and the connection ends; `status` is for the log."""
         self.status = status
         self.write(data)
@@ -61,17 +61,17 @@ class Exchange:
         self.write(data)
         await self.drain()
 
-    def nth(self) -> int:
+    def count_request(self) -> int:
         """How often this URL has been asked for, this time included."""
         key = self.request.authority.lower() + self.request.target
-        self.memory[key] += 1
-        return self.memory[key]
+        self.request_counts[key] += 1
+        return self.request_counts[key]
 
 
-Handler = Callable[[Exchange], Awaitable[None]]
+HostileHandler = Callable[[HostileExchange], Awaitable[None]]
 
 
-class Expects(msgspec.Struct, frozen=True):
+class CrawlExpectation(msgspec.Struct, frozen=True):
     """What a crawler that cannot be hurt reports, with default settings, of the types html, xhtml and plain, with
     `redirects_max` 5, `retries` 1, `host_failures_max` 3, `host_pages_max` 300 and `site_hosts_max` 20."""
 
@@ -85,60 +85,60 @@ class Expects(msgspec.Struct, frozen=True):
         return url in self.kept or url.startswith(self.may_keep)
 
 
-class Corner(msgspec.Struct, frozen=True):
+class HostileHost(msgspec.Struct, frozen=True):
     name: str  # of the host; `*.wild.test` is a family: all hosts below wild.test
     about: str  # one sentence
-    handler: Handler
+    handler: HostileHandler
     roots: tuple[str, ...]  # where a crawl begins
-    expects: Expects
+    expects: CrawlExpectation
 
     @property
     def origin(self) -> str:
         return origin(self.name)
 
 
-CORNERS: dict[str, Corner] = {}
+HOSTILE_HOSTS: dict[str, HostileHost] = {}
 
 
 def origin(name: str) -> str:
-    return f"{'https' if name.endswith(SECURE_SUFFIX) else 'http'}://{name}"
+    return f"{'https' if name.endswith(TLS_SUFFIX) else 'http'}://{name}"
 
 
 def full_name(name: str) -> str:
     return name if "." in name else name + SUFFIX
 
 
-def corner(
-    name: str, about: str, expects: Expects, *, roots: tuple[str, ...] | None = None, robots: bytes | None = ROBOTS
-) -> Callable[[Handler], Handler]:
+def register_host(
+    name: str, about: str, expects: CrawlExpectation, *, roots: tuple[str, ...] | None = None, robots: bytes | None = ALLOW_ALL
+) -> Callable[[HostileHandler], HostileHandler]:
     """Register what answers for a host. A `name` without a dot is below corner.test. `robots` is served for it, unless
     it is None: then /robots.txt is the handler's business too."""
     name = full_name(name)
 
-    def register(handler: Handler) -> Handler:
-        async def with_robots(exchange: Exchange) -> None:
+    def register(handler: HostileHandler) -> HostileHandler:
+        async def with_robots(exchange: HostileExchange) -> None:
             if robots is not None and exchange.request.target == "/robots.txt":
                 exchange.reply(typed(200, PLAIN, robots))
             else:
                 await handler(exchange)
 
-        assert name not in CORNERS, name
-        CORNERS[name] = Corner(name, about, with_robots, (f"{origin(name)}/",) if roots is None else roots, expects)
+        assert name not in HOSTILE_HOSTS, name
+        HOSTILE_HOSTS[name] = HostileHost(name, about, with_robots, (f"{origin(name)}/",) if roots is None else roots, expects)
         return handler
 
     return register
 
 
-def corner_of(host: str) -> Corner | None:
+def hostile_host_of(host: str) -> HostileHost | None:
     """Who answers for a host: the corner of that name, else the family that it belongs to."""
     name = host.lower()
-    found = CORNERS.get(name)
+    found = HOSTILE_HOSTS.get(name)
     while found is None and "." in name:
         name = name.partition(".")[2]
-        found = CORNERS.get(f"*.{name}")
+        found = HOSTILE_HOSTS.get(f"*.{name}")
     return found
 
 
-def roots() -> list[str]:
+def hostile_roots() -> list[str]:
     """Where a crawl of all corners begins."""
-    return [root for corner in CORNERS.values() for root in corner.roots]
+    return [root for corner in HOSTILE_HOSTS.values() for root in corner.roots]

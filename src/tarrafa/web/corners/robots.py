@@ -10,15 +10,15 @@ import gzip
 from itertools import pairwise
 
 from tarrafa.model import Status
-from tarrafa.web.answer import HTML, PLAIN, Answer, http_date, typed
-from tarrafa.web.chance import shorts
+from tarrafa.web.answer import HTML, PLAIN, WebResponse, http_date, typed
+from tarrafa.web.chance import draw_shorts
 from tarrafa.web.corners.pages import (
     PIECE,
     SPARE,
-    Act,
-    Place,
+    Responder,
+    HostileUrl,
     at_first,
-    begins,
+    header,
     either,
     flood,
     html,
@@ -29,9 +29,9 @@ from tarrafa.web.corners.pages import (
     page,
     perform,
     silence,
-    site,
+    register_site,
 )
-from tarrafa.web.corners.register import Exchange, Expects, corner, full_name
+from tarrafa.web.corners.register import HostileExchange, CrawlExpectation, register_host, full_name
 
 RULES = b"User-agent: *\nDisallow: /private/\n"
 HIDDEN = "/private/secret.html"
@@ -43,59 +43,59 @@ _PAGE = page("Uma página secreta")
 
 
 def _counts(
-    name: str, about: str, robots: Act | bytes, *, hops: int = 0, steps: dict[str, Act] | None = None,
-    more: dict[str, Place] | None = None,
+    name: str, about: str, robots: Responder | bytes, *, hops: int = 0, steps: dict[str, Responder] | None = None,
+    more: dict[str, HostileUrl] | None = None,
 ) -> None:  # fmt: skip
     """Robots.txt is to be obeyed. `steps` lead to it."""
     places = {HIDDEN: lost(_PAGE, Status.ROBOTS), **(more or {})}
-    site(name, about, places, robots=robots, hidden=steps, never=("/private/",), requests_more=hops)
+    register_site(name, about, places, robots=robots, hidden=steps, never=("/private/",), requests_more=hops)
 
 
 def _void(
-    name: str, about: str, robots: Act | bytes, *, hops: int = 0, steps: dict[str, Act] | None = None,
-    more: dict[str, Place] | None = None,
+    name: str, about: str, robots: Responder | bytes, *, hops: int = 0, steps: dict[str, Responder] | None = None,
+    more: dict[str, HostileUrl] | None = None,
 ) -> None:  # fmt: skip
     """Robots.txt says nothing, so nothing is forbidden."""
-    site(name, about, {HIDDEN: kept(_PAGE), **(more or {})}, robots=robots, hidden=steps, requests_more=hops)
+    register_site(name, about, {HIDDEN: kept(_PAGE), **(more or {})}, robots=robots, hidden=steps, requests_more=hops)
 
 
-def _bars(name: str, about: str, robots: Act, *statuses: int) -> None:
+def _bars(name: str, about: str, robots: Responder, *statuses: int) -> None:
     """Robots.txt cannot be had: the page that is asked for is never requested."""
     url = f"http://{full_name(name)}/page.html"
-    expects = Expects({url: statuses}, requests_max=FAILURES_MAX + 1 + SPARE, never=(url,))
+    expects = CrawlExpectation({url: statuses}, requests_max=FAILURES_MAX + 1 + SPARE, never=(url,))
 
-    async def handler(exchange: Exchange) -> None:
+    async def handler(exchange: HostileExchange) -> None:
         await perform(robots if exchange.request.target == "/robots.txt" else page(name), exchange)
 
-    corner(name, about, expects, roots=(url,), robots=None)(handler)
+    register_host(name, about, expects, roots=(url,), robots=None)(handler)
 
 
-def _refused(status: int) -> Answer:
+def _refused(status: int) -> WebResponse:
     return typed(status, PLAIN, b"")
 
 
-def _chain(hops: int) -> dict[str, Act]:
+def _chain(hops: int) -> dict[str, Responder]:
     """The redirects behind the first, and at their end the rules."""
     steps = [f"/robots-{number}.txt" for number in range(1, hops + 1)]
-    ways: dict[str, Act] = {step: moved(302, onward) for step, onward in pairwise(steps)}
+    ways: dict[str, Responder] = {step: moved(302, onward) for step, onward in pairwise(steps)}
     return ways | {steps[-1]: typed(200, PLAIN, RULES)}
 
 
-def _busy(exchange: Exchange) -> Answer:
-    return Answer(503, b"", "Retry-After: 1\r\n")
+def _busy(exchange: HostileExchange) -> WebResponse:
+    return WebResponse(503, b"", "Retry-After: 1\r\n")
 
 
-def _busy_until(exchange: Exchange) -> Answer:
-    return Answer(503, b"", f"Retry-After: {http_date(int(exchange.clock.now()) + 1)}\r\n")
+def _busy_until(exchange: HostileExchange) -> WebResponse:
+    return WebResponse(503, b"", f"Retry-After: {http_date(int(exchange.clock.now()) + 1)}\r\n")
 
 
 def _garbage() -> bytes:
     """Every byte there is, NUL first, and no word of any rule."""
-    noise = b"".join(bytes(number & 0xFF for number in shorts(0, 0, 0, part)) for part in range(64))
+    noise = b"".join(bytes(number & 0xFF for number in draw_shorts(0, 0, 0, part)) for part in range(64))
     return bytes(range(256)) + noise.replace(b":", b"\0") + b"\0\n" * 100
 
 
-_PACKED = Answer(200, gzip.compress(RULES, 9, mtime=0), f"Content-Type: {PLAIN}\r\nContent-Encoding: gzip\r\n")
+_PACKED = WebResponse(200, gzip.compress(RULES, 9, mtime=0), f"Content-Type: {PLAIN}\r\nContent-Encoding: gzip\r\n")
 
 _void("robots-404", "there is no robots.txt, so nothing is forbidden", _refused(404))
 _void("robots-401", "robots.txt asks for a password, so nothing is forbidden", _refused(401))
@@ -120,7 +120,7 @@ _counts("robots-503", "robots.txt is there at the third try, a second after each
 _counts("robots-503-date", "robots.txt is there at the second try, from a date on", at_first(
     1, _busy_until, typed(200, PLAIN, RULES)), hops=1)  # fmt: skip
 _counts(
-    "robots-endless", "robots.txt never ends", flood(begins(content_type=PLAIN) + RULES, b"# nada\n" * (PIECE // 7))
+    "robots-endless", "robots.txt never ends", flood(header(content_type=PLAIN) + RULES, b"# nada\n" * (PIECE // 7))
 )
 _counts(
     "robots-long", "robots.txt is 2 MB long, with its last rule at the end",
@@ -141,7 +141,7 @@ _counts(
     "robots-chain5", "robots.txt is five redirects away", moved(302, "/robots-1.txt"),
     steps=_chain(HOPS_FOLLOWED),
 )  # fmt: skip
-site(
+register_site(
     "robots-chain6", "robots.txt is six redirects away, one more than anybody must follow",
     {HIDDEN: either(_PAGE, 200, Status.ROBOTS)}, hidden=_chain(HOPS_FOLLOWED + 1), robots=moved(302, "/robots-1.txt"),
 )  # fmt: skip

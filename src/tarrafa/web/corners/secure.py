@@ -9,8 +9,8 @@ Knows nothing of TLS itself (tls.py): only which host does what.
 from pathlib import Path
 
 from tarrafa.model import Status
-from tarrafa.web.corners.pages import SPARE, kept, page, site
-from tarrafa.web.corners.register import SECURE_SUFFIX, SIX_SUFFIX, Exchange, Expects, corner
+from tarrafa.web.corners.pages import SPARE, kept, page, register_site
+from tarrafa.web.corners.register import TLS_SUFFIX, IPV6_SUFFIX, HostileExchange, CrawlExpectation, register_host
 
 CERTIFICATES = Path(__file__).parents[1] / "certificates"
 CA_FILE = CERTIFICATES / "ca.pem"
@@ -19,17 +19,17 @@ KEY_FILE = CERTIFICATES / "key.pem"
 _BAD = (Status.TLS_ERROR, Status.HOST_GIVEN_UP)
 
 # Host -> the certificate that it shows, all for the same key.
-SHOWN = {
-    f"good{SECURE_SUFFIX}": "good.pem",
-    f"self-signed{SECURE_SUFFIX}": "self-signed.pem",
-    f"expired{SECURE_SUFFIX}": "expired.pem",
-    f"wrong{SECURE_SUFFIX}": "wrong.pem",
+CERTIFICATE_OF_HOST = {
+    f"good{TLS_SUFFIX}": "good.pem",
+    f"self-signed{TLS_SUFFIX}": "self-signed.pem",
+    f"expired{TLS_SUFFIX}": "expired.pem",
+    f"wrong{TLS_SUFFIX}": "wrong.pem",
 }
-SILENT = f"silent{SECURE_SUFFIX}"
-RESET = f"reset{SECURE_SUFFIX}"
-SAID = {  # instead of a ServerHello
-    f"plain{SECURE_SUFFIX}": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\n\r\nsem TLS\n",
-    f"noise{SECURE_SUFFIX}": bytes(range(255, -1, -1)) * 4,
+SILENT_HOST = f"silent{TLS_SUFFIX}"
+RESET_HOST = f"reset{TLS_SUFFIX}"
+REPLIES_WITHOUT_TLS = {  # instead of a ServerHello
+    f"plain{TLS_SUFFIX}": b"HTTP/1.1 400 Bad Request\r\nContent-Length: 8\r\n\r\nsem TLS\n",
+    f"noise{TLS_SUFFIX}": bytes(range(255, -1, -1)) * 4,
 }
 
 
@@ -37,29 +37,29 @@ def _refused(name: str, about: str, *statuses: int) -> None:
     """No request of a crawler that insists on certificates ever comes through."""
     root = f"https://{name}/"
 
-    @corner(name, about, Expects({root: statuses}, requests_max=0))
-    async def behind(exchange: Exchange) -> None:
+    @register_host(name, about, CrawlExpectation({root: statuses}, requests_max=0))
+    async def behind(exchange: HostileExchange) -> None:
         exchange.reply(page(f"Atrás de um mau certificado: {name}"))
 
 
-_refused(f"self-signed{SECURE_SUFFIX}", "a certificate that its owner signed himself", *_BAD)
-_refused(f"expired{SECURE_SUFFIX}", "a certificate that expired in 2021", *_BAD)
-_refused(f"wrong{SECURE_SUFFIX}", "a certificate for another name", *_BAD)
-_refused(SILENT, "a handshake that never begins", *_BAD, Status.TOO_SLOW, Status.SYSTEM_ERROR)
-_refused(RESET, "a connection that is reset during the handshake", *_BAD, Status.SYSTEM_ERROR)
-_refused(f"plain{SECURE_SUFFIX}", "plain HTTP where TLS was expected", *_BAD, Status.INVALID_RESPONSE)
-_refused(f"noise{SECURE_SUFFIX}", "noise where TLS was expected", *_BAD, Status.INVALID_RESPONSE)
+_refused(f"self-signed{TLS_SUFFIX}", "a certificate that its owner signed himself", *_BAD)
+_refused(f"expired{TLS_SUFFIX}", "a certificate that expired in 2021", *_BAD)
+_refused(f"wrong{TLS_SUFFIX}", "a certificate for another name", *_BAD)
+_refused(SILENT_HOST, "a handshake that never begins", *_BAD, Status.TOO_SLOW, Status.SYSTEM_ERROR)
+_refused(RESET_HOST, "a connection that is reset during the handshake", *_BAD, Status.SYSTEM_ERROR)
+_refused(f"plain{TLS_SUFFIX}", "plain HTTP where TLS was expected", *_BAD, Status.INVALID_RESPONSE)
+_refused(f"noise{TLS_SUFFIX}", "noise where TLS was expected", *_BAD, Status.INVALID_RESPONSE)
 
-_GOOD = f"https://good{SECURE_SUFFIX}/"
+_GOOD = f"https://good{TLS_SUFFIX}/"
 
 
-@corner(
-    f"good{SECURE_SUFFIX}",
+@register_host(
+    f"good{TLS_SUFFIX}",
     "a certificate by an authority of our own: good for those who were told of it",
-    Expects({_GOOD: (200, *_BAD)}, requests_max=2 + SPARE, may_keep=(_GOOD,)),
+    CrawlExpectation({_GOOD: (200, *_BAD)}, requests_max=2 + SPARE, may_keep=(_GOOD,)),
 )
-async def good(exchange: Exchange) -> None:
+async def good(exchange: HostileExchange) -> None:
     exchange.reply(page("Atrás de um bom certificado"))
 
 
-site(f"www{SIX_SUFFIX}", "a host at an IPv6 address", {"/other.html": kept(page("Outra página em IPv6"))})
+register_site(f"www{IPV6_SUFFIX}", "a host at an IPv6 address", {"/other.html": kept(page("Outra página em IPv6"))})

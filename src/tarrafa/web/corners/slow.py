@@ -7,19 +7,19 @@ Knows nothing of time limits.
 
 from tarrafa.model import Status
 from tarrafa.web.answer import HTML, typed
-from tarrafa.web.corners.pages import PIECE, begins, drip, flood, html, lost, silence, site
-from tarrafa.web.corners.register import Exchange, Expects, corner
+from tarrafa.web.corners.pages import PIECE, header, drip, flood, html, lost, silence, register_site
+from tarrafa.web.corners.register import HostileExchange, CrawlExpectation, register_host
 
 SLOW_PIECES = 8
 SLOW_PAUSE_S = 0.5
 
 
-@corner(
+@register_host(
     "slow",
     "a page that comes in eight pieces, half a second apart",
-    Expects({"http://slow.corner.test/": (200,)}, frozenset({"http://slow.corner.test/"}), requests_max=4),
+    CrawlExpectation({"http://slow.corner.test/": (200,)}, frozenset({"http://slow.corner.test/"}), requests_max=4),
 )
-async def slow(exchange: Exchange) -> None:
+async def slow(exchange: HostileExchange) -> None:
     whole = typed(200, HTML, b"<!DOCTYPE html><title>Devagar</title><p>" + b"devagar e sempre. " * 64)
     data = whole.encode(exchange.clock.now(), exchange.request.keep_alive)
     exchange.status = 200
@@ -30,24 +30,24 @@ async def slow(exchange: Exchange) -> None:
         exchange.write(data[at : at + size])
 
 
-async def _half(exchange: Exchange) -> None:
+async def _half(exchange: HostileExchange) -> None:
     exchange.status = 200
     body = html("Metade de uma página", body="<p>devagar e sempre.</p>\n" * 1000)
-    await exchange.send(begins(f"Content-Length: {2 * len(body)}") + body)
+    await exchange.send(header(f"Content-Length: {2 * len(body)}") + body)
     await silence(exchange)
 
 
-site(
+register_site(
     "loris-body", "a body that comes byte by byte, without end",
-    {"/slow.html": lost(drip(begins() + b"<p>", b".", SLOW_PAUSE_S), Status.TOO_SLOW)},
+    {"/slow.html": lost(drip(header() + b"<p>", b".", SLOW_PAUSE_S), Status.TOO_SLOW)},
 )  # fmt: skip
-site(
+register_site(
     "loris-head", "a header that comes byte by byte, without end",
     {"/slow.html": lost(drip(b"HTTP/1.1 200 OK\r\nX-Devagar: ", b".", SLOW_PAUSE_S), Status.TOO_SLOW)},
 )  # fmt: skip
-site("stall", "half a page, and then nothing", {"/half.html": lost(_half, Status.TOO_SLOW)})
-site("mute", "a page that is asked for and never answered", {"/mute.html": lost(silence, Status.TOO_SLOW)})
-site(
+register_site("stall", "half a page, and then nothing", {"/half.html": lost(_half, Status.TOO_SLOW)})
+register_site("mute", "a page that is asked for and never answered", {"/mute.html": lost(silence, Status.TOO_SLOW)})
+register_site(
     "endless", "a page without end, as fast as it is taken",
-    {"/endless.html": lost(flood(begins() + b"<!DOCTYPE html><p>", b"sem fim " * (PIECE // 8)), Status.TOO_LARGE)},
+    {"/endless.html": lost(flood(header() + b"<!DOCTYPE html><p>", b"sem fim " * (PIECE // 8)), Status.TOO_LARGE)},
 )  # fmt: skip

@@ -6,8 +6,8 @@ the charset right finds.
 Knows nothing of how a charset is guessed.
 """
 
-from tarrafa.web.answer import HTML, Answer, typed
-from tarrafa.web.corners.pages import Place, kept, lost, page, site
+from tarrafa.web.answer import HTML, WebResponse, typed
+from tarrafa.web.corners.pages import HostileUrl, kept, lost, page, register_site
 
 PORTUGUESE = "A maré não há de levar a canção: coração, pão, avô, saúde e açúcar às três da manhã."
 _BOM = b"\xef\xbb\xbf"
@@ -18,17 +18,17 @@ def _page(title: str, declared: str = "") -> str:
     return f'<!DOCTYPE html><html lang="pt">{meta}<title>{title}</title><p>{PORTUGUESE}</p></html>\n'
 
 
-def _sent(title: str, codec: str, header: str = "", declared: str = "", mark: bytes = b"") -> Place:
+def _sent(title: str, codec: str, header: str = "", declared: str = "", mark: bytes = b"") -> HostileUrl:
     content_type = f"text/html; charset={header}" if header else "text/html"
     return kept(typed(200, content_type, mark + _page(title, declared).encode(codec)))
 
 
-def _invalid() -> Answer:
+def _invalid() -> WebResponse:
     torn = "coração".encode()[:-2]
     return typed(200, HTML, _page("Bytes inválidos").encode() + b"\xff\xfe\x80<p>" + torn + b"</p>\xc3")
 
 
-site(
+register_site(
     "charsets", "pages that are in another charset than they say, or in one that few expect",
     {
         "/header.html": _sent("O cabeçalho mente", "windows-1252", header="utf-8"),
@@ -45,7 +45,7 @@ site(
 )  # fmt: skip
 
 # What is written, and where it leads: WHATWG URL, "basic URL parser".
-WRITTEN = {
+HREF_TARGETS = {
     "  /spaces.html  ": "/spaces.html",
     "/tab\tbed.html": "/tabbed.html",
     "/new\nline.html": "/newline.html",
@@ -64,25 +64,25 @@ WRITTEN = {
     "//links.corner.test/without-scheme.html": "/without-scheme.html",
     "http://user:secret@links.corner.test/password.html": "/password.html",
 }
-NOWHERE = (
+HREFS_WITHOUT_TARGET = (
     "javascript:void(0)", "JavaScript:alert('a')", "java\nscript:alert(1)", "data:text/html,<p>nada", "mailto:a@b.test",
     "tel:+551234", "about:blank", "ftp://links.corner.test/", "file:///etc/passwd", "http://", "http://[::1", "//",
     "http://links.corner.test:99999/", "http://a b/", "http://%zz/", "", "#", "ws://links.corner.test/", "blob:nada",
 )  # fmt: skip
 
 
-def _links() -> Answer:
-    written = "\n".join(f'<a href="{href}">ligação</a>' for href in (*WRITTEN, *NOWHERE))
+def _links() -> WebResponse:
+    written = "\n".join(f'<a href="{href}">ligação</a>' for href in (*HREF_TARGETS, *HREFS_WITHOUT_TARGET))
     return page("Ligações de todo tipo", body=f"<p>{written}</p>")
 
 
 _BASED = '<p><a href="below.html">abaixo</a></p>'
 
-site(
+register_site(
     "links", "links in every spelling, links that lead nowhere, and strange bases",
     {
         "/written.html": kept(_links()),
-        **{target: kept(page(f"Escrita como {no}"), linked=False) for no, target in enumerate(WRITTEN.values())},
+        **{target: kept(page(f"Escrita como {no}"), linked=False) for no, target in enumerate(HREF_TARGETS.values())},
         "/based/javascript.html": kept(page("Base que não é", body=_BASED, head='<base href="javascript:alert(1)">')),
         "/based/below.html": kept(page("Abaixo da página"), linked=False),
         "/based/elsewhere.html": kept(page("Base em outro lugar", body=_BASED, head='<base href="/other/place/">')),
@@ -92,7 +92,7 @@ site(
         "/missing.html": lost(typed(404, HTML, b"<!DOCTYPE html><title>404</title>"), 404),
     },
 )  # fmt: skip
-site(
+register_site(
     "links-there", "a host that the base of another host's page leads to",
     {"/below.html": kept(page("Abaixo de uma base alheia"))},
 )  # fmt: skip

@@ -14,7 +14,7 @@ import xxhash
 from tarrafa.model import Status
 from tarrafa.web.answer import HTML, typed
 from tarrafa.web.corners.pages import html, moved, page
-from tarrafa.web.corners.register import Exchange, Expects, corner
+from tarrafa.web.corners.register import HostileExchange, CrawlExpectation, register_host
 from tarrafa.web.words import PT_FEMININE, PT_MASCULINE
 
 HOST_PAGES_MAX, SITE_HOSTS_MAX = 300, 20  # as `Expects` assumes
@@ -47,19 +47,19 @@ def _host(name: str) -> str:
     return f"http://{name}.corner.test/"
 
 
-def _trap(name: str, requests_max: int, **more: tuple[str, ...]) -> Expects:
+def _trap(name: str, requests_max: int, **more: tuple[str, ...]) -> CrawlExpectation:
     """The root is kept, any other page may be."""
     root = _host(name)
     never = tuple(root + path for path in more.get("never", ()))
-    return Expects({root: (200,)}, frozenset({root}), requests_max, never, (root,))
+    return CrawlExpectation({root: (200,)}, frozenset({root}), requests_max, never, (root,))
 
 
-@corner(
+@register_host(
     "calendar",
     "a calendar without end: every month links to its days, to the month before and to the one after",
     _trap("calendar", BOUNDED),
 )
-async def calendar(exchange: Exchange) -> None:
+async def calendar(exchange: HostileExchange) -> None:
     match = _MONTH.match(exchange.request.target)
     months = int(match[1]) * 12 + int(match[2]) - 1 if match else 2026 * 12
     year, month = divmod(months, 12)
@@ -70,8 +70,8 @@ async def calendar(exchange: Exchange) -> None:
     exchange.reply(typed(200, HTML, f"<!DOCTYPE html><title>{escape(title)}</title><ul>{items}</ul>".encode()))
 
 
-@corner("session", "five pages, but every link to them has a session number of its own", _trap("session", SEEN_THROUGH))
-async def session(exchange: Exchange) -> None:
+@register_host("session", "five pages, but every link to them has a session number of its own", _trap("session", SEEN_THROUGH))
+async def session(exchange: HostileExchange) -> None:
     target = exchange.request.target
     number = int(found[1]) if (found := re.match(r"/p(\d)\?", target)) else 0
     sids = [_luck(target, other) % 10**9 for other in range(SESSION_PAGES)]
@@ -79,45 +79,45 @@ async def session(exchange: Exchange) -> None:
     exchange.reply(page(f"Sessão: página {number}", body=f"<ul>{links}</ul>"))
 
 
-@corner(
+@register_host(
     "growing", "paths that grow for ever, /a/b/a/b and so on",
     _trap("growing", BY_SIGHT, never=("a/b/a/b/a/b/a/b/",)),
 )  # fmt: skip
-async def growing(exchange: Exchange) -> None:
+async def growing(exchange: HostileExchange) -> None:
     depth = exchange.request.target.count("/") - 1
     exchange.reply(page(f"Cada vez mais fundo: {depth}", "b/" if depth % 2 else "a/"))
 
 
-@corner(
+@register_host(
     "relative", "a relative link that is below every page that it stands on",
     _trap("relative", BY_SIGHT, never=("sub/sub/sub/sub/",)),
 )  # fmt: skip
-async def relative(exchange: Exchange) -> None:
+async def relative(exchange: HostileExchange) -> None:
     exchange.reply(page(f"Uma pasta dentro da outra: {exchange.request.target.count('/')}", "sub/page.html"))
 
 
-@corner("soft404", "any path is a page, always with the same text, and links to more", _trap("soft404", SEEN_THROUGH))
-async def soft404(exchange: Exchange) -> None:
+@register_host("soft404", "any path is a page, always with the same text, and links to more", _trap("soft404", SEEN_THROUGH))
+async def soft404(exchange: HostileExchange) -> None:
     links = "".join(
         f'<li><a href="/{_word(_luck(exchange.request.target, number))}">Tente aqui</a>' for number in range(5)
     )
     exchange.reply(page("Página não encontrada", body=f"<ul>{links}</ul>"))
 
 
-@corner(
+@register_host(
     "facets", "a shop with eight filters, in any number and order, and eight lists of goods", _trap("facets", BOUNDED)
 )
-async def facets(exchange: Exchange) -> None:
+async def facets(exchange: HostileExchange) -> None:
     query = exchange.request.target.partition("?")[2]
     more = [f"{letter}={1 + _luck(query, letter) % 9}" for letter in FACETS]
     links = "".join(f'<li><a href="/?{escape(f"{query}&{facet}" if query else facet)}">Filtro</a>' for facet in more)
     exchange.reply(page(f"Loja: lista {_luck(query) % FACET_TEXTS}", body=f"<ul>{links}</ul>"))
 
 
-@corner(
+@register_host(
     "babel", "pages of random words that link to more of them; only a bound on a host ends it", _trap("babel", BOUNDED)
 )
-async def babel(exchange: Exchange) -> None:
+async def babel(exchange: HostileExchange) -> None:
     target = exchange.request.target
     words = [_WORDS[_luck(target, place) % len(_WORDS)] for place in range(RANDOM_WORDS)]
     links = [f"/{words[place]}/{_word(_luck(target, 'link', place))}.html" for place in range(4)]
@@ -128,15 +128,15 @@ async def babel(exchange: Exchange) -> None:
 _LOGIN = "http://login.corner.test/"
 
 
-@corner(
+@register_host(
     "login",
     "every URL redirects to a login that remembers it, and the login links to more",
-    Expects(
+    CrawlExpectation(
         {_LOGIN: (302,), f"{_LOGIN}login?next=/": (200,)}, frozenset({f"{_LOGIN}login?next=/"}), SEEN_THROUGH,
         may_keep=(f"{_LOGIN}login?next=",),
     ),
 )  # fmt: skip
-async def login(exchange: Exchange) -> None:
+async def login(exchange: HostileExchange) -> None:
     target = exchange.request.target
     if not target.startswith("/login?"):
         exchange.reply(moved(302, f"/login?next={target}"))
@@ -148,10 +148,10 @@ async def login(exchange: Exchange) -> None:
 def _mirror(number: int) -> None:
     base = f"http://mirror{number}.corner.test/"
     urls = [base, *(f"{base}{other}.html" for other in range(1, MIRROR_PAGES))]
-    expects = Expects(dict.fromkeys(urls, (200,)), frozenset(urls), MIRROR_PAGES + 3)
+    expects = CrawlExpectation(dict.fromkeys(urls, (200,)), frozenset(urls), MIRROR_PAGES + 3)
 
-    @corner(f"mirror{number}", "the same five pages as on two other hosts", expects)
-    async def mirror(exchange: Exchange) -> None:
+    @register_host(f"mirror{number}", "the same five pages as on two other hosts", expects)
+    async def mirror(exchange: HostileExchange) -> None:
         target = exchange.request.target
         links = [f"/{other}.html" for other in range(1, MIRROR_PAGES)]
         known = target in ("/", *links)
@@ -164,13 +164,13 @@ for _number in range(1, MIRRORS + 1):
 _WILD = "http://www.wild.test/"
 
 
-@corner(
+@register_host(
     "*.wild.test",
     "every name below wild.test is a host whose page links to two new names",
-    Expects({_WILD: (200,)}, frozenset({_WILD}), 2 * SITE_HOSTS_MAX + 20, may_keep=("http://",)),
+    CrawlExpectation({_WILD: (200,)}, frozenset({_WILD}), 2 * SITE_HOSTS_MAX + 20, may_keep=("http://",)),
     roots=(_WILD,),
 )
-async def wild(exchange: Exchange) -> None:
+async def wild(exchange: HostileExchange) -> None:
     name = exchange.request.authority.lower()
     links = [f"http://{_word(_luck(name, number))}.wild.test/" for number in range(2)]
     exchange.reply(page(f"Bem-vindos a {name}", *links))
@@ -179,21 +179,21 @@ async def wild(exchange: Exchange) -> None:
 _FLOODED = "http://h{}.flood.test/"
 
 
-@corner(
+@register_host(
     "flood",
     "a page that links to ten thousand hosts",
-    Expects({_host("flood"): (200,)}, frozenset({_host("flood")}), 4),
+    CrawlExpectation({_host("flood"): (200,)}, frozenset({_host("flood")}), 4),
 )
-async def flood(exchange: Exchange) -> None:
+async def flood(exchange: HostileExchange) -> None:
     exchange.reply(page("Dez mil casas", *(_FLOODED.format(number) for number in range(FLOOD))))
 
 
-@corner(
+@register_host(
     "*.flood.test",
     "ten thousand hosts, all of one site, that have no page at all",
-    Expects({_FLOODED.format(0): (404, Status.HOST_FULL)}, requests_max=2 * SITE_HOSTS_MAX + 20),
+    CrawlExpectation({_FLOODED.format(0): (404, Status.HOST_FULL)}, requests_max=2 * SITE_HOSTS_MAX + 20),
     roots=(),
     robots=None,
 )
-async def flooded(exchange: Exchange) -> None:
+async def flooded(exchange: HostileExchange) -> None:
     exchange.reply(typed(404, HTML, b"<!DOCTYPE html><title>404</title>"))

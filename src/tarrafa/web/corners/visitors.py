@@ -7,16 +7,16 @@ Knows nothing of sessions: nobody is remembered, but for the number of times tha
 from html import escape
 
 from tarrafa.model import Status
-from tarrafa.web.answer import HTML, PLAIN, Answer, http_date, typed
-from tarrafa.web.corners.pages import either, html, kept, lost, moved, page, site
-from tarrafa.web.corners.register import ROBOTS, Exchange
+from tarrafa.web.answer import HTML, PLAIN, WebResponse, http_date, typed
+from tarrafa.web.corners.pages import either, html, kept, lost, moved, page, register_site
+from tarrafa.web.corners.register import ALLOW_ALL, HostileExchange
 
 AGENT = "tarrafa"
 COOKIE = "visto=sim"
 FUTURE_S = 10 * 365 * 86_400
 
 
-async def _wall(exchange: Exchange) -> None:
+async def _wall(exchange: HostileExchange) -> None:
     if COOKIE in exchange.request.cookie:
         exchange.reply(page("Com o biscoito"))
         return
@@ -25,54 +25,54 @@ async def _wall(exchange: Exchange) -> None:
     exchange.reply(answer)
 
 
-def _likes(exchange: Exchange) -> bool:
+def _likes(exchange: HostileExchange) -> bool:
     return AGENT in exchange.request.agent.lower()
 
 
-async def _welcome(exchange: Exchange) -> None:
+async def _welcome(exchange: HostileExchange) -> None:
     refused = typed(403, HTML, b"<!DOCTYPE html><title>403</title>")
     exchange.reply(page("Seja bem-vinda, rede") if _likes(exchange) else refused)
 
 
-async def _mirror(exchange: Exchange) -> None:
+async def _mirror(exchange: HostileExchange) -> None:
     exchange.reply(page("Quem pergunta?", body=f"<p>{escape(exchange.request.agent)}</p>"))
 
 
-async def _rules(exchange: Exchange) -> None:
-    exchange.reply(typed(200, PLAIN, ROBOTS if _likes(exchange) else b"User-agent: *\nDisallow: /\n"))
+async def _rules(exchange: HostileExchange) -> None:
+    exchange.reply(typed(200, PLAIN, ALLOW_ALL if _likes(exchange) else b"User-agent: *\nDisallow: /\n"))
 
 
-def _valid(title: str, lines: str) -> Answer:
-    return Answer(200, html(title), f"Content-Type: {HTML}\r\n{lines}")
+def _valid(title: str, lines: str) -> WebResponse:
+    return WebResponse(200, html(title), f"Content-Type: {HTML}\r\n{lines}")
 
 
-async def _changing(exchange: Exchange) -> None:
-    exchange.reply(_valid("Sempre outra, sempre a mesma", f'ETag: "{exchange.nth()}"\r\n'))
+async def _changing(exchange: HostileExchange) -> None:
+    exchange.reply(_valid("Sempre outra, sempre a mesma", f'ETag: "{exchange.count_request()}"\r\n'))
 
 
-async def _future(exchange: Exchange) -> None:
+async def _future(exchange: HostileExchange) -> None:
     date = http_date(int(exchange.clock.now()) + FUTURE_S)
     exchange.reply(_valid("Mudada daqui a dez anos", f"Last-Modified: {date}\r\n"))
 
 
-async def _stubborn(exchange: Exchange) -> None:
+async def _stubborn(exchange: HostileExchange) -> None:
     """The first time a page; then never again, whatever is asked."""
     first = _valid("Vista uma vez", 'ETag: "sempre"\r\n')
-    exchange.reply(first if exchange.nth() == 1 else Answer(304, b"", 'ETag: "sempre"\r\n'))
+    exchange.reply(first if exchange.count_request() == 1 else WebResponse(304, b"", 'ETag: "sempre"\r\n'))
 
 
-site(
+register_site(
     "cookie", "a page that redirects to itself until a cookie comes back",
     {"/wall.html": either(_wall, 302, Status.REDIRECTS_EXCEEDED, 200)}, requests_more=5,
 )  # fmt: skip
-site(
+register_site(
     "agents", "only robots that call themselves Tarrafa are let in, and all are told what they called themselves",
     {"/welcome.html": kept(_welcome), "/agent.html": kept(_mirror)}, robots=_rules,
 )  # fmt: skip
-site(
+register_site(
     "validators", "ETag and Last-Modified that lie",
     {
-        "/never.html": lost(Answer(304, b"", 'ETag: "nunca"\r\n'), 304),
+        "/never.html": lost(WebResponse(304, b"", 'ETag: "nunca"\r\n'), 304),
         "/stubborn.html": kept(_stubborn),
         "/changing.html": kept(_changing),
         "/future.html": kept(_future),

@@ -17,13 +17,13 @@ from xxhash import xxh3_64_intdigest
 
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier.store.postgres.copy import Row
-from tarrafa.parse.site import Suffixes
+from tarrafa.parse.site import PublicSuffixes
 
 BUCKETS = 4096
-PLACES_MAX, ADDRESS_MAX = 64, 2_000
+POSTGRES_SHARDS_MAX, ADDRESS_MAX = 64, 2_000
 # Of an address, what others may go by. Files and secrets are each machine's own affair.
 SHARED_KEYS = ("user", "host", "hostaddr", "port", "dbname", "sslmode", "target_session_attrs")
-ATLAS = """
+SHARD_MAP_SQL = """
 SELECT (SELECT value FROM number WHERE name = 'edition'),
     (SELECT value FROM meta WHERE key = 'places'), (SELECT value FROM meta WHERE key = 'suffixes'),
     (SELECT value FROM meta WHERE key = 'addresses'), (SELECT array_agg(server ORDER BY number) FROM bucket)
@@ -39,11 +39,11 @@ class Passage(IntEnum):
     TAKEN = 4  # it is here, and may be visited, though not everybody knows yet
 
 
-class Atlas(msgspec.Struct, frozen=True):
+class ShardMap(msgspec.Struct, frozen=True):
     """Where the buckets are. `places` are the servers' own ids: an address may be written in many ways."""
 
     edition: int
-    places: list[str]
+    shard_ids: list[str]
     servers: list[int]  # of each bucket
     suffixes: list[str]  # those that the first collection added to the list: all sites are told apart by them
     addresses: list[str] = []  # of each place; empty: whoever works there names it
@@ -54,7 +54,7 @@ def bucket_of(site: str) -> int:
     return number % BUCKETS
 
 
-def spread(servers: int) -> list[int]:
+def spread_evenly(servers: int) -> list[int]:
     """The buckets over so many servers, evenly."""
     return [bucket * servers // BUCKETS for bucket in range(BUCKETS)]
 
@@ -79,36 +79,36 @@ def even_out(servers: Sequence[int], count: int, leaving: frozenset[int] = froze
     return mapping
 
 
-class Guide:
+class ShardLocator:
     """Says where a host is kept."""
 
-    def __init__(self, atlas: Atlas, suffix_list: str, before: "Guide | None" = None) -> None:
+    def __init__(self, atlas: ShardMap, suffix_list: str, before: "ShardLocator | None" = None) -> None:
         self.atlas = atlas
         same = before is not None and before.atlas.suffixes == atlas.suffixes
-        self.suffixes: Suffixes = before.suffixes if before and same else Suffixes(suffix_list, atlas.suffixes)
+        self.suffixes: PublicSuffixes = before.suffixes if before and same else PublicSuffixes(suffix_list, atlas.suffixes)
 
-    def server_of(self, host_key: str) -> int:
+    def shard_of(self, host_key: str) -> int:
         return self.atlas.servers[self.bucket_of(host_key)]
 
     def bucket_of(self, host_key: str) -> int:
         return bucket_of(self.suffixes.site(host_key.partition("://")[2].rpartition(":")[0]))
 
 
-def shareable(dsn: str) -> str:
+def shareable_dsn(dsn: str) -> str:
     """The address as others may be told it."""
     parts = conninfo_to_dict(dsn)
     return make_conninfo("", **{key: str(parts[key]) for key in SHARED_KEYS if parts.get(key)})
 
 
-def read(connection: "psycopg.Connection[Row]") -> Atlas | None:
+def read_shard_map(connection: "psycopg.Connection[Row]") -> ShardMap | None:
     """The atlas as the first server has it, as of one moment; None: nobody has made it yet."""
-    row = connection.execute(ATLAS).fetchone()
+    row = connection.execute(SHARD_MAP_SQL).fetchone()
     assert row is not None
     edition, places, suffixes, addresses, servers = row
     if places is None:
         return None
     try:
-        atlas = Atlas(
+        atlas = ShardMap(
             int(edition),
             msgspec.json.decode(places, type=list[str]),
             servers,
@@ -120,9 +120,9 @@ def read(connection: "psycopg.Connection[Row]") -> Atlas | None:
     return _checked(atlas)
 
 
-def _checked(atlas: Atlas) -> Atlas:
-    count = len(atlas.places)
-    if not 0 < count <= PLACES_MAX or len(atlas.servers) != BUCKETS or not set(atlas.servers) <= set(range(count)):
+def _checked(atlas: ShardMap) -> ShardMap:
+    count = len(atlas.shard_ids)
+    if not 0 < count <= POSTGRES_SHARDS_MAX or len(atlas.servers) != BUCKETS or not set(atlas.servers) <= set(range(count)):
         raise DataError(f"the table of servers is damaged: {len(atlas.servers)} buckets on {count} servers")
     addresses = [_checked_address(one) for one in atlas.addresses[:count]]
     return msgspec.structs.replace(atlas, addresses=addresses + [""] * (count - len(addresses)))
@@ -131,30 +131,30 @@ def _checked(atlas: Atlas) -> Atlas:
 def _checked_address(text: str) -> str:
     """What a table says is believed as far as an address may say something."""
     try:
-        return shareable(text) if len(text) <= ADDRESS_MAX else ""
+        return shareable_dsn(text) if len(text) <= ADDRESS_MAX else ""
     except psycopg.ProgrammingError:
         return ""
 
 
-def found(connection: "psycopg.Connection[Row]", places: list[str], addresses: list[str]) -> Atlas:
+def create_shard_map(connection: "psycopg.Connection[Row]", places: list[str], addresses: list[str]) -> ShardMap:
     """Make the atlas, unless somebody else was quicker; the caller is in a transaction."""
     connection.execute("LOCK TABLE bucket IN SHARE ROW EXCLUSIVE MODE")
-    atlas = read(connection)
+    atlas = read_shard_map(connection)
     if atlas is None:
-        atlas = Atlas(1, places, spread(len(places)), [], addresses)
-        write(connection, atlas)
+        atlas = ShardMap(1, places, spread_evenly(len(places)), [], addresses)
+        write_shard_map(connection, atlas)
     return atlas
 
 
-def check(atlas: Atlas, places: list[str]) -> None:
+def check_servers(atlas: ShardMap, places: list[str]) -> None:
     """Whoever names other servers would look for URLs in the wrong place. An empty id: it does not answer now."""
-    if len(places) > len(atlas.places):
+    if len(places) > len(atlas.shard_ids):
         raise ConfigError(
-            f"this frontier is spread over {len(atlas.places)} servers, and {len(places)} are named;"
+            f"this frontier is spread over {len(atlas.shard_ids)} servers, and {len(places)} are named;"
             " `tarrafa frontier spread` takes a server in"
         )
     for number, given in enumerate(places, 1):
-        if given and given not in atlas.places:
+        if given and given not in atlas.shard_ids:
             raise ConfigError(
                 f"server {number} is none of this frontier's servers; `tarrafa frontier spread` takes one in"
             )
@@ -162,13 +162,13 @@ def check(atlas: Atlas, places: list[str]) -> None:
         raise ConfigError("the same database is named twice")
 
 
-def write(connection: "psycopg.Connection[Row]", atlas: Atlas) -> None:
+def write_shard_map(connection: "psycopg.Connection[Row]", atlas: ShardMap) -> None:
     connection.execute("DELETE FROM bucket")
     connection.execute(
         "INSERT INTO bucket SELECT * FROM unnest(%b::bigint[], %b::bigint[])",
         [list(range(BUCKETS)), atlas.servers],
     )
-    for key, value in (("places", atlas.places), ("suffixes", atlas.suffixes), ("addresses", atlas.addresses)):
+    for key, value in (("places", atlas.shard_ids), ("suffixes", atlas.suffixes), ("addresses", atlas.addresses)):
         connection.execute(
             "INSERT INTO meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
             (key, msgspec.json.encode(value).decode()),

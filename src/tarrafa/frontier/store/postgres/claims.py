@@ -5,39 +5,39 @@ One server knows it itself. Of several the first one does (`claim`), for hosts t
 
 from collections.abc import Iterable
 
-from tarrafa.frontier.store.postgres.session import Session, Work
+from tarrafa.frontier.store.postgres.session import DatabaseSession, PostgresTransaction
 from tarrafa.model import HostId
 
 # Free again when the host's delay has passed; what the time is, and whose, comes first.
-RELEASE = (
+RELEASE_SQL = (
     "UPDATE claim SET host = NULL, worker = NULL, next_at = greatest(next_at, %b::float8 + delay_s)"
     " WHERE worker = %b::bigint"
 )
 
 
-class Claims(Session):
+class AddressOperations(DatabaseSession):
     """A worker's addresses."""
 
-    def claim(self, worker: int, host: HostId, address: str) -> float:
-        def work(work: Work) -> float:
+    def claim_address(self, worker: int, host: HostId, address: str) -> float:
+        def work(work: PostgresTransaction) -> float:
             work.copy.lock_hosts([host])
-            return work.store.hosts.claim(worker, host, address)
+            return work.store.hosts.claim_address(worker, host, address)
 
-        return self._call(work)
+        return self._transact(work)
 
     def held_delay(self, worker: int, host: HostId) -> float:
         """The delay of a host that is with this worker."""
 
-        def work(work: Work) -> float:
-            work.copy.need("host", [(host,)])
+        def work(work: PostgresTransaction) -> float:
+            work.copy.prefetch("host", [(host,)])
             return work.store.hosts.held_delay(worker, host)
 
-        return self._call(work)
+        return self._transact(work)
 
-    def claim_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
+    def claim_address_elsewhere(self, worker: int, host: HostId, delay_s: float, address: str) -> float:
         """An address for a host that another server keeps: the first of them knows of all that are taken."""
 
-        def work(work: Work) -> float:
+        def work(work: PostgresTransaction) -> float:
             now = self._clock.now()
             row = work.cursor.execute(
                 "SELECT host, delay_s, next_at FROM claim WHERE address = %b::text FOR UPDATE", [address]
@@ -54,13 +54,13 @@ class Claims(Session):
             )
             return 0.0
 
-        return self._call(work)
+        return self._transact(work)
 
-    def release_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
+    def release_addresses_elsewhere(self, worker: int, keep: Iterable[HostId]) -> None:
         """The worker's addresses of hosts that it holds no longer."""
         kept = list(keep)
 
-        def work(work: Work) -> None:
-            work.cursor.execute(f"{RELEASE} AND NOT host = ANY(%b::bigint[])", [self._clock.now(), worker, kept])
+        def work(work: PostgresTransaction) -> None:
+            work.cursor.execute(f"{RELEASE_SQL} AND NOT host = ANY(%b::bigint[])", [self._clock.now(), worker, kept])
 
-        self._call(work)
+        self._transact(work)

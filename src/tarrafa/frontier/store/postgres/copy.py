@@ -20,26 +20,26 @@ import apsw
 import psycopg
 
 from tarrafa.frontier.store.ready import NEW_ROWS
-from tarrafa.frontier.store.schema import ALL, OLD, STATEMENTS_KEPT, TABLES, Database
+from tarrafa.frontier.store.schema import ALL_ROWS, OLD, STATEMENTS_KEPT, TABLES, FrontierDatabase
 from tarrafa.model import HostId
 
 TYPES = {"INTEGER": "bigint", "REAL": "double precision", "TEXT": "text", "BLOB": "bytea"}
-SHARED = frozenset({"site", "address", "number"})  # hang below no host: locked when they are fetched
-REPEATABLE = frozenset({"robots"})  # the same row may be written by several
+LOCKED_TABLES = frozenset({"site", "address", "number"})  # hang below no host: locked when they are fetched
+IDEMPOTENT_TABLES = frozenset({"robots"})  # the same row may be written by several
 # Rows below a locked host meet nobody; the others are written in this order by everybody, so that none waits in a ring.
-LAST = ("site", "address", "number", "worker", "collection", "robots")
+WRITE_ORDER = ("site", "address", "number", "worker", "collection", "robots")
 CHUNK = 64  # rows more when a range turns out too short
 
 Row = tuple[Any, ...]
 Cursor = psycopg.Cursor[Row]
 
 
-class Stale(Exception):
+class StaleCopy(Exception):
     """Somebody else changed what we had fetched: the call begins anew."""
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TableSchema:
     """A table as both sides know it."""
 
     name: str
@@ -52,13 +52,13 @@ class Table:
 
     def arrays(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[list[Any]]:
         """One array per column, each of one type."""
-        return [[_fit(self.types[column], row[place]) for row in rows] for place, column in enumerate(columns)]
+        return [[_convert(self.types[column], row[place]) for row in rows] for place, column in enumerate(columns)]
 
     def unnest(self, columns: Sequence[str]) -> str:
         return "unnest(" + ", ".join(f"%b::{self.types[column]}[]" for column in columns) + ")"
 
 
-def _fit(kind: str, value: Any) -> Any:
+def _convert(kind: str, value: Any) -> Any:
     if value is None:
         return None
     if kind == "double precision":
@@ -69,15 +69,15 @@ def _fit(kind: str, value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class _Range:
+class _FetchedRange:
     last: Row | None = None  # the key up to which everything is here
     complete: bool = False
 
 
-class Copy(Database):
+class WorkingCopy(FrontierDatabase):
     """The working copy of one connection."""
 
-    is_copy = True
+    is_working_copy = True
 
     def __init__(self, suffix_list: str) -> None:
         super().__init__(apsw.Connection(":memory:", statementcachesize=STATEMENTS_KEPT))
@@ -86,13 +86,13 @@ class Copy(Database):
         names = self.rows("SELECT name FROM sqlite_schema WHERE type = 'table'")
         self.tables = {name: self._table(name) for (name,) in names}
         self._seen: defaultdict[str, set[Row]] = defaultdict(set)
-        self._ranges: defaultdict[tuple[str, Row, bool], _Range] = defaultdict(_Range)
+        self._ranges: defaultdict[tuple[str, Row, bool], _FetchedRange] = defaultdict(_FetchedRange)
         self._locked: set[HostId] = set()
 
-    def _table(self, name: str) -> Table:
+    def _table(self, name: str) -> TableSchema:
         columns = self.rows(f"SELECT name, type, pk FROM pragma_table_info('{name}')")
         key = sorted((pk, column) for column, _, pk in columns if pk)
-        return Table(
+        return TableSchema(
             name,
             tuple(column for column, _, _ in columns),
             {column: TYPES[kind] for column, kind, _ in columns},
@@ -131,13 +131,13 @@ class Copy(Database):
 
     # -- what is needed ---------------------------------------------------------------------------------------
 
-    def need(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
+    def prefetch(self, table: str, keys: Iterable[Sequence[Any]]) -> None:
         seen, shape = self._seen[table], self.tables[table]
         missing = sorted({tuple(key) for key in keys} - seen)
         if not missing:
             return
         seen_now = ", ".join(shape.key)
-        lock = f" ORDER BY {', '.join(f't.{one}' for one in shape.key)} FOR UPDATE OF t" if table in SHARED else ""
+        lock = f" ORDER BY {', '.join(f't.{one}' for one in shape.key)} FOR UPDATE OF t" if table in LOCKED_TABLES else ""
         rows = self._pg.execute(
             f"SELECT {', '.join(f't.{one}' for one in shape.columns)} FROM {shape.unnest(shape.key)} AS k({seen_now})"
             f" JOIN {table} t USING ({seen_now}){lock}",
@@ -146,20 +146,20 @@ class Copy(Database):
         self._load(table, rows)
         seen.update(missing)
 
-    def need_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
+    def prefetch_first(self, table: str, prefixes: Iterable[Sequence[Any]], count: int, *, last: bool = False) -> None:
         wanted = list(dict.fromkeys(tuple(prefix) for prefix in prefixes)) if count > 0 else []
         fresh = [prefix for prefix in wanted if (table, prefix, last) not in self._ranges]
         if fresh:
-            self._first(table, fresh, count, last)
+            self._fetch_first(table, fresh, count, last)
         for prefix in wanted:
-            while not self._has(table, prefix, count, last):
-                self._more(table, prefix, count, last)
+            while not self._is_covered(table, prefix, count, last):
+                self._fetch_more(table, prefix, count, last)
 
-    def start_behind(self, table: str, prefix: Sequence[Any], key: Sequence[Any]) -> None:
+    def start_after(self, table: str, prefix: Sequence[Any], key: Sequence[Any]) -> None:
         """What lies before this key is not needed."""
-        self._ranges[table, tuple(prefix), False] = _Range(tuple(key))
+        self._ranges[table, tuple(prefix), False] = _FetchedRange(tuple(key))
 
-    def _first(self, table: str, prefixes: list[Row], count: int, last: bool) -> None:
+    def _fetch_first(self, table: str, prefixes: list[Row], count: int, last: bool) -> None:
         shape, size = self.tables[table], len(prefixes[0])
         head = shape.key[:size]
         order = ", ".join(f"t.{one}{' DESC' if last else ''}" for one in shape.key)
@@ -174,10 +174,10 @@ class Copy(Database):
         for row in rows:
             found[row[0]].append(row[1:])
         for number, prefix in enumerate(prefixes, 1):
-            self._take(table, prefix, found[number], count, last)
+            self._add_range(table, prefix, found[number], count, last)
 
-    def _more(self, table: str, prefix: Row, count: int, last: bool) -> None:
-        shape, limit = self.tables[table], ALL if count >= ALL else max(count, CHUNK)
+    def _fetch_more(self, table: str, prefix: Row, count: int, last: bool) -> None:
+        shape, limit = self.tables[table], ALL_ROWS if count >= ALL_ROWS else max(count, CHUNK)
         keys, types = ", ".join(shape.key), [shape.types[one] for one in shape.key]
         order = ", ".join(f"{one} DESC" if last else one for one in shape.key)
         before = self._ranges[table, prefix, last].last or ()
@@ -189,21 +189,21 @@ class Copy(Database):
             f"SELECT {', '.join(shape.columns)} FROM {table} WHERE {head}{beyond} ORDER BY {order} LIMIT %b::bigint",
             [*prefix, *before, limit],
         ).fetchall()
-        self._take(table, prefix, rows, limit, last)
+        self._add_range(table, prefix, rows, limit, last)
 
-    def _take(self, table: str, prefix: Row, rows: list[Row], limit: int, last: bool) -> None:
+    def _add_range(self, table: str, prefix: Row, rows: list[Row], limit: int, last: bool) -> None:
         self._load(table, rows)
         reach = self._ranges[table, prefix, last]
         reach.complete = len(rows) < limit
         if rows:
             reach.last = self.tables[table].key_of(rows[-1])
 
-    def _has(self, table: str, prefix: Row, count: int, last: bool) -> bool:
+    def _is_covered(self, table: str, prefix: Row, count: int, last: bool) -> bool:
         """Whether the first `count` rows as they stand now are certainly here."""
         reach = self._ranges[table, prefix, last]
         if reach.complete:
             return True
-        if reach.last is None or count >= ALL:
+        if reach.last is None or count >= ALL_ROWS:
             return False
         shape = self.tables[table]
         keys, marks = ", ".join(shape.key), ", ".join("?" * len(shape.key))
@@ -216,7 +216,7 @@ class Copy(Database):
 
     # -- hosts ------------------------------------------------------------------------------------------------
 
-    def need_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
+    def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
         """Never waits, so that it may be asked at any time. Of walks sites.py knows."""
         self.lock_hosts([host for host in hosts if host not in self._locked], "FOR UPDATE SKIP LOCKED")
         return [host for host in hosts if host in self._locked]
@@ -234,8 +234,8 @@ class Copy(Database):
         self._seen["host"].difference_update((host,) for host in locked)  # as it is now, not as it was before the lock
         self._load("host", rows)
         self._locked.update(locked)
-        self.need_first("work", [(host,) for host in locked], ALL)
-        self.need_first("handed", [(host,) for host in locked], ALL)
+        self.prefetch_first("work", [(host,) for host in locked], ALL_ROWS)
+        self.prefetch_first("handed", [(host,) for host in locked], ALL_ROWS)
         self._load_addresses(locked)
         self._make_ready(locked)
 
@@ -267,25 +267,25 @@ class Copy(Database):
 
     def apply(self, connection: psycopg.Connection[Row]) -> None:
         """Write what was changed here to where it came from."""
-        changes = _Changes(self.tables)
+        changes = _RowChanges(self.tables)
         changeset = self._session.changeset()
         for change in apsw.Changeset.iter(changeset):
             changes.add(change.name, change.op, change.old, change.new)
-        places = {name: place for place, name in enumerate(LAST)}
+        places = {name: place for place, name in enumerate(WRITE_ORDER)}
         expected: list[tuple[Cursor, int, str]] = []
         with connection.pipeline():
             for name in sorted(changes.names, key=lambda one: (places.get(one, -1), one)):
                 for sql, arrays, count in changes.statements(name):
                     expected.append((connection.execute(sql, arrays), count, name))
         for cursor, count, name in expected:
-            if cursor.rowcount != count and name not in REPEATABLE:
-                raise Stale(f"{name}: {cursor.rowcount} rows instead of {count}")
+            if cursor.rowcount != count and name not in IDEMPOTENT_TABLES:
+                raise StaleCopy(f"{name}: {cursor.rowcount} rows instead of {count}")
 
 
-class _Changes:
+class _RowChanges:
     """What happened to the rows, by table."""
 
-    def __init__(self, tables: dict[str, Table]) -> None:
+    def __init__(self, tables: dict[str, TableSchema]) -> None:
         self._tables = tables
         self.names: set[str] = set()
         self._deleted: defaultdict[str, list[Row]] = defaultdict(list)
@@ -330,7 +330,7 @@ class _Changes:
                 ordered = sorted(rows, key=lambda row: tuple(row[: len(table.key)]))
                 yield sql, table.arrays(columns, ordered), len(rows)
         if rows := sorted(self._inserted[name], key=table.key_of):
-            ignore = " ON CONFLICT DO NOTHING" if name in REPEATABLE else ""
+            ignore = " ON CONFLICT DO NOTHING" if name in IDEMPOTENT_TABLES else ""
             columns = table.columns
             sql = f"INSERT INTO {name} ({', '.join(columns)}) SELECT * FROM {table.unnest(columns)}{ignore}"
             yield sql, table.arrays(columns, rows), len(rows)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from psycopg import Connection
 
-from tarrafa.frontier.order.breadth import Stage
+from tarrafa.frontier.order.breadth import SiteStage
 from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
@@ -24,13 +24,13 @@ from tarrafa.frontier.store.collections import (
     PASSED_OVER,
     RATES,
     SHOWN_PAGES,
-    TABLE,
+    TABLE_SITES,
     state_bucket,
 )
 from tarrafa.frontier.store.hosts import WITHHELD
-from tarrafa.frontier.store.postgres.copy import Cursor, Row, Table
+from tarrafa.frontier.store.postgres.copy import Cursor, Row, TableSchema
 from tarrafa.frontier.store.ready import NEW_ROWS
-from tarrafa.frontier.store.revisits import CHOSEN, DISMISSED, RATE_UNIT, read_history
+from tarrafa.frontier.store.revisits import CHOSEN_SHELF, DISMISSED_SHELF, RATE_UNIT, read_history
 from tarrafa.frontier.store.schema import FAVOURED, NEW, OLD
 from tarrafa.model import HostId, UrlState
 
@@ -65,14 +65,14 @@ def select(cursor: Cursor, hosts: list[HostId]) -> None:
     cursor.execute("INSERT INTO part SELECT * FROM unnest(%b::bigint[])", [hosts])
 
 
-def carry(source: "Connection[Row]", target: "Connection[Row]", tables: Mapping[str, Table]) -> dict[str, int]:
+def carry(source: "Connection[Row]", target: "Connection[Row]", tables: Mapping[str, TableSchema]) -> dict[str, int]:
     """Copy all rows below the selected hosts; how many of each table. Both sides are in a transaction."""
     carried = {name: _pour(source, target, tables[name], name, way) for name, way in reversed(WAYS.items())}
     carried["site"] = carry_shared(source, target, tables["site"])
     return carried
 
 
-def carry_shared(source: "Connection[Row]", target: "Connection[Row]", table: Table) -> int:
+def carry_shared(source: "Connection[Row]", target: "Connection[Row]", table: TableSchema) -> int:
     """What is there already stays."""
     columns = ", ".join(table.columns)
     target.execute(f"CREATE TEMP TABLE arriving (LIKE {table.name}) ON COMMIT DROP".encode())
@@ -84,7 +84,7 @@ def carry_shared(source: "Connection[Row]", target: "Connection[Row]", table: Ta
     return found.rowcount
 
 
-def _pour(source: "Connection[Row]", target: "Connection[Row]", table: Table, into: str, way: tuple[str, str]) -> int:
+def _pour(source: "Connection[Row]", target: "Connection[Row]", table: TableSchema, into: str, way: tuple[str, str]) -> int:
     if into == "standing" and not _has_standings(source):
         return 0
     taken = ", ".join("NULL::bigint" if (into, one) == ("host", "worker") else f"t.{one}" for one in table.columns)
@@ -154,10 +154,10 @@ CENSUS = {
     " GROUP BY 1",
     HOSTS: f"SELECT t.collection, count(*) {OF_WORK} GROUP BY 1",
     CHOSEN_WAITING: f"SELECT t.collection, count(*) FROM {GIVEN} JOIN due t ON t.host = part.host"
-    f" WHERE t.shelf = {CHOSEN} GROUP BY 1",
-    DISMISSED_WAITING: f"SELECT t.collection, count(*) {OF_PAGES} WHERE t.shelf = {DISMISSED} GROUP BY 1",
-    PASSED_OVER: f"SELECT t.collection, sum(t.pending)::bigint {OF_SITES} WHERE s.stage = {int(Stage.OVER)} GROUP BY 1",
-    TABLE: f"SELECT t.collection, count(DISTINCT s.name) {OF_SITES} WHERE s.stage = {int(Stage.LISTED)} GROUP BY 1",
+    f" WHERE t.shelf = {CHOSEN_SHELF} GROUP BY 1",
+    DISMISSED_WAITING: f"SELECT t.collection, count(*) {OF_PAGES} WHERE t.shelf = {DISMISSED_SHELF} GROUP BY 1",
+    PASSED_OVER: f"SELECT t.collection, sum(t.pending)::bigint {OF_SITES} WHERE s.stage = {int(SiteStage.OVER)} GROUP BY 1",
+    TABLE_SITES: f"SELECT t.collection, count(DISTINCT s.name) {OF_SITES} WHERE s.stage = {int(SiteStage.LISTED)} GROUP BY 1",
 }
 STATES = f"SELECT t.collection, t.state, count(*) FROM {GIVEN} JOIN url t ON t.host = part.host GROUP BY 1, 2"
 HISTORIES = (

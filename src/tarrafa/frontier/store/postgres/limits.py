@@ -13,24 +13,24 @@ from typing import TypeVar
 
 from tarrafa import config as configuration
 from tarrafa.frontier.protocol import CollectionRow
-from tarrafa.frontier.store.collections import NOTHING, Tally
-from tarrafa.frontier.store.postgres.member import Member
-from tarrafa.frontier.store.postgres.roster import Roster
-from tarrafa.frontier.store.postgres.routing import Routing
-from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, Server
+from tarrafa.frontier.store.collections import NO_USAGE, LimitUsage
+from tarrafa.frontier.store.postgres.member import PostgresShard
+from tarrafa.frontier.store.postgres.roster import ShardRegistry
+from tarrafa.frontier.store.postgres.routing import ShardRouter
+from tarrafa.frontier.store.postgres.server import NEAR_LIMIT, PostgresServer
 
 T = TypeVar("T")
 
 
-class Limiting(Routing):
+class LimitedShardRouter(ShardRouter):
     """What hands out visits goes through `_within_limits`."""
 
-    def __init__(self, roster: Roster, outbox: Path | None) -> None:
+    def __init__(self, roster: ShardRegistry, outbox: Path | None) -> None:
         super().__init__(roster, outbox)
         self._limiting = asyncio.Lock()
-        self._scopes: dict[int, tuple[int, configuration.Scope]] = {}  # as of a revision
+        self._scopes: dict[int, tuple[int, configuration.ScopeConfig]] = {}  # as of a revision
 
-    async def _within_limits(self, member: Member, rows: list[CollectionRow], work: Callable[[Server], T]) -> T:
+    async def _within_limits(self, member: PostgresShard, rows: list[CollectionRow], work: Callable[[PostgresServer], T]) -> T:
         """Something that hands out visits of these collections."""
         running = [row for row in rows if row.state == "running"]
         scopes = {row.id: self._scope_of(row) for row in running}
@@ -38,32 +38,32 @@ class Limiting(Routing):
         if not limits:
             return await self._ask(member, work)
         async with self._limiting:
-            return await self._steadily(lambda edition: self._counted(member, limits, work, edition))
+            return await self._with_current_map(lambda edition: self._call_within_limits(member, limits, work, edition))
 
-    def _scope_of(self, row: CollectionRow) -> configuration.Scope:
+    def _scope_of(self, row: CollectionRow) -> configuration.ScopeConfig:
         """Read once for each configuration: this is asked at every lease."""
         known = self._scopes.get(row.id)
         if known is None or known[0] != row.revision:
-            known = self._scopes[row.id] = (row.revision, configuration.decode(row.config).scope)
+            known = self._scopes[row.id] = (row.revision, configuration.decode_collection(row.config).scope)
         return known[1]
 
-    async def _counted(
-        self, member: Member, limits: dict[int, configuration.Scope], work: Callable[[Server], T], edition: int
+    async def _call_within_limits(
+        self, member: PostgresShard, limits: dict[int, configuration.ScopeConfig], work: Callable[[PostgresServer], T], edition: int
     ) -> T:
         """Whoever is told that sites were moved counts anew: they took their numbers along."""
-        tallies = await self._tallies()
+        tallies = await self._limit_usages()
         near = NEAR_LIMIT * await self._ask(self._first, lambda server: server.workers())
-        total = {number: sum((one.get(number, NOTHING) for one in tallies.values()), NOTHING) for number in limits}
-        is_near = any(_left(limits[number], total[number]) < near for number in limits)
-        async with self._alone() if is_near else contextlib.nullcontext():
-            await self._share_limits(member, await self._tallies() if is_near else tallies)
+        total = {number: sum((one.get(number, NO_USAGE) for one in tallies.values()), NO_USAGE) for number in limits}
+        is_near = any(_remaining(limits[number], total[number]) < near for number in limits)
+        async with self._exclusive() if is_near else contextlib.nullcontext():
+            await self._share_limits(member, await self._limit_usages() if is_near else tallies)
             return await member.call(work, edition)
 
-    async def _tallies(self) -> dict[Member, dict[int, Tally]]:
-        return dict(await self._everywhere(lambda server: server.tally()))
+    async def _limit_usages(self) -> dict[PostgresShard, dict[int, LimitUsage]]:
+        return dict(await self._on_all_shards(lambda server: server.limit_usage()))
 
-    async def _share_limits(self, member: Member, tallies: dict[Member, dict[int, Tally]]) -> None:
-        elsewhere: defaultdict[int, Tally] = defaultdict(Tally)
+    async def _share_limits(self, member: PostgresShard, tallies: dict[PostgresShard, dict[int, LimitUsage]]) -> None:
+        elsewhere: defaultdict[int, LimitUsage] = defaultdict(LimitUsage)
         for other, tally in tallies.items():
             if other is not member:
                 for number, one in tally.items():
@@ -71,7 +71,7 @@ class Limiting(Routing):
         await member.call(lambda server: server.share_limits(dict(elsewhere)))
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
+    async def _exclusive(self) -> AsyncIterator[None]:
         await self._ask(self._first, lambda server: server.lock_limits())
         try:
             yield
@@ -79,7 +79,7 @@ class Limiting(Routing):
             await self._ask(self._first, lambda server: server.unlock_limits())
 
 
-def _left(scope: configuration.Scope, used: Tally) -> int:
+def _remaining(scope: configuration.ScopeConfig, used: LimitUsage) -> int:
     pages = scope.pages_max - used.pages if scope.pages_max is not None else 1 << 30
     requests = scope.requests_max - used.requests if scope.requests_max is not None else 1 << 30
     return min(pages, requests)

@@ -14,21 +14,21 @@ from typing import TypeVar
 from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, DataError, Unreachable
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.postgres.buckets import Guide
-from tarrafa.frontier.store.postgres.server import Server
+from tarrafa.frontier.store.postgres.buckets import ShardLocator
+from tarrafa.frontier.store.postgres.server import PostgresServer
 from tarrafa.frontier.store.postgres.session import PATIENCE_S as PATIENCE_ALONE_S
-from tarrafa.frontier.store.postgres.session import describe
+from tarrafa.frontier.store.postgres.session import describe_dsn
 
-AWAY_S = 5.0
+RETRY_AFTER_S = 5.0
 PATIENCE_S = 3.0  # with one of several
 T = TypeVar("T")
 
 
-class Away(Unreachable):
+class ShardUnreachable(Unreachable):
     """This server does not answer now."""
 
 
-class Member:
+class PostgresShard:
     """A server by its address; connected when it is needed. `learned`: its address is from the atlas."""
 
     def __init__(
@@ -41,14 +41,14 @@ class Member:
         place: str = "",
         learned: bool = False,
     ) -> None:
-        self.where, self.dsn, self.place, self.learned = describe(dsn), dsn, place, learned
+        self.where, self.dsn, self.place, self.learned = describe_dsn(dsn), dsn, place, learned
         self._suffix_list, self._clock, self._lease_clock = suffix_list, clock, lease_clock
         self._servers = 1
         self._thread = ThreadPoolExecutor(1, "frontier")
         self._away_until = 0.0
         self.trouble = ""  # why it did not answer last
-        self.server: Server | None = None
-        self.guide: Guide | None = None
+        self.server: PostgresServer | None = None
+        self.guide: ShardLocator | None = None
         self.joined: set[int] = set()  # the workers of ours that take part here
 
     @property
@@ -58,14 +58,14 @@ class Member:
     def use_suffixes(self, suffix_list: str) -> None:
         self._suffix_list = suffix_list
 
-    def be_one_of(self, servers: int, guide: Guide | None) -> None:
+    def configure(self, servers: int, guide: ShardLocator | None) -> None:
         """So many servers share the work, as this atlas says."""
         self._servers, self.guide = servers, guide
 
-    def connected(self) -> Server:
+    def connect(self) -> PostgresServer:
         """Blocks."""
         if self.server is None:
-            server = Server(self.dsn, self._suffix_list, self._clock, self._lease_clock)
+            server = PostgresServer(self.dsn, self._suffix_list, self._clock, self._lease_clock)
             if self.learned and server.meta["id"] != self.place:
                 server.close()
                 raise ConfigError(f"{self.where}: is another database than the one that belongs to this frontier")
@@ -77,33 +77,33 @@ class Member:
         self.server.guide = self.guide
         return self.server
 
-    async def call(self, work: Callable[[Server], T], edition: int = 0) -> T:
+    async def call(self, work: Callable[[PostgresServer], T], edition: int = 0) -> T:
         """`edition`: of the atlas by which it was chosen, if it was."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self.do, work, edition)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self.call_blocking, work, edition)
         except RuntimeError as error:  # its thread has ended: whoever still asks is ending too, or the server has left
-            kind = Away if self._servers > 1 else Unreachable
+            kind = ShardUnreachable if self._servers > 1 else Unreachable
             raise kind(f"{self.where}: was closed ({error})") from None
 
-    def do(self, work: Callable[[Server], T], edition: int = 0) -> T:
+    def call_blocking(self, work: Callable[[PostgresServer], T], edition: int = 0) -> T:
         """In the calling thread."""
         if self._servers > 1 and self.is_away:
-            raise Away(f"{self.where}: is away")
+            raise ShardUnreachable(f"{self.where}: is away")
         try:
-            server = self._welcomed()
+            server = self._connect_or_explain()
             server.edition = edition
             result = work(server)
         except Unreachable as error:
             if self._servers == 1:
                 raise
-            self._away_until, self.trouble = boottime() + AWAY_S, str(error)
-            raise Away(str(error)) from None
+            self._away_until, self.trouble = boottime() + RETRY_AFTER_S, str(error)
+            raise ShardUnreachable(str(error)) from None
         self.trouble = ""
         return result
 
-    def _welcomed(self) -> Server:
+    def _connect_or_explain(self) -> PostgresServer:
         try:
-            return self.connected()
+            return self.connect()
         except (ConfigError, DataError) as error:
             if not self.learned:
                 raise

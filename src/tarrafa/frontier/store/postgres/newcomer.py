@@ -10,7 +10,7 @@ import psycopg
 
 from tarrafa.errors import ConfigError, DataError
 from tarrafa.frontier.store.postgres.schema import SCHEMA_VERSION
-from tarrafa.frontier.store.postgres.session import connect, describe
+from tarrafa.frontier.store.postgres.session import connect, describe_dsn
 
 LOOK = "SELECT to_regclass('meta')::text, extract(epoch FROM clock_timestamp())::float8"
 EXISTS = "SELECT EXISTS (SELECT 1 FROM host), EXISTS (SELECT 1 FROM collection)"
@@ -45,7 +45,7 @@ class Newcomer:
 
 
 def look_at(dsn: str, first: str) -> Newcomer:
-    where = describe(dsn)
+    where = describe_dsn(dsn)
     with connect(dsn, where) as connection:
         meta, now = connection.execute(LOOK).fetchone() or (None, 0.0)
         if meta is None:

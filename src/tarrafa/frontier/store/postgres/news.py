@@ -3,13 +3,13 @@
 Most are not, and what changes nothing needs no lock: so they are told apart before anything is locked.
 """
 
-from tarrafa.frontier.protocol import RANK_STEP, Offer, Weight
+from tarrafa.frontier.protocol import RANK_STEP, DiscoveredUrl, UrlWeight
 from tarrafa.frontier.store.postgres.copy import Cursor
 from tarrafa.frontier.store.schema import SWEPT
 from tarrafa.model import Status, UrlState
 
 
-def new_offers(cursor: Cursor, collection: int, offers: list[Offer]) -> list[Offer]:
+def filter_new_urls(cursor: Cursor, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
     """Most links lead to what is known at no greater depth."""
     rows = cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::bigint[], %b::float8[])"
@@ -36,7 +36,7 @@ def new_offers(cursor: Cursor, collection: int, offers: list[Offer]) -> list[Off
     return [offer for place, offer in enumerate(offers) if place not in known]
 
 
-def new_weights(cursor: Cursor, collection: int, weights: list[Weight]) -> list[Weight]:
+def filter_new_weights(cursor: Cursor, collection: int, weights: list[UrlWeight]) -> list[UrlWeight]:
     """In-links and depths count when they differ, ranks when they differ by much."""
     rows = cursor.execute(
         "SELECT k.n FROM unnest(%b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[], %b::float8[])"

@@ -11,10 +11,10 @@ from typing import Any
 import apsw
 import msgspec
 
-from tarrafa.errors import DataError, DiskFull, from_os
+from tarrafa.errors import DataError, DiskFull, data_error_from_os
 
 
-class Outbox:
+class ShardOutbox:
     """Messages by server, oldest first."""
 
     def __init__(self, path: Path) -> None:
@@ -22,7 +22,7 @@ class Outbox:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise from_os(error, path.parent) from None
+            raise data_error_from_os(error, path.parent) from None
         try:
             self._db = apsw.Connection(str(path))
             self._db.pragma("journal_mode", "wal")
@@ -43,11 +43,11 @@ class Outbox:
         except apsw.Error as error:
             raise self._translate(error) from None
 
-    def places(self) -> set[str]:
+    def destinations(self) -> set[str]:
         """For whom something waits."""
         return {place for (place,) in self._db.execute("SELECT DISTINCT place FROM message")}
 
-    def waiting(self, place: str) -> Iterator[tuple[int, str, bytes]]:
+    def pending_messages(self, place: str) -> Iterator[tuple[int, str, bytes]]:
         """Each is to be taken out with `done` once it is delivered."""
         while True:
             row = self._db.execute(
@@ -57,7 +57,7 @@ class Outbox:
                 return
             yield row
 
-    def done(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         self._db.execute("DELETE FROM message WHERE id = ?", (number,))
 
     def __len__(self) -> int:

@@ -23,13 +23,13 @@ import psycopg
 from msgspec.structs import replace
 
 from tarrafa.errors import Locked
-from tarrafa.frontier.protocol import CollectionStatus, HostReport, Offer, PlannedVisit
+from tarrafa.frontier.protocol import CollectionStatus, HostReport, DiscoveredUrl, PlannedVisit
 from tarrafa.frontier.store.hosts import WITHHELD
 from tarrafa.frontier.store.postgres import buckets as atlases
 from tarrafa.frontier.store.postgres import freight
 from tarrafa.frontier.store.postgres.buckets import BUCKETS, Passage
-from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
-from tarrafa.frontier.store.postgres.session import CHANGE_LOCK, Session, Work
+from tarrafa.frontier.store.postgres.copy import Cursor, Row, StaleCopy
+from tarrafa.frontier.store.postgres.session import CHANGE_LOCK, DatabaseSession, PostgresTransaction
 from tarrafa.model import HostId
 
 SHUT = (Passage.CLOSED, Passage.GONE)
@@ -43,8 +43,8 @@ RAISE_SEQUENCE = (
     " SET value = greatest(number.value, excluded.value)"
 )
 PARCELS: dict[str, Any] = {
-    "discover": tuple[int, list[Offer]],
-    "seed": tuple[int, list[Offer]],
+    "discover": tuple[int, list[DiscoveredUrl]],
+    "seed": tuple[int, list[DiscoveredUrl]],
     "plan": tuple[int, int, list[PlannedVisit]],
 }
 T = TypeVar("T")
@@ -72,14 +72,14 @@ class Cargo(msgspec.Struct, frozen=True):
     urls: int = 0
 
 
-class Parting(Session):
+class Parting(DatabaseSession):
     """What a server does about sites that leave and arrive."""
 
     epoch = 0  # of the mover whom we work for
 
     # -- what daily life does meanwhile -----------------------------------------------------------------------
 
-    def _put_aside(self, work: Work, method: str, collection: int, offers: list[Offer]) -> list[Offer]:
+    def _put_aside(self, work: PostgresTransaction, method: str, collection: int, offers: list[DiscoveredUrl]) -> list[DiscoveredUrl]:
         """Those that can be taken in here and now; the others wait for the server that their sites go to."""
         if not self._moving:
             return offers
@@ -89,13 +89,13 @@ class Parting(Session):
         return [offer for offer in offers if self.passage(offer.host_key) not in SHUT]
 
     @staticmethod
-    def _park(work: Work, method: str, collection: int, arguments: tuple[Any, ...], urls: int) -> None:
+    def _park(work: PostgresTransaction, method: str, collection: int, arguments: tuple[Any, ...], urls: int) -> None:
         work.cursor.execute(
             "INSERT INTO parcel (method, collection, urls, arguments) VALUES (%b::text, %b::bigint, %b::bigint, %b)",
             [method, collection, urls, msgspec.msgpack.encode(arguments)],
         )
 
-    def _shut_hosts(self, work: Work, hosts: Iterable[HostId]) -> dict[HostId, str]:
+    def _shut_hosts(self, work: PostgresTransaction, hosts: Iterable[HostId]) -> dict[HostId, str]:
         """Those of them that nothing may change here, with their keys."""
         if not self._moving:
             return {}
@@ -104,7 +104,7 @@ class Parting(Session):
         ).fetchall()
         return {host: key for host, key in rows if self.passage(key) in SHUT}
 
-    def _last_ones(self, work: Work, batch: list[HostReport]) -> list[HostReport]:
+    def _last_ones(self, work: PostgresTransaction, batch: list[HostReport]) -> list[HostReport]:
         """From hosts that leave, reports are taken, and nothing more is handed out."""
         if not self._moving:
             return batch
@@ -113,14 +113,14 @@ class Parting(Session):
         return [replace(report, wanted=0) if report.host in leaving else report for report in batch]
 
     @staticmethod
-    def _with_parcels(work: Work, statuses: list[CollectionStatus]) -> list[CollectionStatus]:
+    def _with_parcels(work: PostgresTransaction, statuses: list[CollectionStatus]) -> list[CollectionStatus]:
         """What was put aside waits too: a collection is not over before that is looked at."""
         question = "SELECT collection, sum(urls)::bigint FROM parcel GROUP BY 1"
         waiting: dict[int, int] = dict(work.cursor.execute(question).fetchall())
-        names = {known.row.name: known.row.id for known in work.store.catalogue.all()}
+        names = {known.row.name: known.row.id for known in work.store.collections.all()}
         return [replace(one, pending=one.pending + waiting.get(names[one.name], 0)) for one in statuses]
 
-    def _passage_notes(self, work: Work) -> list[str]:
+    def _passage_notes(self, work: PostgresTransaction) -> list[str]:
         count = work.cursor.execute("SELECT count(*) FROM host WHERE worker = %b::bigint", [WITHHELD]).fetchone()
         if count is None or not count[0]:
             return []
@@ -133,14 +133,14 @@ class Parting(Session):
 
     def may_spread(self) -> bool:
         """Whether we are the one who moves sites; until we are gone."""
-        with self._directly() as connection:
+        with self._direct_connection() as connection:
             row = connection.execute(f"SELECT pg_try_advisory_lock({SPREAD_LOCK})").fetchone()
         return row is not None and bool(row[0])
 
     def next_epoch(self) -> int:
         """A number that no mover had before. Of the first server."""
 
-        def work(work: Work) -> int:
+        def work(work: PostgresTransaction) -> int:
             row = work.cursor.execute(
                 "INSERT INTO number VALUES ('spread', 1) ON CONFLICT (name) DO UPDATE SET value = number.value + 1"
                 " RETURNING value"
@@ -148,14 +148,14 @@ class Parting(Session):
             assert row is not None
             return int(row[0])
 
-        return self._call(work)
+        return self._transact(work)
 
     def obey(self, epoch: int, *, is_new: bool = False) -> None:
         """From now on only this mover is listened to; a step of another one that is under way is waited for. Whoever is
         new has its number from another life, if any."""
         least = "0" if is_new else "number.value"
 
-        def work(work: Work) -> None:
+        def work(work: PostgresTransaction) -> None:
             work.cursor.execute(
                 "INSERT INTO number VALUES ('spread', %b::bigint) ON CONFLICT (name) DO UPDATE"
                 f" SET value = greatest({least}, excluded.value)",
@@ -163,7 +163,7 @@ class Parting(Session):
             )
             self._check_epoch(work.cursor, epoch)
 
-        self._call(work)
+        self._transact(work)
         self.epoch = epoch
 
     def _check_epoch(self, cursor: Cursor, epoch: int) -> None:
@@ -172,12 +172,12 @@ class Parting(Session):
         if row is None or row[0] != epoch:
             raise Locked(f"{self.where}: another `tarrafa frontier spread` has taken over")
 
-    def _step(self, work: Callable[[Work], T], *, alone: bool = False) -> T:
-        def checked(one: Work) -> T:
+    def _step(self, work: Callable[[PostgresTransaction], T], *, alone: bool = False) -> T:
+        def checked(one: PostgresTransaction) -> T:
             self._check_epoch(one.cursor, self.epoch)
             return work(one)
 
-        return self._call(checked, alone=alone)
+        return self._transact(checked, alone=alone)
 
     def passages(self) -> dict[int, tuple[Passage, str]]:
         """Which buckets are on their way, how far, and to or from where."""
@@ -203,7 +203,7 @@ class Parting(Session):
 
     def _scan(self, question: str) -> Iterable[tuple[Any, ...]]:
         """A long answer, a piece at a time."""
-        with self._directly() as connection, connection.transaction():
+        with self._direct_connection() as connection, connection.transaction():
             connection.execute("SET LOCAL enable_seqscan = on")
             with connection.cursor("scan", binary=True) as cursor:
                 cursor.itersize = SCANNED_AT_ONCE
@@ -245,7 +245,7 @@ class Parting(Session):
     def close_buckets(self, buckets: Sequence[int], other: str) -> bool:
         """Nothing of them changes here any more. False: somebody still holds one of their hosts."""
 
-        def work(work: Work) -> bool:
+        def work(work: PostgresTransaction) -> bool:
             if self._out(work.cursor, set(buckets)):
                 return False
             self._set(work.cursor, buckets, Passage.CLOSED, other)
@@ -264,7 +264,7 @@ class Parting(Session):
     def uncount(self, buckets: Sequence[int]) -> None:
         """They are counted elsewhere. Once only, however often it is asked."""
 
-        def work(work: Work) -> None:
+        def work(work: PostgresTransaction) -> None:
             changed = work.cursor.execute(
                 "UPDATE moving SET state = %b::bigint WHERE bucket = ANY(%b::bigint[]) AND state = %b::bigint",
                 [int(Passage.GONE), list(buckets), int(Passage.CLOSED)],
@@ -286,7 +286,7 @@ class Parting(Session):
         if not buckets:
             return
 
-        def work(work: Work) -> None:
+        def work(work: PostgresTransaction) -> None:
             work.cursor.execute("DELETE FROM moving WHERE bucket = ANY(%b::bigint[])", [list(buckets)])
             _renumber(work.cursor)
 
@@ -295,7 +295,7 @@ class Parting(Session):
     def let_go(self) -> None:
         """Hosts that were withheld and are on no way (any more) stay, and are ready."""
 
-        def stranded(work: Work) -> list[HostId]:
+        def stranded(work: PostgresTransaction) -> list[HostId]:
             return self._kept_back(work.cursor, set(range(BUCKETS)) - set(self._moving))
 
         self._in_chunks(self._step(stranded), freight.let_go)
@@ -313,7 +313,7 @@ class Parting(Session):
         Nobody waits for us meanwhile: what others write too goes before, or last. `finally_` is called just before it
         is committed."""
         hosts = source.kept_back(buckets)
-        with source._directly() as giving, self._directly() as taking:
+        with source._direct_connection() as giving, self._direct_connection() as taking:
             with giving.transaction(), taking.transaction():
                 _unhurried(giving, taking)
                 freight.select(giving.cursor(binary=True), hosts)
@@ -333,7 +333,7 @@ class Parting(Session):
                 finally_()
                 cursor.execute(f"SELECT pg_advisory_xact_lock_shared({CHANGE_LOCK})")
                 if _configurations(giving.cursor()) != _configurations(taking.cursor()):
-                    raise Stale("a collection's configuration has changed")
+                    raise StaleCopy("a collection's configuration has changed")
         return Cargo(len(hosts), carried["url"])
 
     # -- parcels ----------------------------------------------------------------------------------------------

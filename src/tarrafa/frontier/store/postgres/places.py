@@ -13,13 +13,13 @@ import msgspec
 
 from tarrafa import config
 from tarrafa.errors import ConfigError
-from tarrafa.frontier.store.collections import EVENT_KINDS, EVENTS, SITES_CHOSEN, Tuning
+from tarrafa.frontier.store.collections import EVENT_KINDS, EVENTS, SITES_CHOSEN, RevisitTuning
 from tarrafa.frontier.store.postgres import buckets as atlases
 from tarrafa.frontier.store.postgres import freight
-from tarrafa.frontier.store.postgres.buckets import Atlas
+from tarrafa.frontier.store.postgres.buckets import ShardMap
 from tarrafa.frontier.store.postgres.copy import Cursor
 from tarrafa.frontier.store.postgres.parting import Parting
-from tarrafa.frontier.store.postgres.session import Work
+from tarrafa.frontier.store.postgres.session import PostgresTransaction
 
 KEPT = ("meta", "number")  # of a database that is taken in empty
 TO_CLAIMS = """
@@ -41,15 +41,15 @@ class Places(Parting):
 
     # -- the first server -------------------------------------------------------------------------------------
 
-    def _atlas(self, work: Work) -> Atlas:
-        atlas = atlases.read(work.cursor.connection)
+    def _atlas(self, work: PostgresTransaction) -> ShardMap:
+        atlas = atlases.read_shard_map(work.cursor.connection)
         assert atlas is not None
         return atlas
 
     def switch(self, buckets: Sequence[int], server: int) -> int:
         """These buckets are there from now on; the edition that says so."""
 
-        def work(work: Work) -> int:
+        def work(work: PostgresTransaction) -> int:
             atlas = self._atlas(work)
             if all(atlas.servers[bucket] == server for bucket in buckets):
                 return atlas.edition  # it said so already
@@ -61,62 +61,62 @@ class Places(Parting):
 
         return self._step(work)
 
-    def enlarge(self, places: list[str], addresses: list[str]) -> Atlas:
+    def enlarge(self, places: list[str], addresses: list[str]) -> ShardMap:
         """More servers, without any buckets yet. One server alone told sites apart as each collection wished: with
         several, all do as the first collection does."""
 
-        def work(work: Work) -> Atlas:
+        def work(work: PostgresTransaction) -> ShardMap:
             atlas = self._atlas(work)
-            if len(atlas.places) == 1:
-                first = min(work.store.catalogue.rows(), key=lambda row: row.id, default=None)
+            if len(atlas.shard_ids) == 1:
+                first = min(work.store.collections.rows(), key=lambda row: row.id, default=None)
                 if first is not None:
-                    suffixes = list(config.decode(first.config).network.suffixes)
+                    suffixes = list(config.decode_collection(first.config).network.suffixes)
                     atlas = msgspec.structs.replace(atlas, suffixes=suffixes)
                 work.cursor.execute(TO_CLAIMS)
             atlas = msgspec.structs.replace(
                 atlas,
-                places=atlas.places + places,
+                places=atlas.shard_ids + places,
                 addresses=atlas.addresses + addresses,
                 edition=atlas.edition + 1,
             )
-            atlases.write(work.cursor.connection, atlas)
+            atlases.write_shard_map(work.cursor.connection, atlas)
             return atlas
 
         return self._step(work, alone=True)
 
-    def reduce(self, place: str, events: freight.Counts) -> Atlas:
+    def reduce(self, place: str, events: freight.Counts) -> ShardMap:
         """One server less: it has no buckets any more. `events` is what was counted there."""
 
-        def work(work: Work) -> Atlas:
+        def work(work: PostgresTransaction) -> ShardMap:
             atlas = self._atlas(work)
-            gone = atlas.places.index(place)
+            gone = atlas.shard_ids.index(place)
             assert gone not in atlas.servers
             freight.count(work.cursor, events, +1)
             atlas = msgspec.structs.replace(
                 atlas,
-                places=[one for one in atlas.places if one != place],
+                places=[one for one in atlas.shard_ids if one != place],
                 addresses=[one for number, one in enumerate(atlas.addresses) if number != gone],
                 servers=[server - (server > gone) for server in atlas.servers],
                 edition=atlas.edition + 1,
             )
-            if len(atlas.places) == 1:
+            if len(atlas.shard_ids) == 1:
                 work.cursor.execute(TO_ADDRESSES, [self._clock.now()])
                 work.cursor.execute("DELETE FROM claim")
-            atlases.write(work.cursor.connection, atlas)
+            atlases.write_shard_map(work.cursor.connection, atlas)
             return atlas
 
         return self._step(work, alone=True)
 
-    def tunings(self) -> dict[int, Tuning]:
+    def tunings(self) -> dict[int, RevisitTuning]:
         """What the planner has found out."""
-        return self._step(lambda work: {known.row.id: known.tuning for known in work.store.catalogue.all()})
+        return self._step(lambda work: {known.row.id: known.tuning for known in work.store.collections.all()})
 
     # -- one that comes, one that leaves ----------------------------------------------------------------------
 
     def adopt(self, first: str, suffix_list: str) -> None:
         """An empty database becomes one of that frontier's servers; whatever else stood in it did not matter."""
 
-        def work(work: Work) -> None:
+        def work(work: PostgresTransaction) -> None:
             self._check_empty(work.cursor, first)
             rows = work.cursor.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
             ours = {*work.copy.tables, "token", "claim", "bucket", "moving", "parcel"}
@@ -141,16 +141,16 @@ class Places(Parting):
             if cursor.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() is not None:
                 raise ConfigError(f"{self.where}: holds a frontier of its own; name an empty database")
 
-    def tune(self, tunings: dict[int, Tuning]) -> None:
+    def tune(self, tunings: dict[int, RevisitTuning]) -> None:
         """Go on with what the planner has found out elsewhere; how much was spent is counted here from now on."""
 
-        def work(work: Work) -> None:
+        def work(work: PostgresTransaction) -> None:
             now = self._clock.now()
             for number, tuning in tunings.items():
-                known = work.known(number)
+                known = work.collection(number)
                 since = now if tuning.priced_at else 0.0
                 fresh = replace(tuning, priced_at=since, priced_revisits=0)
-                work.store.catalogue.tune(known, fresh)
+                work.store.collections.set_tuning(known, fresh)
 
         self._step(work)
 

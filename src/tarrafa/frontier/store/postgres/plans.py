@@ -4,97 +4,97 @@ As store/planning.py has it; here is what each of these calls must have at hand.
 """
 
 from tarrafa.frontier.protocol import (
-    PageFacts,
+    RevisitPage,
     PlannedVisit,
-    ShelfFacts,
+    RevisitShelf,
 )
 from tarrafa.frontier.store.postgres.parting import Parting
-from tarrafa.frontier.store.postgres.session import Work
-from tarrafa.frontier.store.schema import ALL
+from tarrafa.frontier.store.postgres.session import PostgresTransaction
+from tarrafa.frontier.store.schema import ALL_ROWS
 from tarrafa.model import HostId, UrlId
 
 PLANS_PER_CALL = 20
 
 
-class Plans(Parting):
+class PlannerOperations(Parting):
     """The planner's calls."""
 
-    def unplanned(self) -> list[int]:
-        return self._call(lambda work: work.store.planning.unplanned())
+    def collections_to_plan(self) -> list[int]:
+        return self._transact(lambda work: work.store.planning.collections_to_plan())
 
-    def pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[PageFacts]:
-        def work(work: Work) -> list[PageFacts]:
+    def revisit_pages(self, collection: int, host: HostId, url: UrlId, limit: int) -> list[RevisitPage]:
+        def work(work: PostgresTransaction) -> list[RevisitPage]:
             rows = work.cursor.execute(
                 "SELECT page.host, page.id FROM page JOIN url USING (host, collection, id)"
                 " WHERE page.collection = %b::bigint AND (page.host, page.id) > (%b::bigint, %b::bytea) AND role = 0"
                 " ORDER BY page.host, page.id LIMIT %b::bigint",
-                [collection, host, url, ALL if limit < 0 else limit],
+                [collection, host, url, ALL_ROWS if limit < 0 else limit],
             ).fetchall()
             keys = [(one, collection, page) for one, page in rows]
             for table in ("page", "url"):
-                work.copy.need(table, keys)
-            work.copy.need("host", [(one,) for one, _ in rows])
-            return work.store.planning.pages(work.known(collection), host, url, limit)
+                work.copy.prefetch(table, keys)
+            work.copy.prefetch("host", [(one,) for one, _ in rows])
+            return work.store.planning.revisit_pages(work.collection(collection), host, url, limit)
 
-        return self._call(work)
+        return self._transact(work)
 
-    def shelves(self, collection: int, host: HostId, limit: int) -> list[ShelfFacts]:
-        def work(work: Work) -> list[ShelfFacts]:
-            hosts = self._shelved(work, collection, host, limit)
-            work.copy.need_first("shelf", [(collection, one) for one in hosts], ALL)
-            work.copy.need("host", [(one,) for one in hosts])
-            return work.store.planning.shelves(work.known(collection), host, limit)
+    def revisit_shelves(self, collection: int, host: HostId, limit: int) -> list[RevisitShelf]:
+        def work(work: PostgresTransaction) -> list[RevisitShelf]:
+            hosts = self._shelf_hosts(work, collection, host, limit)
+            work.copy.prefetch_first("shelf", [(collection, one) for one in hosts], ALL_ROWS)
+            work.copy.prefetch("host", [(one,) for one in hosts])
+            return work.store.planning.revisit_shelves(work.collection(collection), host, limit)
 
-        return self._call(work)
+        return self._transact(work)
 
     @staticmethod
-    def _shelved(work: Work, collection: int, host: HostId, limit: int) -> list[HostId]:
-        return work.hosts_after(
+    def _shelf_hosts(work: PostgresTransaction, collection: int, host: HostId, limit: int) -> list[HostId]:
+        return work.fetch_host_ids(
             "SELECT DISTINCT host FROM shelf WHERE collection = %b::bigint AND host > %b::bigint ORDER BY host"
             " LIMIT %b::bigint",
             collection, host, limit,
         )  # fmt: skip
 
-    def price(self, collection: int, price: float) -> None:
-        self._call(lambda work: work.store.planning.price(work.known(collection), price))
+    def set_price(self, collection: int, price: float) -> None:
+        self._transact(lambda work: work.store.planning.set_price(work.collection(collection), price))
 
-    def stir(self, collection: int, host: HostId, limit: int) -> HostId | None:
-        def work(work: Work) -> HostId | None:
-            hosts, known = self._shelved(work, collection, host, limit), work.known(collection)
+    def recompute_due(self, collection: int, host: HostId, limit: int) -> HostId | None:
+        def work(work: PostgresTransaction) -> HostId | None:
+            hosts, known = self._shelf_hosts(work, collection, host, limit), work.collection(collection)
             work.copy.lock_hosts(hosts)
-            work.store.urls.revisits.prepare(known, hosts)
-            return work.store.planning.stir(known, host, limit)
+            work.store.urls.revisits.prefetch_shelves(known, hosts)
+            return work.store.planning.recompute_due(known, host, limit)
 
-        return self._call(work)
+        return self._transact(work)
 
-    def plan(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
-        def work(work: Work) -> None:
+    def add_planned_visits(self, collection: int, number: int, visits: list[PlannedVisit]) -> None:
+        def work(work: PostgresTransaction) -> None:
             work.copy.lock_hosts(visit.host for visit in visits)
             here = [visit for visit in visits if work.copy.is_locked(visit.host)]  # others are another server's
             shut = self._shut_hosts(work, (visit.host for visit in here))
             if late := [visit for visit in here if visit.host in shut]:
                 self._park(work, "plan", collection, (collection, number, late), 0)
             ours = [visit for visit in here if visit.host not in shut]
-            work.copy.need("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
-            work.copy.need("shelf", [(collection, visit.host, number) for visit in ours])
-            work.store.planning.plan(work.known(collection), number, ours)
+            work.copy.prefetch("due", [(visit.host, collection, number, visit.at, visit.id) for visit in ours])
+            work.copy.prefetch("shelf", [(collection, visit.host, number) for visit in ours])
+            work.store.planning.add_planned_visits(work.collection(collection), number, ours)
 
-        self._call(work)
+        self._transact(work)
 
-    def begin_plan(self, collection: int, number: int, end: float) -> None:
-        self._call(lambda work: work.store.planning.begin_plan(work.known(collection), number, end))
+    def activate_plan(self, collection: int, number: int, end: float) -> None:
+        self._transact(lambda work: work.store.planning.activate_plan(work.collection(collection), number, end))
 
-    def drop_plans(self, collection: int, limit: int) -> int:
-        def work(work: Work) -> int:
-            known, most = work.known(collection), min(limit, PLANS_PER_CALL)
+    def drop_old_plans(self, collection: int, limit: int) -> int:
+        def work(work: PostgresTransaction) -> int:
+            known, most = work.collection(collection), min(limit, PLANS_PER_CALL)
             rows = work.cursor.execute(
                 "SELECT host, shelf FROM shelf WHERE collection = %b::bigint AND shelf >= 0 AND shelf < %b::bigint"
                 " LIMIT %b::bigint",
                 [collection, known.tuning.plan, most],
             ).fetchall()
             work.copy.lock_hosts(host for host, _ in rows)
-            work.copy.need("shelf", [(collection, host, shelf) for host, shelf in rows])
-            work.copy.need_first("due", [(host, collection, shelf) for host, shelf in rows], ALL)
-            return work.store.planning.drop_plans(known, most)
+            work.copy.prefetch("shelf", [(collection, host, shelf) for host, shelf in rows])
+            work.copy.prefetch_first("due", [(host, collection, shelf) for host, shelf in rows], ALL_ROWS)
+            return work.store.planning.drop_old_plans(known, most)
 
-        return self._call(work)
+        return self._transact(work)

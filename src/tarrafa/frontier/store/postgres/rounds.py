@@ -4,24 +4,24 @@ As store/runs.py, deleting.py and trouble.py have it; here is what each of these
 deleted, or looked through for what a run has not found, are found by the database itself.
 """
 
-from tarrafa.frontier.images import Place
+from tarrafa.frontier.images import FrontierCursor
 from tarrafa.frontier.protocol import (
-    ENTRIES_PER_ANSWER,
+    ENTRIES_PER_RESPONSE,
     CollectionRow,
-    Deletion,
+    DeletedCollection,
     HostCounts,
-    Offer,
-    Retried,
-    StatusFacts,
+    DiscoveredUrl,
+    RetryBatch,
+    UrlStatusFacts,
 )
-from tarrafa.frontier.store.alike import HOSTS_PER_LOOK, OF_STATUS, end_of, facts_of
-from tarrafa.frontier.store.collections import DELETING, Known
-from tarrafa.frontier.store.deleting import BELOW_HOSTS, BESIDE_HOSTS
-from tarrafa.frontier.store.deletions import AFTER
+from tarrafa.frontier.store.alike import HOSTS_PER_SCAN, OF_STATUS, next_cursor, status_facts
+from tarrafa.frontier.store.collections import DELETING, LoadedCollection
+from tarrafa.frontier.store.deleting import BELOW_HOSTS, BELOW_COLLECTION
+from tarrafa.frontier.store.deletions import DELETIONS_AFTER_SQL
 from tarrafa.frontier.store.postgres.parting import Parting
-from tarrafa.frontier.store.postgres.session import Work
-from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin, roots_of
-from tarrafa.frontier.store.schema import ALL
+from tarrafa.frontier.store.postgres.session import PostgresTransaction
+from tarrafa.frontier.store.runs import HOSTS_PER_SWEEP, OF_EARLIER, check_can_begin_run, roots_of
+from tarrafa.frontier.store.schema import ALL_ROWS
 from tarrafa.model import HostId, can_be_retried
 
 HOSTS_PER_DELETION = 100
@@ -29,23 +29,23 @@ EARLIER = OF_EARLIER.replace("?", "%b::bigint")
 STATUS = OF_STATUS.replace("?", "%b::bigint")
 
 
-class Rounds(Parting):
+class RunOperations(Parting):
     """Runs, deletions, and hosts in trouble."""
 
     def begin_run(self, name: str, reason: str) -> CollectionRow:
         return self._begin_run(name, reason, None)
 
-    def begin_run_too(self, row: CollectionRow) -> None:
+    def join_run(self, row: CollectionRow) -> None:
         """The first of several servers has begun it."""
         self._begin_run(row.name, row.reason, row.run)
 
     def _begin_run(self, name: str, reason: str, run: int | None) -> CollectionRow:
-        self._reserve(self._call(lambda work: len(work.store.catalogue.named(name).config.roots)))
+        self._reserve_sequence(self._transact(lambda work: len(work.store.collections.by_name(name).config.roots)))
 
-        def work(work: Work) -> CollectionRow:
-            known = work.store.catalogue.named(name)
+        def work(work: PostgresTransaction) -> CollectionRow:
+            known = work.store.collections.by_name(name)
             if run is None:
-                check_can_begin(known)
+                check_can_begin_run(known)
             elif known.run >= run:
                 return known.row
             roots = self._put_aside(work, "seed", known.row.id, self._roots_here(known))
@@ -53,19 +53,19 @@ class Rounds(Parting):
             work.store.runs.begin(known, reason, run or known.run + 1, roots)
             return known.row
 
-        return self._call(work, alone=True)
+        return self._transact(work, alone=True)
 
-    def _roots_here(self, known: Known) -> list[Offer]:
+    def _roots_here(self, known: LoadedCollection) -> list[DiscoveredUrl]:
         """Those whose sites this server keeps; one that is only just coming keeps none, and is brought them."""
         roots, guide = roots_of(known), self.guide
         if guide is None:
             return roots
-        return [root for root in roots if guide.atlas.places[guide.server_of(root.host_key)] == self.meta["id"]]
+        return [root for root in roots if guide.atlas.shard_ids[guide.shard_of(root.host_key)] == self.meta["id"]]
 
-    def _reserve(self, count: int) -> None:
+    def _reserve_sequence(self, count: int) -> None:
         """Numbers in the order of discovery, in a transaction of their own: nobody waits for ours to end."""
 
-        def work(work: Work) -> int:
+        def work(work: PostgresTransaction) -> int:
             row = work.cursor.execute(
                 "INSERT INTO number VALUES ('sequence', %b::bigint) ON CONFLICT (name) DO UPDATE"
                 " SET value = number.value + excluded.value RETURNING value",
@@ -74,17 +74,17 @@ class Rounds(Parting):
             assert row is not None
             return int(row[0])
 
-        self._catalogue.reserved = self._call(work) - count
+        self._catalogue.reserved = self._transact(work) - count
 
     def sweep(self, name: str, limit: int) -> bool:
-        def work(work: Work) -> bool:
-            known, runs, most = work.store.catalogue.named(name), work.store.runs, max(1, limit)
-            if not runs.is_to_sweep(known):
+        def work(work: PostgresTransaction) -> bool:
+            known, runs, most = work.store.collections.by_name(name), work.store.runs, max(1, limit)
+            if not runs.needs_sweep(known):
                 return False
             if self._moving:
                 return True  # what is on its way is looked at where it arrives
-            first, after = runs.place(known)
-            hosts = work.hosts_after(
+            first, after = runs.sweep_position(known)
+            hosts = work.fetch_host_ids(
                 "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
                 " LIMIT %b::bigint",
                 known.row.id, first, HOSTS_PER_SWEEP,
@@ -96,65 +96,65 @@ class Rounds(Parting):
             ).fetchall()
             keys = [(host, known.row.id, url) for host, url in rows]
             work.copy.lock_hosts(host for host, _, _ in keys)
-            work.copy.need("url", keys)
+            work.copy.prefetch("url", keys)
             runs.dismiss(known, keys)
             return runs.advance(known, keys[-1] if len(keys) >= most else None, hosts)
 
-        return self._call(work)
+        return self._transact(work)
 
     # -- deleting -------------------------------------------------------------------------------------------------
 
-    def is_home(self, name: str, *, is_first: bool = True) -> bool:
+    def has_no_visits_out(self, name: str, *, is_first: bool = True) -> bool:
         """Nothing of it is out. Asked twice, the second time alone: who is just handing something out is waited for.
         Where it is not the first of several servers, it may not have heard of its state yet."""
 
-        def work(work: Work) -> bool:
-            known = work.store.catalogue.named(name) if is_first else work.store.catalogue.find(name)
+        def work(work: PostgresTransaction) -> bool:
+            known = work.store.collections.by_name(name) if is_first else work.store.collections.find(name)
             if known is None or not (is_first or known.row.state == DELETING):
                 return known is None
-            return work.store.deleting.is_home(known)
+            return work.store.deleter.has_no_visits_out(known)
 
-        return self._call(work) and self._call(work, alone=True)
+        return self._transact(work) and self._transact(work, alone=True)
 
-    def note_deletion(self, name: str) -> bool:
+    def record_deletion(self, name: str) -> bool:
         """Of the first of several servers, when all of them have said that they are home."""
-        return self._call(lambda work: work.store.deleting.note(work.store.catalogue.named(name)))
+        return self._transact(lambda work: work.store.deleter.record_deletion(work.store.collections.by_name(name)))
 
-    def deletions(self, after: int) -> list[Deletion]:
-        with self._directly() as connection:
-            sql = AFTER.replace("?", "%s").encode()
-            rows = connection.execute(sql, (after, after, ENTRIES_PER_ANSWER)).fetchall()
-        return [Deletion(*row) for row in rows]
+    def deletions(self, after: int) -> list[DeletedCollection]:
+        with self._direct_connection() as connection:
+            sql = DELETIONS_AFTER_SQL.replace("?", "%s").encode()
+            rows = connection.execute(sql, (after, after, ENTRIES_PER_RESPONSE)).fetchall()
+        return [DeletedCollection(*row) for row in rows]
 
-    def restore_deletions(self, moments: dict[str, float]) -> None:
-        self._call(lambda work: work.store.deletions.remember(moments))
+    def import_deletions(self, moments: dict[str, float]) -> None:
+        self._transact(lambda work: work.store.deletion_log.import_deletions(moments))
 
     def delete_collection(self, name: str, limit: int, *, is_first: bool = True) -> bool:
         """True: there is more. Where it is not the first of several servers, it may have been deleted before."""
 
-        def some(work: Work) -> bool | None:
-            known = work.store.catalogue.named(name) if is_first else work.store.catalogue.find(name)
+        def some(work: PostgresTransaction) -> bool | None:
+            known = work.store.collections.by_name(name) if is_first else work.store.collections.find(name)
             if known is None:
                 return False
-            if not work.store.deleting.mark(known) or limit < 1:
+            if not work.store.deleter.begin(known) or limit < 1:
                 return True
             if is_first:
-                work.store.deletions.note(known)
+                work.store.deletion_log.record(known)
             return self._delete_some(work, known.row.id, limit)
 
-        def rest(work: Work) -> bool:
-            known = work.store.catalogue.named(name)
+        def rest(work: PostgresTransaction) -> bool:
+            known = work.store.collections.by_name(name)
             for table in ("token", "parcel"):
                 work.cursor.execute(f"DELETE FROM {table} WHERE collection = %b::bigint", [known.row.id])
-            work.store.catalogue.delete(known)
+            work.store.collections.delete(known)
             return False
 
-        more = self._call(some)
-        return self._call(rest, alone=True) if more is None else more
+        more = self._transact(some)
+        return self._transact(rest, alone=True) if more is None else more
 
-    def _delete_some(self, work: Work, number: int, limit: int) -> bool | None:
+    def _delete_some(self, work: PostgresTransaction, number: int, limit: int) -> bool | None:
         """None: nothing hangs below it any more."""
-        hosts = work.hosts_after(
+        hosts = work.fetch_host_ids(
             "SELECT host FROM work WHERE collection = %b::bigint ORDER BY host LIMIT %b::bigint",
             number, HOSTS_PER_DELETION,
         )  # fmt: skip
@@ -171,12 +171,12 @@ class Rounds(Parting):
             )
         if hosts:
             return True
-        for table in BESIDE_HOSTS:
+        for table in BELOW_COLLECTION:
             left -= self._delete_rows(work, table, "collection = %b::bigint", [number], left)
         return True if left <= 0 else None
 
     @staticmethod
-    def _delete_rows(work: Work, table: str, condition: str, values: list[object], limit: int) -> int:
+    def _delete_rows(work: PostgresTransaction, table: str, condition: str, values: list[object], limit: int) -> int:
         return work.cursor.execute(
             f"DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE {condition} LIMIT %b::bigint))",
             [*values, max(0, limit)],
@@ -184,34 +184,34 @@ class Rounds(Parting):
 
     # -- hosts ----------------------------------------------------------------------------------------------------
 
-    def retry(self, host: HostId) -> None:
-        def work(work: Work) -> None:
+    def retry_host(self, host: HostId) -> None:
+        def work(work: PostgresTransaction) -> None:
             if self._shut_hosts(work, [host]):
                 return  # it begins anew where it arrives
-            work.copy.lock_walks([(number, host) for number in work.walked()], [host])
-            for known in work.store.catalogue.all():
-                work.copy.need_first("url", [(host, known.row.id)], ALL)
-            work.store.trouble.retry(host)
+            work.copy.lock_walks([(number, host) for number in work.breadth_collections()], [host])
+            for known in work.store.collections.all():
+                work.copy.prefetch_first("url", [(host, known.row.id)], ALL_ROWS)
+            work.store.host_retries.retry_host(host)
 
-        self._call(work)
+        self._transact(work)
 
-    def alike(self, name: str, status: int) -> StatusFacts:
-        def work(work: Work) -> StatusFacts:
-            known, now = work.store.catalogue.named(name), self._clock.now()
-            return facts_of(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
+    def urls_by_status(self, name: str, status: int) -> UrlStatusFacts:
+        def work(work: PostgresTransaction) -> UrlStatusFacts:
+            known, now = work.store.collections.by_name(name), self._clock.now()
+            return status_facts(known, status, now, lambda sql: work.cursor.execute(sql.encode()).fetchall())
 
-        return self._call(work)
+        return self._transact(work)
 
-    def retry_alike(self, name: str, status: int, after: Place, limit: int) -> Retried:
-        def work(work: Work) -> Retried:
-            known, most = work.store.catalogue.named(name), max(1, limit)
+    def retry_by_status(self, name: str, status: int, after: FrontierCursor, limit: int) -> RetryBatch:
+        def work(work: PostgresTransaction) -> RetryBatch:
+            known, most = work.store.collections.by_name(name), max(1, limit)
             if not can_be_retried(status):
-                return Retried(0, None)
+                return RetryBatch(0, None)
             number = known.row.id
-            hosts = work.hosts_after(
+            hosts = work.fetch_host_ids(
                 "SELECT host FROM work WHERE collection = %b::bigint AND host >= %b::bigint ORDER BY host"
                 " LIMIT %b::bigint",
-                number, after.host, HOSTS_PER_LOOK,
+                number, after.host, HOSTS_PER_SCAN,
             )  # fmt: skip
             rows = work.cursor.execute(
                 f"SELECT host, id FROM url WHERE host = ANY(%b::bigint[]) AND collection = %b::bigint AND {STATUS}"
@@ -222,15 +222,15 @@ class Rounds(Parting):
             shut = self._shut_hosts(work, (host for host, _, _ in keys))  # they begin anew where they arrive
             here = [key for key in keys if key[0] not in shut]
             found = sorted({host for host, _, _ in here})
-            work.copy.lock_walks([(one, host) for one in work.walked() for host in found], found)
-            work.copy.need("url", here)
-            work.copy.need("page", here)
-            return Retried(work.store.alike.requeue(known, here), end_of(keys, most, hosts))
+            work.copy.lock_walks([(one, host) for one in work.breadth_collections() for host in found], found)
+            work.copy.prefetch("url", here)
+            work.copy.prefetch("page", here)
+            return RetryBatch(work.store.status_retries.requeue(known, here), next_cursor(keys, most, hosts))
 
-        return self._call(work)
+        return self._transact(work)
 
-    def hosts(self, name: str) -> HostCounts:
-        def work(work: Work) -> HostCounts:
-            return work.store.trouble.counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
+    def host_counts(self, name: str) -> HostCounts:
+        def work(work: PostgresTransaction) -> HostCounts:
+            return work.store.host_retries.host_counts(name, lambda sql: work.cursor.execute(sql.encode()).fetchone() or (0, 0))
 
-        return self._call(work)
+        return self._transact(work)

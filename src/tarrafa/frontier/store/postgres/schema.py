@@ -14,13 +14,13 @@ from tarrafa.errors import DataError
 from tarrafa.frontier.store.schema import DELETED, RUNS, TABLES
 
 SCHEMA_VERSION = 3
-LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
+SCHEMA_LOCK = 0x7A66_0001  # the advisory lock of those who make or change tables
 COUNTER = re.compile(r"CREATE TABLE counter \(.*?\n\) WITHOUT ROWID;\n", re.DOTALL)
-WORDS = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
+POSTGRES_TYPES = {"INTEGER": "BIGINT", "REAL": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 # What moves often leaves its old rows behind: they are cleared away early.
-BUSY = ("url", "pending", "ready", "handed", "work", "host", "site", "due", "shelf", "counter", "worker", "address")
+HOT_TABLES = ("url", "pending", "ready", "handed", "work", "host", "site", "due", "shelf", "counter", "worker", "address")
 
-OWN = """
+POSTGRES_TABLES = """
 CREATE TABLE counter (
     collection BIGINT NOT NULL, bucket TEXT NOT NULL, part BIGINT NOT NULL, value BIGINT NOT NULL,
     PRIMARY KEY (collection, bucket, part)
@@ -45,9 +45,9 @@ CREATE TABLE parcel (
 TAKEDOWN = "CREATE TABLE takedown (number BIGINT PRIMARY KEY, entry BYTEA NOT NULL UNIQUE)"
 
 
-def _in_its_words(text: str) -> str:
+def _to_postgres(text: str) -> str:
     text = text.replace(") WITHOUT ROWID;", ");")
-    for ours, theirs in WORDS.items():
+    for ours, theirs in POSTGRES_TYPES.items():
         text = re.sub(rf"\b{ours}\b", theirs, text)
     return text
 
@@ -55,29 +55,29 @@ def _in_its_words(text: str) -> str:
 # What brings a database of that version to the next one.
 MIGRATIONS: dict[int, str] = {
     1: MOVING + "ALTER TABLE url ADD COLUMN IF NOT EXISTS pagerank DOUBLE PRECISION NOT NULL DEFAULT 0;",
-    2: _in_its_words(RUNS + DELETED),
+    2: _to_postgres(RUNS + DELETED),
 }
 
 
-def tables() -> str:
+def create_statements() -> str:
     """The file's tables in PostgreSQL's words."""
-    text = _in_its_words(COUNTER.sub("", TABLES))
+    text = _to_postgres(COUNTER.sub("", TABLES))
     settings = "".join(
         f"ALTER TABLE {name} SET (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02,"
         " autovacuum_analyze_scale_factor = 0.05);\n"
-        for name in BUSY
+        for name in HOT_TABLES
     )
-    return text + OWN + MOVING + settings
+    return text + POSTGRES_TABLES + MOVING + settings
 
 
 def open_schema(connection: psycopg.Connection[tuple[object, ...]], suffix_list: str, where: str) -> dict[str, str]:
     """Make the tables, or bring them up to date; what stands in `meta`, the suffix list and the database's own id
     among it, which are stored once, at creation."""
     with connection.transaction():
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (SCHEMA_LOCK,))
         row = connection.execute("SELECT to_regclass('meta')").fetchone()
         if row is None or row[0] is None:
-            connection.execute(tables().encode())
+            connection.execute(create_statements().encode())
             connection.execute(
                 "INSERT INTO meta VALUES ('version', %s), ('suffix_list', %s), ('id', gen_random_uuid()::text)",
                 (str(SCHEMA_VERSION), suffix_list),

@@ -23,15 +23,15 @@ from tarrafa.errors import ConfigError, DataError, DiskFull, FrontierError, Unre
 from tarrafa.frontier.protocol import (
     LEASE_S,
 )
-from tarrafa.frontier.store.collections import Known
+from tarrafa.frontier.store.collections import LoadedCollection
 from tarrafa.frontier.store.hosts import LeaseClock
 from tarrafa.frontier.store.postgres import buckets
-from tarrafa.frontier.store.postgres.buckets import Atlas, Guide, Passage
-from tarrafa.frontier.store.postgres.copy import Cursor, Row, Stale
+from tarrafa.frontier.store.postgres.buckets import ShardMap, ShardLocator, Passage
+from tarrafa.frontier.store.postgres.copy import Cursor, Row, StaleCopy
 from tarrafa.frontier.store.postgres.schema import open_schema
 from tarrafa.frontier.store.postgres.shared import SharedCollections, SharedCounters
-from tarrafa.frontier.store.postgres.sites import SiteCopy
-from tarrafa.frontier.store.store import Store
+from tarrafa.frontier.store.postgres.sites import SiteWorkingCopy
+from tarrafa.frontier.store.store import FrontierStore
 from tarrafa.model import HostId
 
 ATTEMPTS_MAX = 20  # of a call that meets others
@@ -50,14 +50,14 @@ CONNECTION = {
     "connect_timeout": 5, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "tcp_user_timeout": 10_000, "application_name": "tarrafa",
 }  # fmt: skip
-HOPELESS = (
+PERMANENT_ERRORS = (
     "authentication failed", "does not exist", "no password supplied", "pg_hba.conf", "permission denied",
     "Servname not supported", "invalid port",
 )  # fmt: skip
 T = TypeVar("T")
 
 
-class Moved(FrontierError):
+class StaleShardMap(FrontierError):
     """Which server keeps which sites has changed: nothing was done, and the atlas is to be read again."""
 
 
@@ -81,21 +81,21 @@ class DatabaseLeaseClock(LeaseClock):
 
 
 @dataclass(slots=True)
-class Work:
+class PostgresTransaction:
     """One transaction: the store, what it runs on, and a way to ask the database itself."""
 
-    store: Store
-    copy: SiteCopy
+    store: FrontierStore
+    copy: SiteWorkingCopy
     cursor: Cursor
 
-    def known(self, number: int) -> Known:
-        return self.store.catalogue.by_id(number)
+    def collection(self, number: int) -> LoadedCollection:
+        return self.store.collections.by_id(number)
 
-    def walked(self) -> list[int]:
+    def breadth_collections(self) -> list[int]:
         """The collections whose sites are walked through."""
-        return [known.row.id for known in self.store.catalogue.all() if known.order.is_breadth]
+        return [known.row.id for known in self.store.collections.all() if known.order.is_breadth]
 
-    def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> dict[HostId, str]:
+    def ensure_hosts(self, rows: Iterable[tuple[HostId, str]], known: LoadedCollection) -> dict[HostId, str]:
         """Make the rows of hosts that are new, in order, so that two who do so at once wait but never in a ring. Their
         sites, as far as we can tell."""
         rows = sorted(set(rows))
@@ -108,46 +108,46 @@ class Work:
         self.copy.lock_hosts(hosts)
         return dict(zip(hosts, sites, strict=True))
 
-    def _site_of(self, key: str, known: Known) -> str:
+    def _site_of(self, key: str, known: LoadedCollection) -> str:
         return self.store.urls.site_of(key, known.config.network.suffixes)
 
-    def receive_hosts(self, rows: Iterable[tuple[HostId, str]], known: Known) -> None:
+    def receive_hosts(self, rows: Iterable[tuple[HostId, str]], known: LoadedCollection) -> None:
         """The same for hosts of which the collection is to have URLs: with what their sites know of them."""
         rows, number = sorted(set(rows)), known.row.id
         if known.order.is_breadth:
             sites = {host: self._site_of(key, known) for host, key in rows}
             sites |= self.copy.site_names(sites)
-            self.copy.make_sites(number, sites.values())
+            self.copy.create_and_lock_sites(number, sites.values())
             self.ensure_hosts(rows, known)
             if not sites.items() <= set(self.copy.rows("SELECT id, site FROM host")):
-                raise Stale("host: somebody else made one, of another site")
+                raise StaleCopy("host: somebody else made one, of another site")
             return
         sites = self.ensure_hosts(rows, known)
         at_work = {host for (host,) in self.copy.rows("SELECT host FROM work WHERE collection = ?", (number,))}
-        self.copy.need("site", [(number, site) for host, site in sites.items() if host not in at_work])
+        self.copy.prefetch("site", [(number, site) for host, site in sites.items() if host not in at_work])
 
-    def hosts_after(self, sql: str, *values: Any) -> list[HostId]:
+    def fetch_host_ids(self, sql: str, *values: Any) -> list[HostId]:
         return [row[0] for row in self.cursor.execute(sql, values).fetchall()]
 
 
-class Session:
+class DatabaseSession:
     """One database, and the store that runs on a working copy of it."""
 
     def __init__(
         self, dsn: str, suffix_list: str, clock: Clock | None = None, lease_clock: LeaseClock | None = None
     ) -> None:
-        self.where, self._dsn = describe(dsn), dsn
+        self.where, self._dsn = describe_dsn(dsn), dsn
         self._clock = clock or DatabaseClock(0.0, 0.0)
         self._lease_clock = lease_clock or DatabaseLeaseClock()
         self._suffix_list = suffix_list
         self._connection: psycopg.Connection[Row] | None = None
-        self._store: Store | None = None
+        self._store: FrontierStore | None = None
         self._expired_at = 0.0
         self._held: defaultdict[int, set[HostId]] = defaultdict(set)  # by our workers, as far as they know
         self._lost_answers = self._plans = False
         self._unconfirmed: dict[int, float] = {}
         self.edition = 0  # of the atlas that our caller goes by; 0: any
-        self.guide: Guide | None = None  # that atlas
+        self.guide: ShardLocator | None = None  # that atlas
         self._moving: dict[int, Passage] = {}  # buckets that are on their way, as of their list's number
         self._moving_number = 0
         self.patience_s = PATIENCE_S
@@ -159,7 +159,7 @@ class Session:
         if self._connection is not None and not self._connection.closed:
             return self._connection
         connection = connect(self._dsn, self.where)
-        with _explained(self.where):
+        with _translate_errors(self.where):
             connection.execute("SELECT " + ", ".join(f"set_config('{k}', '{v}', false)" for k, v in SETTINGS.items()))
             if self._store is None:
                 self._open(connection)
@@ -168,30 +168,30 @@ class Session:
 
     def _open(self, connection: "psycopg.Connection[Row]") -> None:
         self.meta = open_schema(connection, self._suffix_list, self.where)
-        self._copy = SiteCopy(self.meta["suffix_list"])
+        self._copy = SiteWorkingCopy(self.meta["suffix_list"])
         counters = SharedCounters(self._copy, random.getrandbits(16))
         self._catalogue = SharedCollections(self._copy, counters, self._clock)
-        self._store = Store(self._copy, self._clock, self._lease_clock, counters, self._catalogue)
+        self._store = FrontierStore(self._copy, self._clock, self._lease_clock, counters, self._catalogue)
         self._counters = counters
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
 
-    def _call(self, work: Callable[[Work], T], *, alone: bool = False) -> T:
+    def _transact(self, work: Callable[[PostgresTransaction], T], *, alone: bool = False) -> T:
         """One transaction; again when somebody was in the way, later when the database is."""
-        return self._patiently(lambda: self._attempt(work, alone=alone))
+        return self._with_retries(lambda: self._attempt(work, alone=alone))
 
     def _read(self, sql: str) -> list[Row]:
         """Rows of the database as it is: nothing is copied for it, and nothing locked."""
-        return self._patiently(lambda: self._connect().execute(sql).fetchall())
+        return self._with_retries(lambda: self._connect().execute(sql).fetchall())
 
-    def _patiently(self, attempt: Callable[[], T]) -> T:
+    def _with_retries(self, attempt: Callable[[], T]) -> T:
         attempts, patience = 0, boottime() + self.patience_s
         while True:
             try:
                 return attempt()
-            except (Stale, pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation) as error:
+            except (StaleCopy, pg.DeadlockDetected, pg.SerializationFailure, pg.UniqueViolation) as error:
                 attempts += 1
                 if attempts == ATTEMPTS_MAX:
                     raise FrontierError(f"{self.where}: gave up after {attempts} attempts ({error})") from None
@@ -200,14 +200,14 @@ class Session:
                 raise DiskFull(f"{self.where}: {error}") from None
             except psycopg.OperationalError as error:
                 self._lost_answers, self._plans = True, False
-                self._wait_for_it(error, patience)
+                self._wait_for_database(error, patience)
             except psycopg.Error as error:  # of a connection that was taken from us (we stood still) nothing is left
                 if self._connection is None or not self._connection.closed:
                     raise DataError(f"{self.where}: {' '.join(str(error).split())}") from None
                 self._lost_answers, self._plans = True, False
-                self._wait_for_it(error, patience)
+                self._wait_for_database(error, patience)
 
-    def _wait_for_it(self, error: psycopg.Error, until: float) -> None:
+    def _wait_for_database(self, error: psycopg.Error, until: float) -> None:
         """Its last answer may be lost, but not what it committed: whatever we ask again is harmless."""
         if self._connection is not None:
             self._connection.close()
@@ -221,23 +221,23 @@ class Session:
                     raise Unreachable(f"{self.where}: the database went away ({said})") from None
                 time.sleep(RECONNECT_EVERY_S)
 
-    def _attempt(self, work: Callable[[Work], T], *, alone: bool) -> T:
+    def _attempt(self, work: Callable[[PostgresTransaction], T], *, alone: bool) -> T:
         connection = self._connect()
         assert self._store is not None
         cursor = connection.cursor(binary=True)
         try:
             with connection.transaction():
                 self._begin(cursor, alone=alone)
-                result = work(Work(self._store, self._copy, cursor))
+                result = work(PostgresTransaction(self._store, self._copy, cursor))
                 self._withhold()
                 self._copy.apply(connection)
                 self._counters.flush()
                 self._catalogue.flush()
-            self._counters.settle()
+            self._counters.on_commit()
             return result
         finally:
             self._copy.end()
-            self._counters.forget()
+            self._counters.on_rollback()
 
     def _begin(self, cursor: Cursor, *, alone: bool) -> None:
         if alone:  # nobody else is kept waiting by our thinking: they wait for us anyway
@@ -252,29 +252,29 @@ class Session:
         row = asked.fetchone()
         assert row is not None
         if self.edition and row[1] != self.edition:
-            raise Moved(f"{self.where}: sites were moved between servers")
+            raise StaleShardMap(f"{self.where}: sites were moved between servers")
         for clock in (self._clock, self._lease_clock):
             if isinstance(clock, DatabaseClock | DatabaseLeaseClock):
                 object.__setattr__(clock, "moment", row[0])
         if (row[2] or 0) != self._moving_number:
             moving = cursor.execute("SELECT bucket, state FROM moving").fetchall()
             self._moving, self._moving_number = {bucket: Passage(state) for bucket, state in moving}, row[2]
-        self._renew_copy(cursor)
+        self._reset_copy(cursor)
 
-    def _renew_copy(self, cursor: Cursor) -> None:
+    def _reset_copy(self, cursor: Cursor) -> None:
         """An empty working copy, but for what everybody needs."""
         self._copy.end()
         self._copy.begin(cursor)
         self._catalogue.begin(cursor)
         self._counters.begin(cursor)
 
-    def _flush(self, work: Work) -> None:
+    def _flush(self, work: PostgresTransaction) -> None:
         """What was changed so far is written, within the same transaction; the copy is empty again."""
         assert self._connection is not None
         self._withhold()
         work.copy.apply(self._connection)
         self._counters.flush()
-        self._renew_copy(work.cursor)
+        self._reset_copy(work.cursor)
 
     # -- what is on its way -----------------------------------------------------------------------------------
 
@@ -296,39 +296,39 @@ class Session:
 
     # -- the atlas --------------------------------------------------------------------------------------------
 
-    def read_atlas(self) -> Atlas | None:
+    def read_shard_map(self) -> ShardMap | None:
         """Of the first server; None: nobody has made it yet."""
 
-        def work(work: Work) -> Atlas | None:
+        def work(work: PostgresTransaction) -> ShardMap | None:
             if work.cursor.execute("SELECT 1 FROM meta WHERE key = 'member'").fetchone() is not None:
                 raise ConfigError(f"{self.where}: is one of several servers, and is not the first of its servers")
-            return buckets.read(work.cursor.connection)
+            return buckets.read_shard_map(work.cursor.connection)
 
-        return self._call(work)
+        return self._transact(work)
 
-    def found_atlas(self, places: list[str], addresses: list[str]) -> Atlas:
+    def create_shard_map(self, places: list[str], addresses: list[str]) -> ShardMap:
         """The first time."""
-        return self._call(lambda work: buckets.found(work.cursor.connection, places, addresses))
+        return self._transact(lambda work: buckets.create_shard_map(work.cursor.connection, places, addresses))
 
-    def complete_atlas(self, addresses: list[str]) -> None:
+    def add_shard_addresses(self, addresses: list[str]) -> None:
         """An atlas that was made before addresses were written down."""
-        with self._directly() as connection:
+        with self._direct_connection() as connection:
             content = msgspec.json.encode(addresses).decode()
             connection.execute("INSERT INTO meta VALUES ('addresses', %s) ON CONFLICT DO NOTHING", (content,))
 
     def add_suffixes(self, suffixes: list[str]) -> None:
         """What the first collection adds to the list by which sites are told apart: before anything is known."""
 
-        def work(work: Work) -> None:
-            atlas = buckets.read(work.cursor.connection)
-            if atlas is not None and not work.store.catalogue.rows():
+        def work(work: PostgresTransaction) -> None:
+            atlas = buckets.read_shard_map(work.cursor.connection)
+            if atlas is not None and not work.store.collections.rows():
                 changed = msgspec.structs.replace(atlas, suffixes=suffixes, edition=atlas.edition + 1)
-                buckets.write(work.cursor.connection, changed)
+                buckets.write_shard_map(work.cursor.connection, changed)
 
-        self._call(work, alone=True)
+        self._transact(work, alone=True)
 
     @contextlib.contextmanager
-    def _directly(self) -> "Iterator[psycopg.Connection[Row]]":
+    def _direct_connection(self) -> "Iterator[psycopg.Connection[Row]]":
         """The connection itself, without a copy; nothing is tried again."""
         try:
             yield self._connect()
@@ -336,11 +336,11 @@ class Session:
             said = " ".join(str(error).split())
             raise Unreachable(f"{self.where}: the database went away ({said})") from None
 
-    def belong(self, first: str, edition: int) -> None:
+    def set_membership(self, first: str, edition: int) -> None:
         """To the frontier of that first server, which may be ourselves."""
         mine = self.meta["id"]
 
-        def work(work: Work) -> None:
+        def work(work: PostgresTransaction) -> None:
             connection = work.cursor.connection
             if first != mine:
                 if connection.execute("SELECT 1 FROM meta WHERE key = 'places'").fetchone() is not None:
@@ -351,47 +351,47 @@ class Session:
                     raise ConfigError(f"{self.where}: belongs to another frontier")
             buckets.set_edition(connection, edition)
 
-        self._call(work)
+        self._transact(work)
 
     def may_plan(self) -> bool:
         """Whether we are the one who does; until we are gone."""
         if not self._plans:
-            with self._directly() as connection:
+            with self._direct_connection() as connection:
                 row = connection.execute(f"SELECT pg_try_advisory_lock({PLAN_LOCK})").fetchone()
             self._plans = row is not None and bool(row[0])
         return self._plans
 
     def lock_limits(self) -> None:
         """Held until it is given back, or until we are gone."""
-        with self._directly() as connection:
+        with self._direct_connection() as connection:
             connection.execute(f"SELECT pg_advisory_lock({LIMIT_LOCK}, 0)")
 
     def unlock_limits(self) -> None:
-        with self._directly() as connection:
+        with self._direct_connection() as connection:
             connection.execute(f"SELECT pg_advisory_unlock({LIMIT_LOCK}, 0)")
 
 
 def connect(dsn: str, where: str) -> "psycopg.Connection[Row]":
     """A connection, and nothing more; `where` is what a message calls the place."""
-    with _explained(where):
+    with _translate_errors(where):
         return psycopg.connect(dsn, autocommit=True, **CONNECTION)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
-def _explained(where: str) -> Iterator[None]:
+def _translate_errors(where: str) -> Iterator[None]:
     """What stands in the way of a connection, in our own words."""
     try:
         yield
     except psycopg.OperationalError as error:
         said = " ".join(str(error).split())
-        if any(words in said for words in HOPELESS):
+        if any(words in said for words in PERMANENT_ERRORS):
             raise ConfigError(f"{where}: {said}") from None
         raise Unreachable(f"{where}: no database answers here ({said})") from None
     except pg.Error as error:
         raise DataError(f"{where}: {' '.join(str(error).split())}") from None
 
 
-def describe(dsn: str) -> str:
+def describe_dsn(dsn: str) -> str:
     """The address for people: never with its password."""
     try:
         parts = conninfo_to_dict(dsn)

@@ -13,37 +13,37 @@ from tarrafa import config
 from tarrafa.frontier.store.collections import (
     CHOSEN_WAITING,
     DISMISSED_WAITING,
-    FULL,
+    WAS_FULL,
     LEFT_OVER,
     OLD_PAGES,
-    OUT_AGAIN,
-    PAID,
+    REVISITS_OUT,
+    REVISITS_PAID,
     RATES,
     REQUESTS,
     REQUESTS_BEFORE,
     REVISITS,
     SHOWN_PAGES,
-    TABLE,
+    TABLE_SITES,
     Collections,
     Counters,
-    Known,
-    Tokens,
+    LoadedCollection,
+    TokenBucket,
     state_bucket,
 )
-from tarrafa.frontier.store.schema import Database
+from tarrafa.frontier.store.schema import FrontierDatabase
 from tarrafa.model import UrlState
 
 PARTS = 32
-HOT = (
-    *map(state_bucket, UrlState), REQUESTS, REVISITS, RATES, PAID, OUT_AGAIN, CHOSEN_WAITING, DISMISSED_WAITING, FULL,
-    TABLE, OLD_PAGES, SHOWN_PAGES, LEFT_OVER, REQUESTS_BEFORE,
+HOT_COUNTERS = (
+    *map(state_bucket, UrlState), REQUESTS, REVISITS, RATES, REVISITS_PAID, REVISITS_OUT, CHOSEN_WAITING, DISMISSED_WAITING, WAS_FULL,
+    TABLE_SITES, OLD_PAGES, SHOWN_PAGES, LEFT_OVER, REQUESTS_BEFORE,
 )  # fmt: skip
 
 
 class SharedCounters(Counters):
     """The counters of a server, as one process sees and changes them."""
 
-    def __init__(self, db: Database, part: int) -> None:
+    def __init__(self, db: FrontierDatabase, part: int) -> None:
         super().__init__(db)
         self._part = part % PARTS
         self._pg: psycopg.Cursor[tuple[object, ...]] | None = None
@@ -51,14 +51,14 @@ class SharedCounters(Counters):
 
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
-        self.forget()
+        self.on_rollback()
         self.refresh()
 
     def refresh(self) -> None:
         """What decisions are made on, as it stands now."""
         self._values.clear()
-        self._values.update(dict.fromkeys(((number, bucket) for number in self._numbers() for bucket in HOT), 0))
-        self._read("bucket = ANY(%b::text[])", list(HOT))
+        self._values.update(dict.fromkeys(((number, bucket) for number in self._numbers() for bucket in HOT_COUNTERS), 0))
+        self._read("bucket = ANY(%b::text[])", list(HOT_COUNTERS))
 
     def _numbers(self) -> Iterable[int]:
         return [number for (number,) in self._db.rows("SELECT id FROM collection")]
@@ -98,7 +98,7 @@ class SharedCounters(Counters):
                 [self._part, *map(list, zip(*rows, strict=True))],
             )
 
-    def settle(self) -> None:
+    def on_commit(self) -> None:
         self._deltas.clear()
 
     def drop(self, collection: int) -> None:
@@ -116,14 +116,14 @@ class SharedCollections(Collections):
     def begin(self, cursor: "psycopg.Cursor[tuple[object, ...]]") -> None:
         self._pg = cursor
         self.reload()
-        tokens: dict[int, Tokens] = {}
+        tokens: dict[int, TokenBucket] = {}
         if any(known.config.revisit.rate is not None for known in self.all()):
             for number, at, count in cursor.execute("SELECT collection, at, count FROM token").fetchall():
-                tokens[int(str(number))] = Tokens(float(str(at)), float(str(count)))
+                tokens[int(str(number))] = TokenBucket(float(str(at)), float(str(count)))
         for known in self.all():
-            known.tokens = tokens.get(known.row.id, Tokens())
+            known.tokens = tokens.get(known.row.id, TokenBucket())
 
-    def share(self, servers: int) -> None:
+    def set_servers(self, servers: int) -> None:
         """So many servers share what a collection may do in a day."""
         if servers != self.servers:
             self.servers = servers
@@ -131,7 +131,7 @@ class SharedCollections(Collections):
 
     def _decode(self, content: bytes) -> config.Collection:
         """Of a collection's revisits each server makes its share, and of its table of sites it keeps one."""
-        collection = config.decode(content)
+        collection = config.decode_collection(content)
         if self.servers == 1:
             return collection
         revisit, strategy = collection.revisit, collection.strategy
@@ -140,7 +140,7 @@ class SharedCollections(Collections):
         table_max, cycle = (max(1, whole // self.servers) for whole in (strategy.table_max, strategy.cycle))
         return replace(collection, revisit=revisit, strategy=replace(strategy, table_max=table_max, cycle=cycle))
 
-    def number(self, known: Known, count: int) -> int:
+    def reserve_sequence(self, known: LoadedCollection, count: int) -> int:
         self.reserved += count
         return self.reserved - count
 

@@ -15,8 +15,8 @@ Weakness: each step of a walk locks all hosts of its site on which something wai
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
-from tarrafa.frontier.order.breadth import Stage
-from tarrafa.frontier.store.postgres.copy import Copy, Stale
+from tarrafa.frontier.order.breadth import SiteStage
+from tarrafa.frontier.store.postgres.copy import WorkingCopy, StaleCopy
 from tarrafa.frontier.store.schema import CLOSED
 from tarrafa.model import HostId
 
@@ -29,7 +29,7 @@ LIMIT = "LIMIT %b::bigint"
 Key = tuple[int, str]  # of a site: the collection and its name
 
 
-class SiteCopy(Copy):
+class SiteWorkingCopy(WorkingCopy):
     """A working copy in which sites can be had as a whole."""
 
     def __init__(self, suffix_list: str) -> None:
@@ -48,7 +48,7 @@ class SiteCopy(Copy):
         question = "SELECT id, site FROM host WHERE id = ANY(%b::bigint[])"
         return dict(self._pg.execute(question, [wanted]).fetchall()) if wanted else {}
 
-    def make_sites(self, collection: int, names: Iterable[str]) -> None:
+    def create_and_lock_sites(self, collection: int, names: Iterable[str]) -> None:
         """Lock these, new ones too, so that two who meet the same new site wait for each other and never collide."""
         wanted = sorted(set(names))
         self._pg.execute(
@@ -56,24 +56,24 @@ class SiteCopy(Copy):
             " ON CONFLICT DO NOTHING",
             [collection, wanted],
         )
-        self.need("site", [(collection, name) for name in wanted])
+        self.prefetch("site", [(collection, name) for name in wanted])
 
     def lock_sites(self, pairs: Iterable[tuple[int, HostId]]) -> set[Key]:
         """The rows of these hosts' sites, in these collections."""
         wanted = list(pairs)
         names = self.site_names(host for _, host in wanted)
         keys = {(collection, names[host]) for collection, host in wanted if host in names}
-        self.need("site", keys)
+        self.prefetch("site", keys)
         return keys
 
     def lock_walks(self, pairs: Iterable[tuple[int, HostId]], hosts: Iterable[HostId]) -> None:
         """The same, and the hosts that belong to walks there; and those others."""
         keys = self.lock_sites(pairs)
-        walking = self._walking(keys)
+        walking = self._walk_hosts(keys)
         self.lock_hosts({*hosts, *(host for some in walking.values() for host in some)})
         self._whole |= keys
 
-    def _walking(self, keys: Collection[Key]) -> dict[Key, list[HostId]]:
+    def _walk_hosts(self, keys: Collection[Key]) -> dict[Key, list[HostId]]:
         """The hosts of sites that we have locked: nobody else can make them more."""
         found: defaultdict[Key, list[HostId]] = defaultdict(list)
         if keys:
@@ -89,21 +89,21 @@ class SiteCopy(Copy):
 
     # -- later: they never wait -------------------------------------------------------------------------------
 
-    def need_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
-        mine = super().need_hosts(hosts)
+    def acquire_hosts(self, hosts: Sequence[HostId], walks_of: int | None = None) -> Sequence[HostId]:
+        mine = super().acquire_hosts(hosts)
         if walks_of is None or not mine:
             return mine
         names = dict(self.rows(f"SELECT id, site FROM host WHERE id IN ({', '.join('?' * len(mine))})", mine))
-        keys = self._take_sites(walks_of, sorted(set(names.values())))
-        whole = self._take_walks(keys)
+        keys = self._try_lock_sites(walks_of, sorted(set(names.values())))
+        whole = self._try_lock_walks(keys)
         return [host for host in mine if (walks_of, names[host]) in whole]
 
-    def need_site(self, collection: int, host: HostId) -> None:
+    def acquire_site(self, collection: int, host: HostId) -> None:
         name = self.value("SELECT site FROM host WHERE id = ?", (host,))
-        if not self._take_sites(collection, [name]):
-            raise Stale(f"site: somebody else has {name}")
+        if not self._try_lock_sites(collection, [name]):
+            raise StaleCopy(f"site: somebody else has {name}")
 
-    def _take_sites(self, collection: int, names: Sequence[str]) -> set[Key]:
+    def _try_lock_sites(self, collection: int, names: Sequence[str]) -> set[Key]:
         """Those of them that nobody else has."""
         wanted = {(collection, name) for name in names}
         if missing := sorted(name for _, name in wanted - self._seen["site"]):
@@ -116,21 +116,21 @@ class SiteCopy(Copy):
             self._load("site", rows)
         return wanted & self._seen["site"]
 
-    def need_walks(self, collection: int, names: Sequence[str]) -> None:
+    def acquire_walks(self, collection: int, names: Sequence[str]) -> None:
         keys = {(collection, name) for name in names}
-        if len(self._take_walks(keys)) < len(keys):
-            raise Stale("host: somebody else has one of a site's")
+        if len(self._try_lock_walks(keys)) < len(keys):
+            raise StaleCopy("host: somebody else has one of a site's")
         hosts = self.rows(
             "SELECT work.host, collection FROM host JOIN work ON work.host = host.id AND collection = ?"
             f" WHERE site IN ({', '.join('?' * len(keys))}) AND pending > 0",
             (collection, *(name for _, name in keys)),
         )
-        self.need_first("pending", hosts, 1)
+        self.prefetch_first("pending", hosts, 1)
 
-    def _take_walks(self, keys: Collection[Key]) -> set[Key]:
+    def _try_lock_walks(self, keys: Collection[Key]) -> set[Key]:
         """Those whose hosts we have, or get. Who has none yet may wait for them: he is in nobody's way."""
         missing = set(keys) - self._whole
-        walking = self._walking(missing)
+        walking = self._walk_hosts(missing)
         how = "FOR UPDATE SKIP LOCKED" if self._locked else "FOR UPDATE"
         self.lock_hosts((host for some in walking.values() for host in some), how)
         self._whole |= {key for key in missing if all(map(self.is_locked, walking[key]))}
@@ -141,12 +141,12 @@ class SiteCopy(Copy):
     def has_candidates(self, collection: int) -> bool:
         """Whether any site could be chosen; at the end of a run nobody need wait to find that out."""
         question = "SELECT 1 FROM site WHERE collection = %b::bigint AND stage = ANY(%b::bigint[]) LIMIT 1"
-        stages = [int(Stage.LISTED), int(Stage.HEARD)]
+        stages = [int(SiteStage.LISTED), int(SiteStage.HEARD)]
         return self._pg.execute(question, [collection, stages]).fetchone() is not None
 
-    def need_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
+    def acquire_site_table(self, collection: int, room: int, chosen: int, exchanged: int) -> None:
         """As they stand before they are locked; who was moved meanwhile is where he is, and drops out."""
-        heard, listed = (collection, int(Stage.HEARD)), (collection, int(Stage.LISTED))
+        heard, listed = (collection, int(SiteStage.HEARD)), (collection, int(SiteStage.LISTED))
         coming, going = max(room, 0), max(-room, 0)
         (better,) = self._pg.execute(
             f"SELECT count(*) FROM (SELECT mentions {MOST_MENTIONED} {LIMIT} OFFSET %b::bigint) k"
@@ -158,4 +158,4 @@ class SiteCopy(Copy):
             f" UNION ALL (SELECT name {LEAST_MENTIONED} {LIMIT})",
             [*heard, coming + better + chosen, *listed, chosen, *listed, going + better + chosen],
         ).fetchall()
-        self.need("site", [(collection, name) for (name,) in rows])
+        self.prefetch("site", [(collection, name) for (name,) in rows])

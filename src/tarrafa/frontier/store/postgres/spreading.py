@@ -19,13 +19,13 @@ from tarrafa.clock import Clock, boottime
 from tarrafa.errors import ConfigError, FrontierError, Locked
 from tarrafa.frontier.store.collections import IMPORTING
 from tarrafa.frontier.store.hosts import LeaseClock
-from tarrafa.frontier.store.postgres.buckets import Atlas, Guide, Passage, even_out, shareable
-from tarrafa.frontier.store.postgres.copy import Stale
+from tarrafa.frontier.store.postgres.buckets import ShardMap, ShardLocator, Passage, even_out, shareable_dsn
+from tarrafa.frontier.store.postgres.copy import StaleCopy
 from tarrafa.frontier.store.postgres.newcomer import Newcomer, look_at
 from tarrafa.frontier.store.postgres.parting import Cargo, Load
-from tarrafa.frontier.store.postgres.server import Server
-from tarrafa.frontier.store.postgres.session import describe
-from tarrafa.frontier.timing import APART_S_MAX
+from tarrafa.frontier.store.postgres.server import PostgresServer
+from tarrafa.frontier.store.postgres.session import describe_dsn
+from tarrafa.frontier.timing import CLOCK_SKEW_S_MAX
 
 GROUPS_MAX = 32  # per pair of servers: for each of them all hosts are looked at once
 GROUP_WEIGHT_MIN = 30_000
@@ -99,11 +99,11 @@ class Spread:
         self.stopping = False
         self._loads: dict[int, Load] = {}
         self._took_s, self._cargo, self._buckets, self._stayed = 0.0, Cargo(), 0, 0
-        self._first = Server(dsns[0], suffix_list, *self._clocks)
+        self._first = PostgresServer(dsns[0], suffix_list, *self._clocks)
         self._servers = [self._first]
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            atlas = self._first.read_atlas() or self._first.found_atlas([self._id], [shareable(dsns[0])])
+            atlas = self._first.read_shard_map() or self._first.create_shard_map([self._id], [shareable_dsn(dsns[0])])
             self._newcomers = self._recognise(atlas, dsns[1:])
             unnamed = self._open_others(atlas)
             if unnamed and not remove:
@@ -129,7 +129,7 @@ class Spread:
 
     # -- who is there -----------------------------------------------------------------------------------------
 
-    def _recognise(self, atlas: Atlas, dsns: Sequence[str]) -> list[str]:
+    def _recognise(self, atlas: ShardMap, dsns: Sequence[str]) -> list[str]:
         """Those that are new; the others are remembered by their place."""
         self._named: dict[str, str] = {}
         newcomers: list[str] = []
@@ -140,7 +140,7 @@ class Spread:
             if newcomer.id in seen:
                 raise ConfigError(f"{newcomer.where}: the same database is named twice")
             seen |= {newcomer.id} - {""}
-            if newcomer.id in atlas.places:
+            if newcomer.id in atlas.shard_ids:
                 self._named[newcomer.id] = dsn
             else:
                 newcomer.check()
@@ -149,10 +149,10 @@ class Spread:
                 newcomers.append(dsn)
         return newcomers
 
-    def _open_others(self, atlas: Atlas) -> list[int]:
+    def _open_others(self, atlas: ShardMap) -> list[int]:
         """Those that the frontier has, named or not; which are not."""
         unnamed = []
-        for number, (place, address) in enumerate(zip(atlas.places, atlas.addresses, strict=True)):
+        for number, (place, address) in enumerate(zip(atlas.shard_ids, atlas.addresses, strict=True)):
             if number == 0:
                 continue
             if place not in self._named:
@@ -162,12 +162,12 @@ class Spread:
             self._servers.append(self._opened(self._named.get(place, address)))
         return unnamed
 
-    def _opened(self, dsn: str) -> Server:
-        return Server(dsn, self._first.meta["suffix_list"], *self._clocks)
+    def _opened(self, dsn: str) -> PostgresServer:
+        return PostgresServer(dsn, self._first.meta["suffix_list"], *self._clocks)
 
-    def _use(self, atlas: Atlas) -> None:
+    def _use(self, atlas: ShardMap) -> None:
         self._atlas = atlas
-        guide = Guide(atlas, self._first.meta["suffix_list"], self._first.guide)
+        guide = ShardLocator(atlas, self._first.meta["suffix_list"], self._first.guide)
         for server in self._servers:
             server.guide = guide
 
@@ -175,7 +175,7 @@ class Spread:
 
     def plan(self) -> Plan:
         """Reads only."""
-        count = len(self._atlas.places) + len(self._newcomers)
+        count = len(self._atlas.shard_ids) + len(self._newcomers)
         mapping = even_out(self._atlas.servers, count, self._leaving)
         pairs: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
         for bucket, (before, after) in enumerate(zip(self._atlas.servers, mapping, strict=True)):
@@ -183,7 +183,7 @@ class Spread:
                 pairs[before, after].append(bucket)
         self._loads = {source: self._servers[source].load() for source in {source for source, _ in pairs}}
         moves = [_weighed(Move(*pair, buckets), self._loads[pair[0]]) for pair, buckets in sorted(pairs.items())]
-        names = [server.where for server in self._servers] + [describe(dsn) for dsn in self._newcomers]
+        names = [server.where for server in self._servers] + [describe_dsn(dsn) for dsn in self._newcomers]
         had = [self._atlas.servers.count(number) for number in range(count)]
         placings = [Placing(name, had[number], mapping.count(number)) for number, name in enumerate(names)]
         return Plan(placings, moves)
@@ -238,10 +238,10 @@ class Spread:
         self._use(self._read())
         self._tell("begun", 0)
 
-    def _read(self) -> Atlas:
-        atlas = self._first.read_atlas()
+    def _read(self) -> ShardMap:
+        atlas = self._first.read_shard_map()
         assert atlas is not None
-        if len(atlas.places) != len(self._servers):
+        if len(atlas.shard_ids) != len(self._servers):
             raise Locked(f"{self._first.where}: the list of servers has just been changed; run the command again")
         return atlas
 
@@ -280,7 +280,7 @@ class Spread:
     def _take_in(self) -> None:
         if not self._newcomers:
             return
-        fresh: list[Server] = []
+        fresh: list[PostgresServer] = []
         for dsn in self._newcomers:
             empty = self._opened(dsn)
             if empty.meta["id"] in {server.meta["id"] for server in fresh}:
@@ -291,12 +291,12 @@ class Spread:
             server = self._opened(dsn)
             server.obey(self._first.epoch)
             server.guide = self._first.guide
-            server.take_over(self._first.collections())
+            server.sync_collections(self._first.collections())
             server.tune(self._first.tunings())
             fresh.append(server)
         self._tell("adopted", 0)
         places = [server.meta["id"] for server in fresh]
-        atlas = self._first.enlarge(places, [shareable(dsn) for dsn in self._newcomers])
+        atlas = self._first.enlarge(places, [shareable_dsn(dsn) for dsn in self._newcomers])
         self._servers += fresh
         self._newcomers = []
         self._use(atlas)
@@ -349,7 +349,7 @@ class Spread:
         self._buckets += len(buckets)
         self._tell("moved", group.weight)
 
-    def _closed(self, source: Server, buckets: list[int], place: str) -> list[int]:
+    def _closed(self, source: PostgresServer, buckets: list[int], place: str) -> list[int]:
         """Those of them that are closed, now that their hosts are home; the others stay."""
         until = boottime() + HOME_S_MAX
         while True:
@@ -367,14 +367,14 @@ class Spread:
             source.expire()
             time.sleep(LOOK_EVERY_S)
 
-    def _taken(self, source: Server, target: Server, buckets: list[int]) -> Cargo:
+    def _taken(self, source: PostgresServer, target: PostgresServer, buckets: list[int]) -> Cargo:
         """A configuration that changes meanwhile is brought there first. Near a collection's limit nobody counts while
         its pages are counted twice, or are about to be counted elsewhere."""
         for _ in range(TAKES_MAX):
-            target.take_over(self._first.collections())
+            target.sync_collections(self._first.collections())
             try:
                 return target.take(source, buckets, self._first.lock_limits)
-            except Stale:
+            except StaleCopy:
                 self._first.unlock_limits()
         raise FrontierError(f"{target.where}: collections are changed too often; run the command again")
 
@@ -401,7 +401,7 @@ class Spread:
         self._use(self._read())
 
     @staticmethod
-    def _deliver(source: Server, target: Server) -> None:
+    def _deliver(source: PostgresServer, target: PostgresServer) -> None:
         while parcels := source.parcels():
             for parcel in parcels:
                 getattr(target, parcel.method)(*parcel.arguments)
@@ -411,7 +411,7 @@ class Spread:
 def _check_clock(newcomer: Newcomer, asked: float, answered: float) -> None:
     """When a host may be visited again is asked of the clock of the server that keeps it."""
     ahead_s = max(newcomer.now - answered, 0.0) or min(newcomer.now - asked, 0.0)
-    if abs(ahead_s) > APART_S_MAX:
+    if abs(ahead_s) > CLOCK_SKEW_S_MAX:
         way = "ahead of" if ahead_s > 0 else "behind"
         raise ConfigError(
             f"{newcomer.where}: its clock is {abs(ahead_s):,.0f} s {way} the first server's; set it right"

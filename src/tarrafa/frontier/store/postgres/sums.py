@@ -5,34 +5,34 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tarrafa.frontier.images import Catalogue
-from tarrafa.frontier.protocol import CollectionStatus, HostCounts, NodeStatus, Overview, StatusFacts
+from tarrafa.frontier.images import ExportCatalogue
+from tarrafa.frontier.protocol import CollectionStatus, HostCounts, WorkerLeaseStatus, FrontierOverview, UrlStatusFacts
 from tarrafa.frontier.store.alike import HOSTS_SHOWN, SAMPLES_SHOWN
 
-SUMMED = (
+SUMMED_FIELDS = (
     "known", "fetched", "pending", "failed", "hosts", "pages_per_s", "handed_out", "dropped", "excluded", "too_deep",
     "visits", "requests", "bytes", "revisits", "changes", "passed_over", "table", "sites_chosen",
     "earlier", "requests_before", "aside",
 )  # fmt: skip
 
 
-def overview(views: list[Overview]) -> Overview:
+def merge_overviews(views: list[FrontierOverview]) -> FrontierOverview:
     collections: dict[str, CollectionStatus] = {}
-    nodes: dict[str, NodeStatus] = {}
+    nodes: dict[str, WorkerLeaseStatus] = {}
     for view in views:
         for one in view.collections:
             before = collections.get(one.name)
-            collections[one.name] = one if before is None else _sum(before, one)
+            collections[one.name] = one if before is None else _sum_statuses(before, one)
         for node in view.nodes:
             other = nodes.get(node.name, replace(node, hosts=0))
             soonest = min(other.deadline_s, node.deadline_s)
             nodes[node.name] = replace(other, hosts=other.hosts + node.hosts, deadline_s=soonest)
     notes = [note for view in views for note in view.notes]
-    return Overview(list(collections.values()), [nodes[name] for name in sorted(nodes)], notes)
+    return FrontierOverview(list(collections.values()), [nodes[name] for name in sorted(nodes)], notes)
 
 
-def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
-    numbers: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in SUMMED}
+def _sum_statuses(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
+    numbers: dict[str, Any] = {name: getattr(one, name) + getattr(other, name) for name in SUMMED_FIELDS}
     for name in ("to_sweep", "sweeping"):
         numbers[name] = getattr(one, name) or getattr(other, name)
     for name in ("statuses", "types"):
@@ -43,19 +43,19 @@ def _sum(one: CollectionStatus, other: CollectionStatus) -> CollectionStatus:
     return replace(one, **numbers)
 
 
-def hosts(found: list[HostCounts]) -> HostCounts:
+def sum_host_counts(found: list[HostCounts]) -> HostCounts:
     numbers = {name: sum(getattr(one, name) for one in found) for name in ("active", "waiting", "backed_off", "idle")}
     return HostCounts(**numbers, counted=all(one.counted for one in found))
 
 
-def alike(found: list[StatusFacts]) -> StatusFacts:
+def merge_status_facts(found: list[UrlStatusFacts]) -> UrlStatusFacts:
     numbers: dict[str, Any] = {
         name: sum(getattr(one, name) for one in found) for name in ("looked", "urls", "hosts", "waiting", "failed")
     }
     hour, day, week = (sum(one.lately[span] for one in found) for span in range(3))
     hosts = sorted((host for one in found for host in one.most), key=lambda host: (-host.urls, host.key))
     samples = sorted((url for one in found for url in one.samples), key=lambda url: (-url.at, url.url))
-    return StatusFacts(
+    return UrlStatusFacts(
         status=found[0].status,
         whole=all(one.whole for one in found),
         first=min((one.first for one in found if one.first is not None), default=None),
@@ -67,7 +67,7 @@ def alike(found: list[StatusFacts]) -> StatusFacts:
     )
 
 
-def catalogue(found: list[Catalogue]) -> Catalogue:
+def merge_catalogues(found: list[ExportCatalogue]) -> ExportCatalogue:
     """The first server's collections, with what was counted of them everywhere."""
     first, *others = found
     collections = []
@@ -77,4 +77,4 @@ def catalogue(found: list[Catalogue]) -> Catalogue:
             for bucket, count in there.counters.items():
                 counters[bucket] += count
         collections.append(replace(image, counters=dict(counters)))
-    return Catalogue(collections, first.suffixes, first.deleted)
+    return ExportCatalogue(collections, first.suffixes, first.deleted)

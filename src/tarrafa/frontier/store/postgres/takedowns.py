@@ -6,21 +6,21 @@ one at a time, who commits before the next one begins.
 
 import msgspec
 
-from tarrafa.frontier.protocol import ENTRIES_PER_ANSWER, Withholding
-from tarrafa.frontier.store.postgres.session import Session, Work
-from tarrafa.takedown import Entry, Orders, in_force
+from tarrafa.frontier.protocol import ENTRIES_PER_RESPONSE, TakedownBatch
+from tarrafa.frontier.store.postgres.session import DatabaseSession, PostgresTransaction
+from tarrafa.takedown import TakedownEntry, TakedownSet, in_force
 
 TAKEDOWN_LOCK = 0x7A66_0005  # of the one who gives the next numbers
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(TakedownEntry).decode
 
 
-class Takedowns(Session):
+class TakedownOperations(DatabaseSession):
     """The list that everybody who works for this frontier shares."""
 
-    def withhold(self, entries: list[Entry]) -> None:
-        def work(work: Work) -> None:
+    def record_takedowns(self, entries: list[TakedownEntry]) -> None:
+        def work(work: PostgresTransaction) -> None:
             work.cursor.execute(f"SELECT pg_advisory_xact_lock({TAKEDOWN_LOCK})")
             work.cursor.execute(
                 "INSERT INTO takedown SELECT k.n + (SELECT coalesce(max(number), 0) FROM takedown), k.entry"
@@ -28,18 +28,18 @@ class Takedowns(Session):
                 [[_encode(entry) for entry in entries]],
             )
 
-        self._call(work)
+        self._transact(work)
 
-    def withheld(self, after: int) -> Withholding:
-        with self._directly() as connection:
+    def takedowns(self, after: int) -> TakedownBatch:
+        with self._direct_connection() as connection:
             rows = connection.execute(
                 "SELECT number, entry FROM takedown WHERE number > %s ORDER BY number LIMIT %s",
-                (after, ENTRIES_PER_ANSWER),
+                (after, ENTRIES_PER_RESPONSE),
             ).fetchall()
-        return Withholding([_decode(entry) for _, entry in rows], rows[-1][0] if rows else after)
+        return TakedownBatch([_decode(entry) for _, entry in rows], rows[-1][0] if rows else after)
 
     @staticmethod
-    def _orders(work: Work) -> Orders:
+    def _takedown_orders(work: PostgresTransaction) -> TakedownSet:
         """What is taken down, as far as this server has heard."""
         rows = work.cursor.execute("SELECT entry FROM takedown").fetchall()
-        return Orders(in_force(_decode(entry) for (entry,) in rows))
+        return TakedownSet(in_force(_decode(entry) for (entry,) in rows))
